@@ -12,11 +12,14 @@ from guided.vocabulary import Vocabulary
 NAMES = ("<|im_start|>", "<|im_end|>")
 
 
-def small_engine(context: int = 600) -> Engine:
+def small_engine(context: int = 600, *, more: tuple[str, ...] = ()) -> Engine:
+    """`more`: names of control tokens."""
     torch.set_num_threads(1)
-    special = dict(enumerate(NAMES, 256))
+    names = (*NAMES, *more)
     vocabulary = Vocabulary(
-        [*(bytes([b]) for b in range(256)), None, None], eos_token_ids=[257], special_tokens=special
+        [*(bytes([b]) for b in range(256)), *[None] * len(names)],
+        eos_token_ids=[257],
+        special_tokens=dict(enumerate(names, 256)),
     )
     sizes = {"layers": 1, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "hidden": 24}
     model = Llama.random(LlamaConfig(**sizes, vocab_size=vocabulary.size, context=context), seed=7)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from guided.engine.constraint import CompiledBy
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
-from guided.errors import BudgetError, GuidedError
+from guided.errors import BudgetError, GuidedError, SpecError
 from guided.matching.matcher import GrammarMatcher
 from tests.test_engine_drafting import CONTROL, END, ENGINE, LETTERS, VOCABULARY
 
@@ -86,10 +89,32 @@ def test_what_ends_it():
     assert find_reasoning_end(VOCABULARY, "</think>ab</think>,") == [CONTROL, LETTERS.index(b"ab"), CONTROL, 6]
     with pytest.raises(GuidedError, match="empty"):
         find_reasoning_end(VOCABULARY, "")
-    with pytest.raises(GuidedError, match="goes with a constraint"):
-        ENGINE.generate([0], reasoning_end="</think>")
     with pytest.raises(BudgetError):
         ENGINE.generate([0], "abc", reasoning_end="</think>", max_tokens=1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_free_text_after_reasoning_ends_by_itself_or_is_cut(seed: int):
+    result = ENGINE.generate([0], reasoning_end="</think>", max_tokens=9, temperature=1.5, seed=seed)
+    assert CONTROL in result.tokens and result.reasoning is not None
+    assert result.finish_reason == ("length" if len(result.tokens) == 9 else "stop")
+    assert result.text == VOCABULARY.decode(result.tokens[result.tokens.index(CONTROL) + 1 :]).decode()
+
+
+def test_a_constraint_that_says_how_it_is_compiled():
+    def ask(free: bool, pattern: str, most: int) -> str:
+        constraint = CompiledBy(lambda compiler: compiler.compile_regex(pattern), free=free)
+        result = ENGINE.generate([0], constraint, max_tokens=most, temperature=1.5, seed=3)
+        assert re.fullmatch(pattern, result.text)
+        return result.finish_reason
+
+    assert ask(True, "[abc,]*", 3) == "length"  # it would have gone on
+    assert ask(True, "abc", 9) == "stop"  # the constraint ended it
+    assert ask(False, "[abc,]*", 3) == "stop"
+    with pytest.raises(SpecError):
+        ask(True, "(", 3)
+    with pytest.raises(GuidedError, match="says itself how"):
+        ENGINE.generate([0], CompiledBy(lambda compiler: compiler.compile_regex("a")), whitespace="compact")
 
 
 def test_a_control_token_of_the_marker_is_allowed_where_it_continues_the_marker():

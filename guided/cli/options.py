@@ -17,7 +17,15 @@ from guided.cli.kinds import OPTIONS_OF
 if TYPE_CHECKING:
     from guided.tools import Tool
 
-__all__ = ["GRAMMAR_OPTIONS", "LINE_OPTIONS", "add_options", "options_given", "options_of_line", "tools_named"]
+__all__ = [
+    "GRAMMAR_OPTIONS",
+    "LINE_OPTIONS",
+    "add_options",
+    "add_tools",
+    "options_given",
+    "options_of_line",
+    "tools_named",
+]
 
 _TOOLS: Final = ("calculator",)
 
@@ -30,9 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--reasoning-end", metavar="TEXT", help="what ends a model's thinking, such as '</think>': the specification "
         "holds after it")  # fmt: skip
-    add("--tool", dest="tools", action="append", choices=_TOOLS, help="what free text may call; its result is forced")
-    add("--tool-tokens", nargs=4, metavar=("BEGIN", "END", "RESULT", "RESULT_END"),
-        help="the control tokens of a call, if they are not nanochat's")  # fmt: skip
+    add_tools(group)
     add("--drafts", type=at_least(0, 64), metavar="N", help="tokens drafted for a pass, from what was said before: the "
         "same output, sooner where it repeats (0)")  # fmt: skip
     group = parser.add_argument_group("what is told of it (--json)")
@@ -41,6 +47,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--prompt-logprobs", type=at_least(0), metavar="K", help="the same of the prompt's tokens")
     add("--logprobs-mode", choices=("raw", "masked"), help="the model's own, or after mask, bias and penalties (raw)")
     add("--score-forced", action="store_true", default=None, help="of forced tokens, too; one more forward pass")
+
+
+def add_tools(group: argparse._ArgumentGroup) -> None:
+    """Tools that the engine runs."""
+    add = group.add_argument
+    add("--tool", dest="tools", action="append", choices=_TOOLS, help="what free text may call; its result is forced")
+    add("--tool-tokens", nargs=4, metavar=("BEGIN", "END", "RESULT", "RESULT_END"),
+        help="the control tokens of a call, if they are not nanochat's")  # fmt: skip
 
 
 def _add_choice(group: argparse._ArgumentGroup) -> None:

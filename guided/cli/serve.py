@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from guided.cli.arguments import at_least
 from guided.cli.console import DONE, InputError, note, read_text
 from guided.cli.model import DEFAULT_MODEL, MODEL_HELP, add_model_options, engine_of
+from guided.cli.options import add_tools, tools_named
 
 if TYPE_CHECKING:
     import uvicorn
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     who.add_argument("--served-model-name", metavar="NAME", help="how requests name the model (MODEL)")
     who.add_argument("--api-key-file", metavar="FILE", help="a key on each line, one of which is needed (none)")
     who.add_argument("--allow-special-tokens", action="store_true", help="grammars of requests may name control tokens")
+    _add_talking(parser.add_argument_group("tools and reasoning"))
     load = parser.add_argument_group("load")
     load.add_argument(
         "--max-queued-requests",
@@ -69,6 +71,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_talking(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--tool-call-style", type=_style, metavar="STYLE", help="how the model writes calls of functions, one of "
+        "guided.TOOL_STYLES (as its chat template does, else qwen_3)")  # fmt: skip
+    add("--reasoning-end", metavar="TEXT", help="what ends the reasoning of a model that reasons before it answers, "
+        "such as '</think>' (none)")  # fmt: skip
+    add("--reasoning-begin", metavar="TEXT", help="what begins it; it ends the prompt (<think>)")
+    add_tools(group)
+
+
+def _style(name: str) -> str:
+    from guided.errors import GuidedError
+    from guided.spec.structural_tag.tool_prompts import check_style
+    from guided.spec.structural_tag.tool_styles import tool_style
+
+    try:
+        check_style(tool_style(name))
+    except GuidedError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return name
+
+
+def _talking(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings of tools and reasoning."""
+    if arguments.tool_tokens is not None and not arguments.tools:
+        raise InputError("--tool-tokens belongs to --tool, which is not given")
+    if arguments.reasoning_begin is not None and not arguments.reasoning_end:
+        raise InputError("--reasoning-begin belongs to --reasoning-end, which is not given")
+    given: dict[str, Any] = {"tool_style": arguments.tool_call_style, "reasoning_end": arguments.reasoning_end or ""}
+    if arguments.reasoning_begin is not None:
+        given["reasoning_begin"] = arguments.reasoning_begin
+    if arguments.tools:
+        given["tools"] = tuple(tools_named(arguments.tools, arguments.tool_tokens))
+    return given
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     try:
@@ -83,6 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
         keys = tuple(filter(None, map(str.strip, read_text(arguments.api_key_file).splitlines())))
         if not keys:
             raise InputError(f"--api-key-file {arguments.api_key_file} has no key")
+    talking = _talking(arguments)
     listener = _listener(arguments.host, arguments.port)
     with contextlib.closing(listener), engine_of(arguments) as engine:
         from guided.server.app import create_app
@@ -93,6 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
             api_keys=keys,
             max_queued_requests=arguments.max_queued_requests,
             allow_special_tokens=arguments.allow_special_tokens,
+            **talking,
         )
         app = create_app(engine, settings)
         config = uvicorn.Config(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from guided.errors import GuidedError, SpecError
@@ -20,7 +21,21 @@ from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOption
 from guided.spec.python_values import text_reader
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Constraint", "ConstraintOptions", "compile_constraint", "value_parser"]
+__all__ = ["CompiledBy", "Constraint", "ConstraintOptions", "compile_constraint", "value_parser"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledBy:
+    """A constraint that says itself how it is compiled.
+
+    Attributes:
+        compile: its grammar. It runs on a thread of the engine, and what it raises is the outcome of the request.
+        free: whether it has free text, which may end anywhere. What the budget ends was cut then ("length").
+    """
+
+    compile: Callable[[GrammarCompiler], CompiledGrammar]
+    free: bool = False
+
 
 # The last one stands for typing's constructs too: list[int], int | None, Literal["a"].
 Constraint: TypeAlias = CompiledGrammar | Expr | Mapping[str, Any] | bool | str | Sequence[str] | type | Any | None
@@ -66,6 +81,8 @@ def compile_constraint(
             if not _same(constraint.vocabulary, compiler.vocabulary):
                 raise GuidedError("the grammar was compiled for another vocabulary: compile it with engine.compiler")
             return constraint
+        case CompiledBy():
+            return constraint.compile(compiler)
         case Expr():
             return compiler.compile(constraint, **writing.given())
         case str():
@@ -90,8 +107,8 @@ def _check_options(constraint: Constraint, options: Mapping[str, Any]) -> None:
     match constraint:
         case None:
             why = "there is none"
-        case CompiledGrammar():
-            why = "this one is compiled already"
+        case CompiledGrammar() | CompiledBy():
+            why = "this one is compiled already, or says itself how"
         case list() | tuple():
             pass
         case str():

@@ -19,7 +19,7 @@ import torch
 
 from guided.engine.batch import Answer, answer_each
 from guided.engine.chat import ChatMl
-from guided.engine.constraint import Constraint, ConstraintOptions, compile_constraint, value_parser
+from guided.engine.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint, value_parser
 from guided.engine.driver import Driver
 from guided.engine.loading import load, make_runner
 from guided.engine.progress import Meter, ShowProgress
@@ -371,11 +371,10 @@ class Engine:
         )
         wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
         toolbox = Toolbox(tools, self.vocabulary)
-        placed = with_tools(constraint, tools)
+        placed = with_tools(constraint, tools, thinks=reasoning_end is not None)
+        free = constraint is None or (isinstance(constraint, CompiledBy) and constraint.free)
         grammar = compile_constraint(self.compiler, placed, cast(ConstraintOptions, written))
         ids = self.encode_prompt(prompt, raw=raw)
-        if reasoning_end is not None and grammar is None:
-            raise GuidedError("reasoning_end goes with a constraint: it says where the constraint begins")
         end = [] if reasoning_end is None else find_reasoning_end(self.vocabulary, reasoning_end)
 
         def output(index: int) -> Output:
@@ -390,10 +389,11 @@ class Engine:
                 score_forced=score_forced,
                 stops=stops,
                 logprobs=wanted,
-                calls=ToolCalls(toolbox, matcher, free=constraint is None) if matcher is not None and tools else None,
+                calls=ToolCalls(toolbox, matcher) if matcher is not None and tools else None,
                 drafts=drafts,
                 budget_ramp=float(budget_ramp),
                 parse=None if constraint is None else value_parser(grammar),
+                free=free,
             )
 
         return list(map(output, range(n)))

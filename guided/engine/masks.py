@@ -150,6 +150,10 @@ class Masks:
         self.fill(left, row)
         return self.allows_only_ends(row) and (self._free or row not in self._plain)
 
+    def is_cut(self, row: int = 0) -> bool:
+        """Whether the budget removed something from a row. The row must have been filled."""
+        return row in self._plain
+
     def allows_only_ends(self, row: int = 0) -> bool:
         """Whether only end tokens are allowed. The row must have been filled."""
         return not (self._bits[row] & ~self._only_end).any()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from guided.engine.chat import ChatMl, Message
+from guided.engine.chat import ChatMl, Conversation, Message
 from guided.engine.request import Prompt
 from guided.errors import GuidedError, brief
 from guided.models.model import ModelConfig
@@ -23,7 +23,7 @@ def refuse_others(prompt: object) -> None:
     """Refuse what is no prompt. The numbers in bytes are no token ids, though they look like some."""
     if isinstance(prompt, bytes | bytearray | memoryview):
         raise TypeError("a prompt is text, messages or token ids, not bytes: decode them")
-    if not isinstance(prompt, str | Sequence):
+    if not isinstance(prompt, str | Sequence | Conversation):
         hint = ": for a single message write [message]" if isinstance(prompt, Mapping) else ""
         raise TypeError(f"a prompt is text, messages or token ids, not {brief(prompt)}{hint}")
 
@@ -52,16 +52,21 @@ class PromptReader:
         refuse_others(prompt)
         if isinstance(prompt, str):
             ids = self._text(prompt, raw)
-        elif (prompt or self.chat is None) and all(isinstance(item, int) for item in prompt):
+        elif self._is_ids(prompt):
             ids = list(cast("Sequence[int]", prompt))
         elif raw:
             raise GuidedError("raw=True goes on from a text, and these are messages: leave it out")
         elif self.chat is None:
             raise GuidedError("this model has no chat template that is known: give the prompt as text or token ids")
         else:
-            ids = self.chat.render(cast("Sequence[Message]", prompt))
+            ids = self.chat.render(cast("Sequence[Message] | Conversation", prompt))
         self.check(ids, room=1)
         return ids
+
+    def _is_ids(self, prompt: Prompt) -> bool:
+        if isinstance(prompt, Conversation):
+            return False
+        return bool(prompt or self.chat is None) and all(isinstance(item, int) for item in prompt)
 
     def _text(self, prompt: str, raw: bool) -> list[int]:
         if self.chat is None or raw:

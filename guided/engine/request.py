@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from guided.engine.chat import Message
+from guided.engine.chat import Conversation, Message
 from guided.engine.constraint import Constraint, ConstraintOptions
 from guided.errors import OptionError, brief
 from guided.keywords import check_keywords, keywords_checked_class
@@ -17,7 +17,7 @@ __all__ = ["OTHERS_KEYWORDS", "Options", "Prompt", "Request", "check_numbers"]
 
 _MOST_DRAFTS = 64
 
-Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
+Prompt: TypeAlias = str | Sequence[Message] | Sequence[int] | Conversation
 
 
 class Options(ConstraintOptions, total=False):
@@ -49,7 +49,8 @@ class Options(ConstraintOptions, total=False):
         drafts: tokens that are drafted for a forward pass, at most: those that followed when the last ones came before,
             in prompt or output (0). The output is the same; it comes sooner where answers repeat.
         reasoning_end: the control tokens, or text, that end the thinking of a reasoning model, such as "</think>": the
-            constraint begins after it, and `Result.reasoning` holds what came before. None: it begins at once.
+            constraint begins after it, and `Result.reasoning` holds what came before. None: it begins at once. The
+            answer to a request without a constraint is then under one: it is UTF-8, without control tokens.
         tools: what may be called, see `Tool`: anywhere in a free text (which is then under a constraint: it is UTF-8,
             without other control tokens), or where a constraint that is composed of parts places `tool.segment`. What
             they say counts as output.

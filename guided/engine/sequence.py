@@ -85,6 +85,7 @@ class Sequence:
         drafts: tokens that are drafted for a forward pass, at most.
         budget_ramp: how strongly the budget leads to an end before it cuts, see `Masks`.
         parse: makes the value of the text.
+        free: whether the matcher's text may end anywhere, so that the budget cuts it.
 
     Raises:
         BudgetError: no output fits. GuidedError: stops under a constraint. ValueError: ids that no token has.
@@ -105,6 +106,7 @@ class Sequence:
         drafts: int = 0,
         budget_ramp: float = 0.0,
         parse: Callable[[str], Any] | None = None,
+        free: bool = False,
     ) -> None:
         if matcher is not None and (needed := matcher.min_tokens_to_finish() - 1) > max_tokens:
             raise BudgetError(needed, max_tokens)
@@ -129,7 +131,7 @@ class Sequence:
         self.forced_log_mass = 0.0
         self.timings = Timings()
         self.budget_bound = BudgetBound()
-        self.free = calls is not None and calls.free
+        self.free = free
         self.masks: Masks | None = None
         if matcher is not None:
             times = self.timings.mask
@@ -283,7 +285,7 @@ class Sequence:
         elif self.masks.matcher.is_terminated():
             self.finish_reason = "stop"
         elif self.masks.is_end(self.budget(0)):
-            self.finish_reason = "length" if self.free else "stop"  # of free text the budget left nothing else
+            self.finish_reason = "length" if self.free and self.masks.is_cut() else "stop"
 
     def draft(self) -> tuple[list[int], bool]:
         """Tokens that may come next, accepted by the grammar for the time being; whether one is chosen after them."""

@@ -26,14 +26,13 @@ class ToolCalls:
     """The tool calls of one output.
 
     Attributes:
-        free: whether the output is unconstrained text, which only the model or the budget ends.
         waiting: whether a call is complete and its result must follow.
         reserved: how many tokens of the budget are kept for the result of the call that is being written.
         done: the calls that have results.
     """
 
-    def __init__(self, toolbox: Toolbox, matcher: ForkingMatcher, *, free: bool) -> None:
-        self.free, self.done = free, list[ToolCall]()
+    def __init__(self, toolbox: Toolbox, matcher: ForkingMatcher) -> None:
+        self.done = list[ToolCall]()
         self._toolbox, self._matcher = toolbox, matcher
         self._tool: BoundTool | None = None  # the tool whose call is being written
         self._arguments: list[int] = []
@@ -103,18 +102,19 @@ class ToolCalls:
         return all(map(ahead.accept_token, tokens)) and ahead.min_tokens_to_finish() <= left - len(tokens)
 
 
-def with_tools(constraint: Constraint, tools: Sequence[Tool]) -> Constraint:
-    """The constraint of an answer in which tools may be called.
+def with_tools(constraint: Constraint, tools: Sequence[Tool], *, thinks: bool = False) -> Constraint:
+    """The constraint of an answer in which tools may be called, or which follows on reasoning (`thinks`).
 
-    Without a constraint, calls may occur anywhere in free text; otherwise where the constraint contains `tool.segment`.
+    Without a constraint, it is free text, and calls may occur anywhere in it; otherwise where the constraint contains
+    `tool.segment`.
 
     Raises:
         GuidedError: a constraint of this kind cannot contain tool calls.
     """
+    if constraint is None:
+        return answer_with(tools) if tools or thinks else None
     if not tools or isinstance(constraint, Expr | CompiledGrammar):
         return constraint
-    if constraint is None:
-        return answer_with(tools)
     raise GuidedError(
         f"a constraint of type {type(constraint).__name__} cannot contain tool calls: compose one with `tool.segment` "
         "where a call is allowed, such as guided.repeat(tool.segment) + guided.json_schema(...)"

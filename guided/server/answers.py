@@ -1,7 +1,9 @@
 """The bodies of answers, as OpenAI's client reads them. In: deltas and readings. Out: dicts for JSON.
 
 Beyond OpenAI's fields a choice has `stop_reason` (the stop that ended it, as vLLM says), `budget_bound` where the
-budget took something from it (`guided.BudgetBound`), and `captures` of its grammar.
+budget took something from it (`guided.BudgetBound`), `captures` of its grammar, and in chunks `partial`, if it is asked
+for (`Reading.partial`). A message and a delta have `reasoning` (and `reasoning_content`, as older clients call it) and
+`tool_results`: what the server's own tools said.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any, Literal
 
 from guided.engine.result import Result, StreamEvent
 from guided.sampling.logprobs import TokenLogprobs
-from guided.server.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text
+from guided.server.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text, ToolResult
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Answer", "told_of", "usage_of"]
@@ -66,6 +68,8 @@ class Answer:
             if is_last:
                 choice["logprobs"] = self._logprobs(event.logprobs, event.tokens)
                 choice |= _end(reading)
+                if reading.partial is not None:
+                    choice["partial"] = reading.partial
             yield self._whole("chunk") | {"choices": [choice]}
 
     def usage(self, groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
@@ -92,6 +96,8 @@ class Answer:
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in reading.calls
             ]
+        if reading.results:
+            message["tool_results"] = [_result(each) for each in reading.results]
         return choice | {"message": message}
 
     def _logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any] | None:
@@ -129,12 +135,19 @@ class Answer:
         return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}
 
 
-def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, int]:
-    """How many tokens were read and written; a prompt counts once for all of its samples."""
+def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
+    """How many tokens were read and written, reasoning included; a prompt counts once for all of its samples."""
     ended = [[reading.result for reading in group if reading.result is not None] for group in groups]
     prompt = sum(group[0].prompt_tokens for group in ended if group)
     written = sum(len(result.tokens) for result in chain.from_iterable(ended))
-    return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+    usage: dict[str, Any] = {
+        "prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written,
+    }  # fmt: skip
+    readings = [reading for group in groups for reading in group]
+    if any(reading.how.thinks for reading in readings):
+        thought = sum(reading.reasoning_tokens for reading in readings)
+        usage["completion_tokens_details"] = {"reasoning_tokens": thought}
+    return usage
 
 
 def _delta(delta: Delta) -> dict[str, Any]:
@@ -151,6 +164,12 @@ def _delta(delta: Delta) -> dict[str, Any]:
             }
         case CallArguments(index, text):
             return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+        case ToolResult():
+            return {"tool_results": [_result(delta)]}
+
+
+def _result(of: ToolResult) -> dict[str, Any]:
+    return {"index": of.index, "name": of.name, "arguments": of.arguments, "result": of.result}
 
 
 def _text(delta: Delta) -> str:

@@ -4,16 +4,25 @@
 
 Every way of answering is made of these deltas, so a stream and a whole answer say the same. Put together, the deltas
 of a kind are what the `Reading` holds at the end.
+
+Cost: linear in the answer. Each delta is what is new; the whole is put together where it is asked for.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from guided.engine.result import Result, StreamEvent
+from guided.server.spelling import Spelling, ToolResult
+from guided.spec.structural_tag.calls import CallPart, CallReader, TextPart
+from guided.spec.structural_tag.partial_json import PartialJson
 
-__all__ = ["CallArguments", "CallBegin", "Delta", "FunctionCall", "Reading", "ReasoningText", "Text"]
+__all__ = [
+    "CallArguments", "CallBegin", "Delta", "FunctionCall", "How", "Reading", "ReasoningText", "Text", "ToolResult",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +56,7 @@ class CallArguments:
     text: str
 
 
-Delta: TypeAlias = ReasoningText | Text | CallBegin | CallArguments
+Delta: TypeAlias = ReasoningText | Text | CallBegin | CallArguments | ToolResult
 
 
 @dataclass(slots=True)
@@ -56,37 +65,192 @@ class FunctionCall:
 
     id: str
     name: str
-    arguments: str = ""
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def arguments(self) -> str:
+        """As far as they were written."""
+        return "".join(self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How answers to a request are read.
+
+    Attributes:
+        calls: makes what reads the calls of functions; None: there are none.
+        apart: where an answer is text or calls, what calls begin with: any other text has none.
+        spelling: makes what spells tokens, for calls, and for results of the server's own tools; None: as the event.
+        reasoning_end: the text that ends reasoning; "" also where it has none.
+        thinks: whether reasoning comes first.
+        shows_reasoning: whether it is told.
+        trims: whether line ends between reasoning and text are no part of the text.
+        named: whether one function had to be called, so that calling it is no decision of the model's.
+        partial: whether the value of the text, which is JSON, is told while it is written.
+    """
+
+    calls: Callable[[], CallReader] | None = None
+    apart: tuple[str, ...] = ()
+    spelling: Callable[[], Spelling] | None = None
+    reasoning_end: str = ""
+    thinks: bool = False
+    shows_reasoning: bool = True
+    trims: bool = False
+    named: bool = False
+    partial: bool = False
+
+
+_PLAIN = How()
 
 
 class Reading:
     """What one sample has said so far.
 
     Attributes:
-        reasoning, text, calls: of it.
+        calls: the calls of functions.
+        results: of the server's own tools.
+        reasoning_tokens: how many tokens the reasoning has, its end included.
         result: of the engine, once it has come.
     """
 
-    def __init__(self) -> None:
-        self.reasoning = self.text = ""
-        self.calls = list[FunctionCall]()
+    def __init__(self, how: How = _PLAIN) -> None:
+        self.how = how
+        self.calls, self.results = list[FunctionCall](), list[ToolResult]()
+        self.reasoning_tokens = 0
         self.result: Result | None = None
+        self._reasoning, self._text = list[str](), list[str]()
+        self._reader = how.calls() if how.calls is not None else None
+        self._spelling = how.spelling() if how.spelling is not None else None
+        self._held = ""  # of the reasoning: it may be what ends it
+        self._undecided: str | None = "" if how.apart else None  # the begin, while it may be that of a call
+        self._space = ""  # between calls, or at an end; it is text if text follows
+        self._json = PartialJson() if how.partial else None
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._text)
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning so far; "" where it is not told."""
+        return "".join(self._reasoning)
 
     def read(self, event: StreamEvent) -> list[Delta]:
         """What an event adds."""
+        if event.reasoning and event.result is None:
+            self.reasoning_tokens += len(event.tokens)
+            return self._think(event.text)
+        deltas = self._answer(event)
         if event.result is not None:
             self.result = event.result
-        if not event.text:
-            return []
-        if event.reasoning:
-            self.reasoning += event.text
-            return [ReasoningText(event.text)]
-        self.text += event.text
-        return [Text(event.text)]
+            deltas += self._rest()
+        return deltas
 
     @property
     def finish_reason(self) -> Literal["stop", "length", "tool_calls"] | None:
         """Why it ended, as OpenAI's interface says it; None: it has not."""
         if self.result is None:
             return None
-        return "tool_calls" if self.calls and self.result.finish_reason == "stop" else self.result.finish_reason
+        called = self.calls and not self.how.named and self.result.finish_reason == "stop"
+        return "tool_calls" if called else self.result.finish_reason
+
+    @property
+    def partial(self) -> dict[str, int | str] | None:
+        """How the text is completed to valid JSON: its first `length` characters, and `end` behind them."""
+        if self._json is None:
+            return None
+        length, end = self._json.sure
+        return {"length": length, "end": end}
+
+    # ---- reasoning
+    def _think(self, text: str) -> list[Delta]:
+        """All but what may be the text that ends it: that is told once the reasoning goes on, and never else."""
+        self._held += text
+        end = self.how.reasoning_end
+        most = min(len(end), len(self._held))
+        keep = next((size for size in range(most, 0, -1) if end.startswith(self._held[-size:])), 0)
+        told, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
+        if not told or not self.how.shows_reasoning:
+            return []
+        self._reasoning.append(told)
+        return [ReasoningText(told)]
+
+    # ---- the answer
+    def _answer(self, event: StreamEvent) -> list[Delta]:
+        if self._spelling is None:
+            return self._say(event.text)
+        deltas = list[Delta]()
+        for part in self._spelling.read(event.tokens, last=event.result is not None):
+            if isinstance(part, ToolResult):
+                self.results.append(part)
+                deltas.append(part)
+            elif self._reader is None:
+                deltas += self._say(part)
+            else:
+                deltas += self._read_calls(part)
+        return deltas
+
+    def _read_calls(self, piece: str) -> list[Delta]:
+        assert self._reader is not None
+        if self._undecided is None:
+            return self._parts(self._reader.parts(piece))
+        self._undecided += piece
+        begun = self._undecided
+        if any(mark.startswith(begun) and mark != begun for mark in self.how.apart):
+            return []
+        self._undecided = None
+        if begun.startswith(self.how.apart):
+            return self._parts(self._reader.parts(begun))
+        self._reader = None
+        return self._say(begun)
+
+    def _parts(self, parts: list[TextPart | CallPart]) -> list[Delta]:
+        deltas = list[Delta]()
+        for part in parts:
+            match part:
+                case TextPart(text, reasoning=True):
+                    deltas += self._think(text)
+                case TextPart(text):
+                    deltas += self._say_between(text)
+                case CallPart(index, name, arguments):
+                    if part.begins:
+                        call = FunctionCall(f"call_{secrets.token_hex(12)}", name)
+                        self.calls.append(call)
+                        deltas.append(CallBegin(index, call.id, name))
+                    if arguments:
+                        self.calls[index].pieces.append(arguments)
+                        deltas.append(CallArguments(index, arguments))
+        return deltas
+
+    def _say_between(self, text: str) -> list[Delta]:
+        """Text beside calls, without the white space that only sets calls apart."""
+        text = self._space + text
+        told = text.rstrip()
+        self._space = text[len(told) :]
+        if told and self.calls and not self._text:
+            told = told.lstrip()
+        return self._say(told)
+
+    def _say(self, text: str) -> list[Delta]:
+        if self.how.trims and not self._text:
+            text = text.lstrip("\n")
+        if not text:
+            return []
+        self._text.append(text)
+        if self._json is not None:
+            self._json.read(text)
+        return [Text(text)]
+
+    def _rest(self) -> list[Delta]:
+        """What was held back, and is text since nothing follows."""
+        deltas = list[Delta]()
+        if self._undecided:
+            deltas += self._say(self._undecided)
+            self._undecided = self._reader = None
+        if self._reader is not None:
+            deltas += self._parts(self._reader.rest())
+        if not self.calls:
+            deltas += self._say(self._space)
+        self._space = ""
+        return deltas

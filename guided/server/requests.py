@@ -2,7 +2,7 @@
 
 Fields have the names of OpenAI's interface, and of vLLM's and SGLang's where that has none. A field that is not known
 is refused, with the name that may have been meant; those that OpenAI's clients send and that say nothing about the
-text (`user`, `metadata`, `store`, ...) are taken.
+text (`user`, `metadata`, `store`, ...) are taken, and so is what they add to messages that they send back.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ from guided.server.structured import Structured, structured
 __all__ = ["ChatRequest", "CompletionRequest", "StreamOptions", "TextRequest", "read_request"]
 
 _MOST_CHOICES = 128
+_MOST_TOOLS = 512
+_INSTEAD = {
+    "functions": 'write tools=[{"type": "function", "function": {...}}]',
+    "function_call": 'write tool_choice="none", "auto" or {"type": "function", "function": {"name": ...}}',
+}
 _Count = Annotated[int, Field(ge=0, strict=True)]
 _Read = TypeVar("_Read", bound=BaseModel)
 
@@ -29,10 +34,11 @@ class _Checked(BaseModel):
 
 
 class StreamOptions(_Checked):
-    """What a stream has besides the text."""
+    """What a stream has besides the text. `include_partial_json`: in each chunk, how the text so far is completed."""
 
     include_usage: bool = False
     continuous_usage_stats: bool = False
+    include_partial_json: bool = False
     include_obfuscation: bool = False  # of OpenAI's clients; there is none here
 
 
@@ -146,18 +152,56 @@ class _Text(_Checked):
     text: str
 
 
+class _CalledFunction(_Checked):
+    name: str
+    arguments: str
+    parsed_arguments: Any = None
+
+
+class _Call(_Checked):
+    id: str
+    type: Literal["function"] = "function"
+    function: _CalledFunction
+    index: int | None = None
+
+
 class _Message(_Checked):
     role: str
     content: str | list[_Text] | None = None
     name: str | None = None
     refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
+    reasoning: str | None = None  # of earlier turns is not shown to the model, as in the templates of Qwen 3
+    reasoning_content: str | None = None
+    parsed: Any = None
+    tool_results: Any = None
+    annotations: Any = None
+    audio: None = None
+    function_call: None = None
 
-    def plain(self) -> dict[str, str]:
+    def plain(self) -> dict[str, Any]:
         content = self.content or ""
-        return {
+        message: dict[str, Any] = {
             "role": "system" if self.role == "developer" else self.role,
             "content": content if isinstance(content, str) else "".join(part.text for part in content),
         }
+        if self.tool_calls:
+            called = [{"name": each.function.name, "arguments": each.function.arguments} for each in self.tool_calls]
+            message["tool_calls"] = [{"type": "function", "function": each} for each in called]
+        return message
+
+
+class ThinkingSwitch(_Checked):
+    """`chat_template_kwargs`: whether the model reasons before it answers, by the names of Qwen and of DeepSeek."""
+
+    enable_thinking: bool | None = None
+    thinking: bool | None = None
+
+    @property
+    def on(self) -> bool | None:
+        """None: it does not say."""
+        return self.enable_thinking if self.enable_thinking is not None else self.thinking
 
 
 class ChatRequest(TextRequest):
@@ -167,6 +211,37 @@ class ChatRequest(TextRequest):
     max_completion_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
+    tools: Annotated[list[Any], Field(max_length=_MOST_TOOLS)] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    chat_template_kwargs: ThinkingSwitch | None = None
+    reasoning_effort: str | None = None
+    include_reasoning: bool = True
+    separate_reasoning: Literal[True] = True
+
+    @model_validator(mode="after")
+    def _check_tools(self) -> Self:
+        if self.tools == []:
+            raise ValueError("tools is empty: leave it out")
+        if self.tools is None and self.parallel_tool_calls is not None:
+            raise ValueError("parallel_tool_calls goes with tools")
+        if self.tools is None and self.tool_choice not in (None, "none", "auto"):
+            raise ValueError("tool_choice goes with tools")
+        return self
+
+    @model_validator(mode="after")
+    def _check_messages(self) -> Self:
+        """What a tool says answers a call that was made before."""
+        made = set[str]()
+        for number, message in enumerate(self.messages):
+            if message.tool_calls and message.role != "assistant":
+                raise ValueError(f"message {number} has tool_calls, and is not the assistant's")
+            made |= {call.id for call in message.tool_calls or ()}
+            if (message.role == "tool") != (message.tool_call_id is not None):
+                raise ValueError(f"message {number}: tool_call_id belongs to messages of the role tool, which need it")
+            if message.tool_call_id is not None and message.tool_call_id not in made:
+                raise ValueError(f"message {number}: no call before it has the id {message.tool_call_id!r}")
+        return self
 
     @model_validator(mode="after")
     def _check_logprobs(self) -> Self:
@@ -179,14 +254,29 @@ class ChatRequest(TextRequest):
         """See `CompletionRequest.top`."""
         return (self.top_logprobs or 0) if self.logprobs else None
 
-    def requests(self, asked: Structured, max_tokens: int) -> list[Request]:
-        """The request of the engine."""
+    def wants_reasoning(self) -> bool | None:
+        """Whether the model is to reason before it answers; None: as the model does by itself.
+
+        Raises:
+            RequestError: an effort that nothing here can mean, or one that contradicts the switch.
+        """
+        switch = self.chat_template_kwargs.on if self.chat_template_kwargs is not None else None
+        if self.reasoning_effort is None:
+            return switch
+        if self.reasoning_effort != "none":
+            message = (
+                'only the reasoning_effort "none" is known: how long a model reasons is bounded by max_tokens alone'
+            )
+            raise RequestError(message, param="reasoning_effort")
+        if switch:
+            raise RequestError("chat_template_kwargs asks for reasoning, and this for none", param="reasoning_effort")
+        return False
+
+    def engine_options(self, max_tokens: int) -> dict[str, Any]:
+        """How the engine chooses tokens, and how many; `max_tokens`: where the request does not say."""
         most = self.max_completion_tokens or self.max_tokens or max_tokens
-        options = self.options() | dict(asked.options) | {"max_tokens": most}
-        if self.logprobs:
-            options |= {"logprobs": self.top_logprobs or 0, "score_forced": True}
-        messages, own = [each.plain() for each in self.messages], cast(Options, options)
-        return [Request(messages, asked.constraint, n=self.n, options=own)]
+        scores = {"logprobs": self.top_logprobs or 0, "score_forced": True} if self.logprobs else {}
+        return self.options() | {"max_tokens": most} | scores
 
 
 def read_request(kind: type[_Read], body: object) -> _Read:
@@ -204,6 +294,7 @@ def read_request(kind: type[_Read], body: object) -> _Read:
         if first["type"] == "extra_forbidden":
             close = get_close_matches(names[-1], kind.model_fields, n=1)
             hint = f": did you mean {close[0]}?" if close else ""
+            hint = f": {_INSTEAD[names[-1]]}" if names[-1] in _INSTEAD else hint
             message = f"there is no field {names[-1]!r}{hint}"
         elif param:
             message = f"{param}: {message}"

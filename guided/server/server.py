@@ -17,10 +17,14 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
 from guided.engine import Engine
+from guided.engine.reasoning import find_reasoning_end
 from guided.engine.request import Request as EngineRequest
+from guided.server.conversations import style_of
 from guided.server.engine_thread import EngineThread, Stream
 from guided.server.errors import RequestError
 from guided.server.settings import Settings
+from guided.spec.structural_tag.tool_prompts import check_style
+from guided.tools.toolbox import Toolbox
 
 __all__ = ["Server", "stream_response", "unless_gone"]
 
@@ -39,6 +43,11 @@ class Server:
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
+        """Raises GuidedError where the engine's model has no such tokens, or cannot be told of tools in this style."""
+        check_style(style_of(engine, settings))
+        Toolbox(settings.tools, engine.vocabulary)
+        if settings.reasoning_end:
+            find_reasoning_end(engine.vocabulary, settings.reasoning_end)
         self.engine, self.settings, self.thread = engine, settings, EngineThread(engine)
         self.started = int(time.time())
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from guided.tools.tool import Tool
+
 __all__ = ["Settings"]
 
 
@@ -18,6 +20,10 @@ class Settings:
         max_body: bytes of a request.
         allow_special_tokens: whether grammars of requests may name control tokens.
         keep_alive: seconds without a token after which a stream has a comment, so that nothing in between closes it.
+        tool_style: how the model writes calls of functions (`guided.TOOL_STYLES`); None: as its chat template says.
+        tools: of the server itself: free answers of conversations may call them, and their results are forced.
+        reasoning_end: what ends the reasoning of a model that reasons before it answers; "" for one that does not.
+        reasoning_begin: what begins it; it ends the prompt.
         retry_after: seconds that a refused client is asked to wait.
     """
 
@@ -28,3 +34,7 @@ class Settings:
     allow_special_tokens: bool = False
     keep_alive: float = 15.0
     retry_after: int = 1
+    tool_style: str | None = None
+    tools: tuple[Tool, ...] = ()
+    reasoning_end: str = ""
+    reasoning_begin: str = "<think>"

@@ -51,15 +51,15 @@ async def server_sent(
 ) -> AsyncIterator[str]:
     """See the head. `samples`: of each stream."""
     readings = [[new_reading() for _ in range(samples)] for _ in streams]
-    begun = set[int]()
+    begins = list(range(len(streams) * samples)) if answer.chat else []  # in order: OpenAI's client needs it
     try:
         async for number, event in merged(streams, samples, keep_alive):
             if event is None:
                 yield KEEP_ALIVE
                 continue
-            if answer.chat and number not in begun:
-                begun.add(number)
-                yield sse(answer.begin(number))
+            for each in begins:
+                yield sse(answer.begin(each))
+            begins = []
             reading = readings[number // samples][number % samples]
             for chunk in answer.chunks(number, event, reading.read(event), reading):
                 if options.continuous_usage_stats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -11,7 +12,8 @@ from fastapi.responses import JSONResponse
 
 from guided.engine.request import Request as EngineRequest
 from guided.server.answers import Answer
-from guided.server.deltas import Reading
+from guided.server.conversations import conversation
+from guided.server.deltas import How, Reading
 from guided.server.openapi import takes
 from guided.server.requests import ChatRequest, CompletionRequest, StreamOptions, read_request
 from guided.server.server import Server, stream_response, unless_gone
@@ -82,9 +84,11 @@ def prepared(server: Server, asked: ChatRequest | CompletionRequest) -> Prepared
         RequestError, GuidedError: what it asks is refused.
     """
     text = asked.asked(allow_special_tokens=server.settings.allow_special_tokens)
-    is_chat = isinstance(asked, ChatRequest)
-    parts = asked.requests(text, server.engine.model.config.context if is_chat else _SHORT_COMPLETION)
-    return Prepared(parts, text, text.param or None)
+    if isinstance(asked, ChatRequest):
+        part, how = conversation(asked, text, server.engine, server.settings)
+        param = None if how.calls is not None else text.param or None  # errors of tools know their places
+        return Prepared([part], text, param, partial(Reading, how))
+    return Prepared(asked.requests(text, _SHORT_COMPLETION), text, text.param or None)
 
 
 async def _answer(server: Server, request: Request, kind: type[ChatRequest] | type[CompletionRequest]) -> Response:

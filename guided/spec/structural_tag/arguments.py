@@ -103,7 +103,7 @@ _READ: Final = ("type", "properties", "required", "additionalProperties", "$defs
 WRAPPED: Final = "/allOf/0"
 """Where a schema stands in one that narrows it."""
 _GAP: Final = regex(r"[ \t\r\n]*")
-_FRAMED: Final = Seq((Text("\n"), Repeat(ANY_CHAR, 0, None), Text("\n")))
+_BEGINS_A_LINE: Final = Seq((Text("\n"), Repeat(ANY_CHAR, 0, None)))
 _LOOKS: Final = {
     "object": r"[ \t\r\n]*\{(?s:.*)",
     "array": r"[ \t\r\n]*\[(?s:.*)",
@@ -321,7 +321,8 @@ def _type_of(value: Any) -> str:
 def raw(schema: Any, at: str, never: Sequence[str], not_these: str = "", *, framed: bool = False) -> Expr:
     """The strings of a schema, as they are, but for those that contain one of `never`, or that `not_these` matches.
 
-    If a string may be framed by line ends, one that has them itself is always framed, so that it is read back as it is.
+    If a string may be framed by line ends, one that begins with a line end itself is always framed, so that it is read
+    back as it is, and a reader knows from its first character whether it is framed.
     """
 
     def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Node:
@@ -339,7 +340,7 @@ def raw(schema: Any, at: str, never: Sequence[str], not_these: str = "", *, fram
             written = And((written, Not(parse_regex(not_these))))
         if not framed:
             return written
-        return AltNode((And((written, Not(_FRAMED))), Seq((Text("\n"), written, Text("\n")))))
+        return AltNode((And((written, Not(_BEGINS_A_LINE))), Seq((Text("\n"), written, Text("\n")))))
 
     return ReadPart(read, "json_schema", schema)
 

@@ -3,7 +3,9 @@
 Readers with the same interface: `JsonArguments`, `XmlArguments` for the styles in which an argument is an element
 (arguments.py), and for those whose elements nest `NestedArguments` (nested_call_arguments.py). `read` takes a piece,
 and returns what lies behind the arguments; while they go on, that is nothing, or the begin of an element, which is to
-be given again with the next piece. Cost: each character is looked at once, and `text` copies the arguments so far.
+be given again with the next piece. `text` is valid JSON at any time; `fresh` is what is sure of the arguments' JSON
+text and was not told before, so that all of it put together is the text. Cost: each character is looked at once, and
+`text` copies the arguments so far.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ class JsonArguments:
     """A JSON value."""
 
     def __init__(self) -> None:
-        self._json = PartialJson()
+        self._json, self._fresh = PartialJson(), list[str]()
 
     @property
     def may_end(self) -> bool:
@@ -36,8 +38,14 @@ class JsonArguments:
         """Read on, and return what is behind the arguments."""
         if self._json.end >= 0:
             return piece
-        self._json.read(piece)
-        return "" if self._json.end < 0 else self._json.text[self._json.end :]
+        behind = self._json.read(piece)
+        self._fresh.append(piece[: len(piece) - len(behind)])
+        return behind
+
+    def fresh(self, *, ended: bool) -> str:
+        """What is sure and was not told before; `ended`: the arguments have."""
+        told, self._fresh = "".join(self._fresh), []
+        return told
 
     def text(self) -> str:
         """The arguments so far."""
@@ -56,6 +64,7 @@ class XmlArguments:
         self._name, self._kinds = "", set[str]()  # of the element that is written
         self._value, self._searched = "", 0
         self._escaped, self._escaped_to = "", 0
+        self._fresh, self._told = ["{"], -1  # characters of the string that is written; -1: its name is not told
 
     def read(self, piece: str) -> str:
         """Read on, and return what is behind the last element."""
@@ -81,8 +90,23 @@ class XmlArguments:
         )
         return f"{{{', '.join([*self._done, *written])}}}"
 
+    def fresh(self, *, ended: bool) -> str:
+        """What is sure and was not told before; `ended`: the arguments have."""
+        if not self.may_end and self._kinds == {"string"}:
+            self._tell(self._partial())
+        told, self._fresh = "".join([*self._fresh, "}" * ended]), []
+        return told
+
+    def _tell(self, escaped: str) -> None:
+        """Tell of a string as far as it goes."""
+        if self._told < 0:
+            self._fresh.append(f'{", " if self._done else ""}{json_string(self._name)}: "')
+            self._told = 0
+        self._fresh.append(escaped[self._told :])
+        self._told = len(escaped)
+
     def _begin(self, found: re.Match[str]) -> None:
-        self.may_end, self._name = False, found["name"]
+        self.may_end, self._name, self._told = False, found["name"], -1
         kinds = kinds_of(self._parameters["properties"][self._name], shared_definitions(self._parameters))
         if self._element.string != self._element.other:
             kinds = {"string"} if found["string"] is not None else kinds - {"string"}
@@ -90,9 +114,14 @@ class XmlArguments:
 
     def _end(self, written: str) -> None:
         is_string = "string" in self._kinds and (self._kinds == {"string"} or not is_json(written, self._kinds))
-        if is_string and self._element.framed and len(written) > 1 and written[0] == written[-1] == "\n":
-            written = written[1:-1]
+        if is_string and self._element.framed and len(written) > 1 and written[0] == "\n":
+            written = written[1:].removesuffix("\n")
         value = json_string(written) if is_string else written.strip(_SPACE)
+        if is_string:
+            self._tell(value[1:-1])
+            self._fresh.append('"')
+        else:
+            self._fresh.append(f"{', ' if self._done else ''}{json_string(self._name)}: {value}")
         self._done.append(f"{json_string(self._name)}: {value}")
         self.may_end = True
 

@@ -6,7 +6,8 @@
             print(call.index, call.name, call.arguments)  # valid JSON at any time: {"city": "Os"}
 
 In: the pieces of an answer that satisfies the structural tag of the same style and tools. Out: calls, free text, and
-reasoning. Cost: linear in the answer; each call that is returned holds a copy of its arguments so far.
+reasoning. `parts` gives the same in the order in which it was written, as pieces that go on where the ones before
+ended. Cost: linear in the answer; each call that `read` returns holds a copy of its arguments so far.
 
 What it does not do: check. Of a text that does not satisfy the structural tag, it reads what it understands.
 """
@@ -24,7 +25,7 @@ from guided.spec.structural_tag.nested_arguments import NESTED
 from guided.spec.structural_tag.nested_call_arguments import NestedArguments
 from guided.spec.structural_tag.tools import Function
 
-__all__ = ["Call", "CallReader"]
+__all__ = ["Call", "CallPart", "CallReader", "TextPart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,31 @@ class Call:
     name: str
     arguments: str
     complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A piece of the free text, or of the reasoning."""
+
+    text: str
+    reasoning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallPart:
+    """A piece of a call.
+
+    Attributes:
+        index, name: see `Call`.
+        arguments: JSON text, which goes on where the piece before ended. All pieces of a call are its arguments.
+        begins, ends: whether this is the first piece, or the last.
+    """
+
+    index: int
+    name: str
+    arguments: str
+    begins: bool = False
+    ends: bool = False
 
 
 Arguments: TypeAlias = JsonArguments | XmlArguments | NestedArguments
@@ -62,7 +88,7 @@ class CallReader:
     """
 
     def __init__(self, style: Mapping[str, Any], functions: Sequence[Function], reasoning: str = "disabled") -> None:
-        self.text = self.reasoning = ""
+        self._texts: dict[bool, list[str]] = {False: [], True: []}
         self.calls: list[Call] = []
         call = style["call"]
         begins = [call["begin"]] if isinstance(call["begin"], str) else call["begin"]
@@ -77,22 +103,48 @@ class CallReader:
         self._buffer = ""
         self._reads = _reads_first(style, reasoning)
         self._current: Arguments | None = None  # of the call that is written
-        self._ended = 0  # calls that have ended
+        self._parts: list[TextPart | CallPart] = []  # of the piece that is read
+
+    @property
+    def text(self) -> str:
+        """See the class."""
+        return "".join(self._texts[False])
+
+    @property
+    def reasoning(self) -> str:
+        """See the class."""
+        return "".join(self._texts[True])
 
     def read(self, piece: str) -> list[Call]:
         """Read the next piece, and return the calls that it began or continued."""
-        self._buffer += piece
         changed: dict[int, Call] = {}
-        while self._step():
-            if self._current is None and len(self.calls) > self._ended:
-                self._ended += 1
-                changed[self.calls[-1].index] = self.calls[-1]
+        for part in self.parts(piece):
+            if isinstance(part, CallPart):
+                changed[part.index] = self.calls[part.index]
         if self._current is not None:
             before = self.calls[-1]
             self.calls[-1] = now = replace(before, arguments=self._current.text())
-            if now != before or now.index not in changed:
+            if now != before or now.index in changed:
                 changed[now.index] = now
         return list(changed.values())
+
+    def parts(self, piece: str) -> list[TextPart | CallPart]:
+        """Read the next piece, and return what it says, in order. `calls` has arguments once a call has ended."""
+        self._buffer += piece
+        while self._step():
+            pass
+        if self._current is not None and (fresh := self._current.fresh(ended=False)):
+            self._call_part(fresh)
+        parts, self._parts = self._parts, []
+        return parts
+
+    def rest(self) -> list[TextPart | CallPart]:
+        """The answer has ended: what was held back as the possible begin of a mark, as text."""
+        if self._current is None:
+            self._emit(self._buffer)
+            self._buffer = ""
+        parts, self._parts = self._parts, []
+        return parts
 
     def _step(self) -> bool:
         """Go on as far as the next mark; whether there was one."""
@@ -122,14 +174,19 @@ class CallReader:
                 self._buffer = self._buffer[number.end() if number else len(mark) :]
                 self._current = _arguments(self._style, begin.function)
                 self.calls.append(Call(len(self.calls), begin.function.name, "{}", False))
+                self._call_part("", begins=True)
                 return True
         return False
 
     def _emit(self, text: str) -> None:
-        if self._reads == "text":
-            self.text += text
-        elif self._reads == "reasoning":
-            self.reasoning += text
+        if text and self._reads in ("text", "reasoning"):
+            part = TextPart(text, self._reads == "reasoning")
+            self._texts[part.reasoning].append(text)
+            self._parts.append(part)
+
+    def _call_part(self, arguments: str, *, begins: bool = False, ends: bool = False) -> None:
+        call = self.calls[-1]
+        self._parts.append(CallPart(call.index, call.name, arguments, begins, ends))
 
     def _close(self) -> bool:
         """Read the arguments, and end the call if it has ended."""
@@ -139,6 +196,7 @@ class CallReader:
         if end < 0:
             return False
         self.calls[-1] = replace(self.calls[-1], arguments=self._current.text(), complete=True)
+        self._call_part(self._current.fresh(ended=True), ends=True)
         self._buffer, self._current = self._buffer[end + len(self._end) :], None
         return True
 

@@ -50,6 +50,7 @@ class _Value:
     Attributes:
         sure: its text, as a part of a JSON string, as far as it was taken from the buffer.
         searched: so much of the buffer does not begin its end.
+        told: whether `fresh` has its name.
     """
 
     places: list[Place]
@@ -58,6 +59,7 @@ class _Value:
     end: str
     sure: str = ""
     searched: int = 0
+    told: bool = False
 
 
 class NestedArguments:
@@ -70,6 +72,7 @@ class NestedArguments:
         self._open = [_Container("object", [root])]
         self._value: _Value | None = None
         self._buffer = ""
+        self._fresh = ["{"]
         self._headers: dict[tuple[str, ...], tuple[re.Pattern[str], dict[str, str]]] = {}
 
     @property
@@ -94,6 +97,15 @@ class NestedArguments:
             last = _joined(container.kind, container.name, [*container.parts, *([last] if last else [])])
         return last
 
+    def fresh(self, *, ended: bool) -> str:
+        """What is sure and was not told before; `ended`: the arguments have."""
+        told, self._fresh = "".join([*self._fresh, "}" * ended]), []
+        return told
+
+    def _tell(self, name: str, begin: str) -> None:
+        """Tell that a member or an item begins."""
+        self._fresh.append(f"{', ' if self._open[-1].parts else ''}{name}{begin}")
+
     def _step(self) -> bool:
         """Read an element's begin, its value or its end; false if none is complete."""
         if self._value is not None:
@@ -103,6 +115,7 @@ class NestedArguments:
         if container.end and skipped.startswith(container.end):
             self._buffer = skipped[len(container.end) :]
             self._open.pop()
+            self._fresh.append("}" if container.kind == "object" else "]")
             self._open[-1].parts.append(_joined(container.kind, container.name, container.parts))
             return True
         header, names = self._header(container)
@@ -133,6 +146,7 @@ class NestedArguments:
                 return False
             if opens:
                 (kind,) = inner
+                self._tell(value.name, "{" if kind == "object" else "[")
                 leaves = {leaf.at: leaf for place in value.places for leaf in self._shapes.leaves(place, kind)}
                 self._open.append(_Container(kind, list(leaves.values()), value.name, value.end))
                 self._value = None
@@ -141,7 +155,12 @@ class NestedArguments:
         stop = self._buffer.find(value.end, value.searched)
         if value.kinds == {"string"}:
             sure = stop if stop >= 0 else len(self._buffer) - kept(self._buffer, {value.end: ""})
-            value.sure += json_string(self._buffer[:sure])[1:-1]
+            more = json_string(self._buffer[:sure])[1:-1]
+            if not value.told:
+                self._tell(value.name, '"')
+                value.told = True
+            self._fresh.append(more)
+            value.sure += more
             self._buffer, stop = self._buffer[sure:], min(stop, 0)
         if stop < 0:
             value.searched = max(0, len(self._buffer) - len(value.end) + 1)
@@ -150,10 +169,13 @@ class NestedArguments:
         self._buffer = self._buffer[stop + len(value.end) :]
         if value.kinds == {"string"}:
             out = f'"{value.sure}"'
+            self._fresh.append('"')
         elif "string" in value.kinds and not re.fullmatch(looks(value.kinds), written):
             out = json_string(written)
         else:
             out = written.strip(_SPACE)
+        if not value.told:
+            self._tell(value.name, out)
         self._open[-1].parts.append(value.name + out)
         self._value = None
         return True

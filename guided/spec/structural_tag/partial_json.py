@@ -5,7 +5,10 @@
     {"days": 12, "to        ->   {"days": 12}
 
 A string that is not complete stands as far as it was written; a name without its value, and a number, `true`, `false`
-or `null` that may go on, are left out. Cost: what is read is looked at once, but for a number that may go on.
+or `null` that may go on, are left out.
+
+Cost: what is read is looked at once, but for a number that may go on, and is then only kept. `sure` costs what the
+nesting does; `completed` copies the text.
 """
 
 from __future__ import annotations
@@ -26,44 +29,65 @@ class PartialJson:
     """Reads one value, piece by piece.
 
     Attributes:
-        text: what was read.
         end: where the value ends; -1 while it is not known.
     """
 
     def __init__(self) -> None:
-        self.text, self.end = "", -1
-        self._at = 0  # behind the last token
-        self._inside = -1  # behind the last whole character of a string that is written
+        self.end = -1
+        self._pieces: list[str] = []
+        self._window, self._base = "", 0  # what is looked at still, and where it begins
+        self._at = 0  # behind the last token, in the window
+        self._inside = -1  # behind the last whole character of a string that is written, in the window
         self._closers: list[str] = []
         self._is_name = False  # of a member: the next string
         self._sure, self._sure_closers = 0, ""
 
-    def read(self, piece: str) -> None:
-        """Read on."""
-        self.text += piece
+    @property
+    def text(self) -> str:
+        """What was read."""
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def read(self, piece: str) -> str:
+        """Read on, and return what lies behind the value, if it has ended."""
+        self._pieces.append(piece)
+        self._window += piece
         while self.end < 0 and self._step():
             pass
+        cut = self._at if self._inside < 0 else self._inside
+        self._window, self._base = self._window[cut:], self._base + cut
+        self._at, self._inside = 0, min(self._inside, 0)
+        if self.end < 0:
+            return ""
+        behind, self._window = self._window, ""
+        return behind
+
+    @property
+    def sure(self) -> tuple[int, str]:
+        """How many characters of the text are sure, and what completes them."""
+        if self._inside >= 0 and not self._is_name:
+            return self._base + self._inside, f'"{"".join(reversed(self._closers))}'
+        return self._sure, self._sure_closers
 
     def completed(self) -> str:
         """The value as far as it is sure; "" if nothing is."""
-        if self._inside >= 0 and not self._is_name:
-            return f'{self.text[: self._inside]}"{"".join(reversed(self._closers))}'
-        return self.text[: self._sure] + self._sure_closers
+        length, closers = self.sure
+        return self.text[:length] + closers
 
     def _step(self) -> bool:
         """Read a token; false if it is not complete."""
         if self._inside >= 0:
-            found = _CHARACTERS.match(self.text, self._inside)
+            found = _CHARACTERS.match(self._window, self._inside)
             assert found is not None
             self._inside = found.end()
-            if not self.text.startswith('"', self._inside):
+            if not self._window.startswith('"', self._inside):
                 return False
             self._at, self._inside = self._inside + 1, -1
             if not self._is_name:
                 self._value()
             return True
-        found = _TOKEN.match(self.text, self._at)
-        if found is None or (found.end() == len(self.text) and found[1] not in _MARKS):
+        found = _TOKEN.match(self._window, self._at)
+        if found is None or (found.end() == len(self._window) and found[1] not in _MARKS):
             return False
         token, self._at = found[1], found.end()
         match token:
@@ -88,10 +112,10 @@ class PartialJson:
     def _value(self) -> None:
         self._remember()
         if not self._closers:
-            self.end = self._at
+            self.end = self._base + self._at
 
     def _remember(self) -> None:
-        self._sure, self._sure_closers = self._at, "".join(reversed(self._closers))
+        self._sure, self._sure_closers = self._base + self._at, "".join(reversed(self._closers))
 
 
 def completed_json(text: str) -> str:

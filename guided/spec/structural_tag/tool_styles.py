@@ -21,6 +21,7 @@ Each file of `styles/` is one format:
     channels          the output consists of messages: separator, and the messages text and reasoning
     call              begin, with {name} and {index}; end; arguments: how they are written, see `ARGUMENT_STYLES`;
                       excludes: what strings in them do not contain
+    told              the sentence that tells a model how to call, if its chat template has one (tool_prompts.py)
 
 Source: the chat templates of the models, as xgrammar 0.2.8 writes them (`builtin_structural_tag.py`).
 """
@@ -35,7 +36,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from guided.errors import SpecError, brief
+from guided.errors import SpecError, UnsupportedError, brief
 from guided.spec.structural_tag.calls import CallReader
 from guided.spec.structural_tag.tools import ChosenTools, Function, ToolChoice, chosen_tools
 
@@ -72,6 +73,8 @@ class ToolStyle:
         tool_choice: ToolChoice = "auto",
         parallel_tool_calls: bool = True,
         reasoning: Reasoning = "disabled",
+        mixed: bool = True,
+        text: Mapping[str, Any] | None = None,
     ) -> Json:
         """The structural tag of an answer in which these tools may be called.
 
@@ -81,15 +84,28 @@ class ToolStyle:
             parallel_tool_calls: whether there may be several calls. If not, the answer ends after the first one.
             reasoning: "enabled": the answer begins with reasoning; "auto": it may; "disabled": it does not. Where the
                 prompt of a model ends with the begin of its reasoning, so does the prompt here with "enabled".
+            mixed: whether text and calls may stand in one answer. If not, it is text or calls, and with "required" it
+                is calls alone.
+            text: the format of the text, for answers that are not mixed; None: any text.
 
         Raises:
-            SpecError, UnsupportedError: see `chosen_tools`.
+            SpecError: see `chosen_tools`. UnsupportedError: the same; or the style writes messages of several blocks,
+                whose answers are always mixed.
         """
         if reasoning not in ("enabled", "disabled", "auto"):
             raise SpecError(f"there is no reasoning {brief(reasoning)}", hint='"enabled", "disabled" or "auto"')
         if not isinstance(parallel_tool_calls, bool):
             raise SpecError(f"parallel_tool_calls is {brief(parallel_tool_calls)}", hint="write True or False")
         chosen = chosen_tools(tools, tool_choice)
+        if text is not None and mixed:
+            raise SpecError("a format of the text goes with answers that are not mixed", hint="write mixed=False")
+        if not mixed:
+            if "channels" in self.data or "response" in self.data or reasoning != "disabled":
+                raise UnsupportedError(
+                    f"answers of the style {self.name} with reasoning {reasoning!r} are always mixed",
+                    hint="leave mixed out",
+                )
+            return _whole(self._separate(chosen, parallel_tool_calls, text))
         if "channels" in self.data:
             return _whole(self._messages(chosen, parallel_tool_calls, reasoning))
         if "response" in self.data:
@@ -102,6 +118,12 @@ class ToolStyle:
     def reader(self, tools: Sequence[Mapping[str, Any]] | None, *, reasoning: Reasoning = "disabled") -> CallReader:
         """Reads an answer back, while it is written."""
         return CallReader(self.data, chosen_tools(tools).functions, reasoning)
+
+    @property
+    def between(self) -> str:
+        """What stands between calls that follow each other."""
+        section = self.data.get("section")
+        return "\n" if section is None else str(section["separator"])
 
     def _calls(self, function: Function) -> list[Json]:
         """The tags of one tool: how it is called."""
@@ -151,6 +173,20 @@ class ToolStyle:
             "type": "triggered_tags", "triggers": [trigger], "tags": tags, "at_least_one": chosen.mode == "required",
             "stop_after_first": not parallel, "excludes": [one for one in never if one != trigger],
         }  # fmt: skip
+
+    def _separate(self, chosen: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
+        """Calls alone, or text alone where none must be called."""
+        trigger = self.data.get("trigger") or self.data["section"]["begin"]
+        marks = [trigger] if chosen.functions else []
+        plain = {"type": "any_text", "excludes": [*self.data["excludes"], *marks]} if text is None else dict(text)
+        if not chosen.functions:
+            return plain
+        if "section" in self.data:
+            calls = self._section(chosen, parallel, self.data["section"].get("lead", ""))
+        else:
+            tags = [tag for function in chosen.functions for tag in self._calls(function)]
+            calls = _separated(tags, self.between, not parallel or chosen.mode == "named")
+        return calls if chosen.mode != "auto" else {"type": "or", "elements": [plain, calls]}
 
     def _section(self, chosen: ChosenTools, parallel: bool, lead: str = "") -> Json:
         """Calls that stand together."""

@@ -1,0 +1,199 @@
+"""What is read of an answer: deltas that put together are the whole, in every style, however the answer is cut."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("fastapi", reason="fastapi is not installed")
+
+import guided
+from guided.engine.result import Result, StreamEvent, Timings
+from guided.server.deltas import CallArguments, CallBegin, How, Reading, ReasoningText, Text, ToolResult
+from guided.server.spelling import Spelling
+from guided.spec.structural_tag.partial_json import completed_json
+from guided.tools.toolbox import Toolbox
+from guided.vocabulary import Vocabulary
+from tests.test_structural_tag_calls import TOOLS, options_of, table
+
+NAMES = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<call>", "<end>", "<result>", "<done>")
+VOCABULARY = Vocabulary(
+    [*(bytes([byte]) for byte in range(256)), *[None] * len(NAMES)],
+    eos_token_ids=[256 + len(NAMES)],
+    special_tokens=dict(enumerate(NAMES, 256)),
+)
+LOOKUP = guided.Tool("lookup", "a", str, tokens=guided.ToolTokens(*NAMES[4:]))
+
+
+def result(text: str = "", finish_reason: Any = "stop") -> Result:
+    return Result(text, [], [], finish_reason, Timings(), [], 0.0, 0, 0)
+
+
+def events(text: str, source: random.Random, most: int, reasoning: str | None = None) -> list[StreamEvent]:
+    """An answer as an engine says it: names of control tokens are these, which have no text."""
+    out = []
+    for said, thinks in ((reasoning or "", True), (text, False)):
+        ids = VOCABULARY.encode_with_special(said)
+        while ids:
+            size = source.randint(1, most)
+            out.append(StreamEvent(tuple(ids[:size]), "", reasoning=thinks))
+            ids = ids[size:]
+    begun = b""
+    for at, event in enumerate(out):  # characters whose bytes are not complete are held back
+        begun += VOCABULARY.decode(event.tokens)
+        told = begun.decode("utf-8", "ignore")
+        begun = begun[len(told.encode()) :]
+        out[at] = replace(event, text=told)
+    return [*out, StreamEvent((), "", result=result(text))]
+
+
+def put_together(reading: Reading, said: list[StreamEvent]) -> tuple[str, str, dict[int, list[str]], list[ToolResult]]:
+    text, reasoning, calls, results = "", "", dict[int, list[str]](), list[ToolResult]()
+    for event in said:
+        for delta in reading.read(event):
+            match delta:
+                case Text(more):
+                    text += more
+                case ReasoningText(more):
+                    reasoning += more
+                case CallBegin(index, id, name):
+                    calls[index] = [id, name, ""]
+                case CallArguments(index, more):
+                    calls[index][2] += more
+                case ToolResult():
+                    results.append(delta)
+    return text, reasoning, calls, results
+
+
+def how(style: str, reasoning: Any = "disabled", **more: Any) -> How:
+    own = guided.tool_style(style)
+    return How(calls=lambda: own.reader(TOOLS, reasoning=reasoning), spelling=lambda: Spelling(VOCABULARY), **more)
+
+
+@pytest.mark.parametrize("style", guided.TOOL_STYLES)
+def test_deltas_put_together_are_the_whole(style):
+    source = random.Random(style)
+    for row in table(style)["accepted"]:
+        for most in (1, 5, 1000):
+            reading = Reading(how(style, options_of(row).get("reasoning", "disabled")))
+            text, reasoning, calls, _ = put_together(reading, events(row["text"], source, most))
+            assert [[name, json.loads(arguments)] for _, name, arguments in calls.values()] == row["calls"]
+            whole = {at: [call.id, call.name, call.arguments] for at, call in enumerate(reading.calls)}
+            assert (text, reasoning, calls) == (reading.text, reading.reasoning, whole)
+            assert len({id for id, *_ in calls.values()}) == len(calls)
+            assert reading.finish_reason == ("tool_calls" if row["calls"] else "stop")
+
+
+CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Øsl°"}}\n</tool_call>'
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("I look.\n" + CALL + "\n" + CALL, "I look."),
+        (CALL, ""),
+        ("\n " + CALL + " \n", ""),
+        (CALL + "\nThere.\n", "There."),
+        ("a " + CALL + " b", "a  b"),
+        ("\n plain \n", "\n plain \n"),
+        ("plain <tool", "plain <tool"),
+    ],
+)
+def test_white_space_that_only_sets_calls_apart_is_no_text(text, left, most):
+    reading = Reading(how("qwen_3"))
+    told, _, calls, _ = put_together(reading, events(text, random.Random(0), most))
+    assert told == reading.text == left
+    assert [json.loads(arguments) for _, _, arguments in calls.values()] == [{"city": "Øsl°"}] * text.count(CALL)
+
+
+@pytest.mark.parametrize("most", [1, 4, 1000])
+def test_an_answer_is_text_or_calls(most):
+    begins = ('<tool_call>\n{"name": "weather"',)
+    for text in (f'["{CALL}"]', "<tool", '<tool_call>\n{"name": "other"}'):
+        reading = Reading(how("qwen_3", apart=begins))
+        assert put_together(reading, events(text, random.Random(1), most))[0] == text
+        assert not reading.calls
+    reading = Reading(how("qwen_3", apart=begins))
+    text, _, calls, _ = put_together(reading, events(CALL, random.Random(1), most))
+    assert (text, len(calls)) == ("", 1)
+
+
+@pytest.mark.parametrize("most", [1, 3, 1000])
+@pytest.mark.parametrize(
+    ("end", "thought"),
+    [("</think>", "so </thi is fine"), ("END", "an EN and an ENEND"), ("END", "END"), ("END", "")],
+)
+def test_reasoning_is_told_without_its_end(end, thought, most):
+    marker = "" if end in NAMES else end
+    said = events("\n\nYes.", random.Random(2), most, thought + end)
+    reading = Reading(How(thinks=True, reasoning_end=marker, trims=True))
+    text, reasoning, _, _ = put_together(reading, said)
+    if thought == "END":  # the first one ends it for the engine; what it calls reasoning is told
+        assert reasoning == "END"
+    assert (text, reasoning) == ("Yes.", thought) == (reading.text, reading.reasoning)
+    assert reading.reasoning_tokens == len(VOCABULARY.encode_with_special(thought + end))
+    hidden = Reading(How(thinks=True, reasoning_end=marker, shows_reasoning=False))
+    assert put_together(hidden, said)[:2] == ("\n\nYes.", "")
+    assert hidden.reasoning_tokens == reading.reasoning_tokens
+
+
+@pytest.mark.parametrize("most", [1, 3, 1000])
+def test_results_of_the_servers_tools(most):
+    spelling = partial(Spelling, VOCABULARY, Toolbox([LOOKUP], VOCABULARY), named=False)
+    reading = Reading(How(spelling=spelling))
+    said = "It is <call>1+°<end><result>2 °<done>, and<think> <call>é<end><result><done>!"
+    text, _, _, results = put_together(reading, events(said, random.Random(3), most))
+    assert text == reading.text == "It is , and !"
+    assert results == reading.results == [ToolResult(0, "lookup", "1+°", "2 °"), ToolResult(1, "lookup", "é", "")]
+
+
+def test_characters_across_events_and_at_the_end():
+    spelling = Spelling(VOCABULARY)
+    assert spelling.read([0xC3]) == [] and spelling.read([0xB8, 0xC3]) == ["ø"]
+    assert spelling.read([256, 0xE2, 0x82]) == ["\ufffd", "<tool_call>"]
+    assert spelling.read([0xAC, 0xC3], last=True) == ["€", "\ufffd"]
+
+
+@pytest.mark.parametrize("most", [1, 3, 1000])
+def test_partial_json_is_valid_at_any_time(most):
+    value = {"a": ["x\n", -1.5, {"é": None}], "b": "<\"'>", "c": []}
+    text = json.dumps(value, ensure_ascii=False)
+    reading, so_far = Reading(How(partial=True)), None
+    for event in events(text, random.Random(4), most):
+        reading.read(event)
+        length, end = reading.partial["length"], reading.partial["end"]
+        assert reading.text[:length] + end == completed_json(reading.text)
+        so_far = json.loads(reading.text[:length] + end) if length else None
+    assert so_far == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"city": "Os', {"city": "Os"}),
+        ('{"city": "Os\\u00', {"city": "Os"}),
+        ('{"city": "Oslo", "days": 1', {"city": "Oslo"}),
+        ('{"city": "Oslo", "days": 12, "to', {"city": "Oslo", "days": 12}),
+        ('[{"a": [true, ["x", "', [{"a": [True, ["x", ""]]}]),
+    ],
+)
+def test_what_is_sure_of_json(text, value):
+    reading = Reading(How(partial=True))
+    for character in text:
+        reading.read(StreamEvent((0,), character))
+    assert json.loads(text[: reading.partial["length"]] + reading.partial["end"]) == value
+
+
+def test_named_calls_and_lengths():
+    for named, end, reason in ((True, "stop", "stop"), (False, "length", "length"), (False, "stop", "tool_calls")):
+        reading = Reading(replace(how("qwen_3"), named=named))
+        said = events(CALL, random.Random(5), 9)[:-1]
+        put_together(reading, [*said, StreamEvent((), "", result=result(finish_reason=end))])
+        assert reading.finish_reason == reason

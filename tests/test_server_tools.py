@@ -1,0 +1,371 @@
+"""Functions that a model may call, asked for by the official client: its own types and helpers judge the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+openai = pytest.importorskip("openai", reason="openai is not installed")
+pytest.importorskip("fastapi", reason="fastapi is not installed")
+httpx = pytest.importorskip("httpx", reason="httpx is not installed")
+
+import guided  # noqa: E402
+from guided.errors import GuidedError  # noqa: E402
+from guided.server.app import create_app  # noqa: E402
+from guided.server.settings import Settings  # noqa: E402
+from guided.server.structured import Structured  # noqa: E402
+from guided.server.tools import Functions  # noqa: E402
+from tests.server_support import small_engine  # noqa: E402
+
+SAY = [{"role": "user", "content": "Say something."}]
+
+
+class Weather(BaseModel):
+    days: int
+    unit: Literal["C", "F"]
+
+
+class Place(BaseModel):
+    inside: Place | None
+    lat: bool | int
+
+
+TOOLS = [openai.pydantic_function_tool(Weather), openai.pydantic_function_tool(Place, name="find")]
+NAMED = {"type": "function", "function": {"name": "find"}}
+BOTH = {"model": "guided", "messages": SAY, "tools": TOOLS, "max_tokens": 300}
+
+
+@asynccontextmanager
+async def client(engine=None, **settings):
+    """OpenAI's client of an application that runs."""
+    app = create_app(engine or small_engine(4000), Settings(**settings))
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://t") as http:
+            yield openai.AsyncOpenAI(api_key="k", base_url="http://t/v1", http_client=http, max_retries=0)
+
+
+def run(body, engine=None, **settings):
+    async def whole():
+        async with client(engine, **settings) as ask:
+            await body(ask)
+
+    asyncio.run(whole())
+
+
+def checked(call):
+    """A call whose arguments are an instance of its model."""
+    assert call.id.startswith("call_") and call.type == "function"
+    kind = {"Weather": Weather, "find": Place}[call.function.name]
+    assert isinstance(call.function.parsed_arguments, kind)
+    assert kind.model_validate_json(call.function.arguments) == call.function.parsed_arguments
+    return call.function.name
+
+
+@pytest.mark.parametrize("more", [(), ("<tool_call>", "</tool_call>")])
+def test_every_choice(more):
+    async def body(ask):
+        called = set()
+        for choice, reason in (("required", "tool_calls"), (NAMED, "stop")):
+            answer = await ask.chat.completions.parse(**BOTH, tool_choice=choice, n=16, seed=1)
+            assert answer.usage.prompt_tokens > len(json.dumps(TOOLS))  # a token for each byte
+            for each in answer.choices:
+                assert each.finish_reason == reason and each.message.content is None
+                names = [checked(call) for call in each.message.tool_calls]
+                called |= set(names)
+                assert choice == "required" or names == ["find"]
+        assert called == {"Weather", "find"}
+        answer = await ask.chat.completions.create(**BOTH | {"max_tokens": 40}, tool_choice="none", seed=1)
+        assert answer.choices[0].message.tool_calls is None
+        assert answer.usage.prompt_tokens < 80  # the model is told of none
+
+    run(body, small_engine(4000, more=more))
+
+
+def test_several_calls_or_one():
+    async def body(ask):
+        for parallel in (True, False):
+            answer = await ask.chat.completions.parse(
+                **BOTH | {"max_tokens": 600}, tool_choice="required", parallel_tool_calls=parallel, n=8, seed=3
+            )
+            counts = [len(list(map(checked, each.message.tool_calls))) for each in answer.choices]
+            assert (max(counts) > 1) == parallel and min(counts) == 1
+            ids = [call.id for each in answer.choices for call in each.message.tool_calls]
+            assert len(set(ids)) == len(ids)
+
+    run(body)
+
+
+def test_auto_is_the_default_and_has_text_and_calls():
+    async def body(ask):
+        bias = {"258": 6.0}  # the begin of a call
+        ends, calls = set(), []
+        answer = await ask.chat.completions.create(**BOTH | {"max_tokens": 300}, n=8, seed=2, logit_bias=bias)
+        for each in answer.choices:
+            ends.add(each.finish_reason)
+            calls += each.message.tool_calls or []
+            assert each.message.content is None or "<tool_call>" not in each.message.content
+        assert "length" in ends and calls  # the budget cut free text
+        for call in calls:
+            {"Weather": Weather, "find": Place}[call.function.name].model_validate_json(call.function.arguments)
+
+    run(body, small_engine(4000, more=("<tool_call>", "</tool_call>")))
+
+
+def test_the_helper_for_streams_has_the_events_of_tools():
+    async def body(ask):
+        options = BOTH | {"tool_choice": "required", "n": 2, "seed": 5}
+        whole = await ask.chat.completions.parse(**options)
+        pieces, done, deltas = {}, [], 0
+        async with ask.chat.completions.stream(**options) as stream:
+            async for event in stream:
+                if event.type == "tool_calls.function.arguments.delta":
+                    key = event.name, event.index
+                    pieces[key] = pieces.get(key, "") + event.arguments_delta
+                    deltas += 1
+                    assert event.arguments.endswith(event.arguments_delta)
+                elif event.type == "tool_calls.function.arguments.done":
+                    done.append((event.name, event.arguments))
+                    assert event.parsed_arguments is not None
+            final = await stream.get_final_completion()
+        wanted = [
+            [(call.function.name, call.function.arguments) for call in each.message.tool_calls]
+            for each in whole.choices
+        ]
+        got = [
+            [(call.function.name, call.function.arguments) for call in each.message.tool_calls]
+            for each in final.choices
+        ]
+        assert got == wanted and deltas > 20 and pieces
+        assert sorted(done) == sorted(one for each in wanted for one in each)
+        assert [each.finish_reason for each in final.choices] == ["tool_calls"] * 2
+
+    run(body)
+
+
+def test_all_choices_of_a_stream_begin_in_order():
+    async def body(ask):
+        options = BOTH | {"tool_choice": "required", "n": 3, "stream": True}
+        seen = [
+            (c.index, c.delta.role)
+            async for chunk in await ask.chat.completions.create(**options)
+            for c in chunk.choices
+        ]
+        assert seen[:3] == [(0, "assistant"), (1, "assistant"), (2, "assistant")]
+        assert not any(role for _, role in seen[3:])
+
+    run(body)
+
+
+PLAIN = [style for style in guided.TOOL_STYLES if style not in ("harmony", "kimi_k3")]
+
+
+@pytest.mark.parametrize("style", PLAIN)
+def test_a_call_in_each_style(style):
+    tool = openai.pydantic_function_tool(Weather)
+
+    async def body(ask):
+        for stream in (True, False):
+            options = {
+                "model": "guided",
+                "messages": SAY,
+                "tools": [tool],
+                "tool_choice": "required",
+                "max_tokens": 300,
+            }
+            if not stream:
+                answer = await ask.chat.completions.parse(**options, seed=1)
+            else:
+                async with ask.chat.completions.stream(**options, seed=1) as events:
+                    answer = await events.get_final_completion()
+            assert {checked(call) for call in answer.choices[0].message.tool_calls} == {"Weather"}
+            assert answer.choices[0].message.content in (None, "")
+
+    run(body, tool_style=style)
+
+
+def test_text_of_a_format_or_calls():
+    async def body(ask):
+        options = BOTH | {"response_format": Weather, "n": 12}
+        kinds = set()
+        answer = await ask.chat.completions.parse(**options, seed=4)
+        for each in answer.choices:
+            kinds.add(each.finish_reason)
+            if each.message.tool_calls:
+                assert each.message.content is None
+                list(map(checked, each.message.tool_calls))
+            else:
+                assert isinstance(each.message.parsed, Weather)
+        assert kinds == {"stop", "tool_calls"}
+        required = await ask.chat.completions.parse(**options, tool_choice="required", seed=4)
+        assert all(each.message.tool_calls and each.message.content is None for each in required.choices)
+        none = await ask.chat.completions.parse(**options, tool_choice="none", seed=4)
+        assert all(isinstance(each.message.parsed, Weather) for each in none.choices)
+
+    run(body)
+
+
+def test_what_looks_like_a_call_in_a_text_is_text():
+    tools = [tool("Weather", {"type": "object", "properties": {}})]
+    schema = {"const": {"a": "<tool_call>Weather</tool_call>"}}
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+
+    async def body(ask):
+        answer = await ask.chat.completions.create(**BOTH | {"tools": tools}, response_format=form, n=8, seed=2)
+        texts = [each.message.content for each in answer.choices if each.finish_reason == "stop"]
+        assert texts and all(json.loads(text) == schema["const"] for text in texts)
+        assert all(each.message.content is None for each in answer.choices if each.finish_reason == "tool_calls")
+
+    run(body, tool_style="glm_4_7")
+
+
+def test_an_object_of_any_members_beside_tools():
+    tools = [tool("f", {"type": "object", "properties": {"days": {"type": "integer"}}})]
+
+    async def body(ask):
+        form = {"type": "json_object"}
+        answer = await ask.chat.completions.create(**BOTH | {"tools": tools}, response_format=form, n=24, seed=4)
+        texts = [json.loads(each.message.content) for each in answer.choices if each.message.content]
+        assert any(texts) and all(isinstance(each, dict) for each in texts)
+        calls = [call for each in answer.choices for call in each.message.tool_calls or []]
+        assert len(calls) > 5
+        for call in calls:  # no members that the schema does not name
+            assert set(json.loads(call.function.arguments)) <= {"days"}
+
+    run(body)
+
+
+def test_a_conversation_goes_on_with_what_the_tool_said():
+    async def body(ask):
+        first = await ask.chat.completions.parse(**BOTH, tool_choice="required", parallel_tool_calls=False, seed=1)
+        message = first.choices[0].message
+        said = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "12 °C"}
+        options = BOTH | {"messages": [*SAY, message, said], "tool_choice": "none", "max_tokens": 20}
+        second = await ask.chat.completions.create(**options)
+        assert second.usage.prompt_tokens > 100 and second.choices[0].message.content
+        with pytest.raises(openai.BadRequestError, match="no call before it has the id 'other'"):
+            await ask.chat.completions.create(
+                **options | {"messages": [*SAY, message, {**said, "tool_call_id": "other"}]}
+            )
+        with pytest.raises(openai.BadRequestError, match="need it"):
+            await ask.chat.completions.create(**options | {"messages": [*SAY, {"role": "tool", "content": "x"}]})
+
+    run(body)
+
+
+def tool(name="f", schema=None, **more):
+    return {"type": "function", "function": {"name": name, "parameters": schema or {"type": "object"}, **more}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "message"),
+    [
+        ({"tools": []}, None, "tools is empty"),
+        ({"tools": [tool()], "functions": []}, "functions", 'write tools=[{"type": "function"'),
+        ({"tools": [tool()], "function_call": "auto"}, "function_call", "write tool_choice"),
+        ({"tool_choice": "required"}, None, "tool_choice goes with tools"),
+        ({"parallel_tool_calls": True}, None, "parallel_tool_calls goes with tools"),
+        ({"tools": [tool(), tool()]}, "tools/1/function/name", "is taken"),
+        ({"tools": [tool("a b")]}, "tools/0/function/name", "none of a function"),
+        ({"tools": ["f"]}, "tools/0", "a tool is an object"),
+        ({"tools": [{"type": "custom"}]}, "tools/0/type", "not known here"),
+        ({"tools": [tool(descr="x")]}, "tools/0/function/descr", "known are name, description"),
+        ({"tools": [tool(strict="yes")]}, "tools/0/function/strict", "true or false"),
+        ({"tools": [tool()], "tool_choice": {"type": "function", "function": {"name": "g"}}},
+            "tool_choice/function/name", "one of f"),
+        ({"tools": [tool()], "tool_choice": "always"}, "tool_choice", "always"),
+        ({"tools": [tool(), tool("g", {"properties": {"a": {"minLength": -1}}})]},
+            "tools/1/function/parameters/properties/a/minLength", "minLength"),
+        ({"tools": [tool()], "stop": "x"}, "stop", "does not go with tools"),
+        ({"tools": [tool()], "regex": "a+"}, "regex", "goes with tools only where it is a JSON Schema"),
+        ({"tools": [tool()], "response_format": {"type": "json_schema", "json_schema": {"schema":
+            {"properties": {"a": {"maximum": "x"}}}}}},
+            "response_format.json_schema.schema/properties/a/maximum", "maximum"),
+        ({"tools": [tool()], "tool_choice": "required", "response_format": {"type": "json_schema", "json_schema":
+            {"schema": {"properties": {"a": {"maximum": "x"}}}}}},
+            "response_format.json_schema.schema/properties/a/maximum", "maximum"),
+        ({"tools": [tool(schema={"properties": {"a": {"type": "string", "minLength": 50}}, "required": ["a"]})],
+            "tool_choice": "required", "max_tokens": 9}, "max_tokens", "at least"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_says_where(fields, param, message):
+    async def asked(ask):
+        for stream in (True, False):
+            with pytest.raises(openai.BadRequestError) as caught:
+                body = {"messages": SAY, "stream": stream, **fields}
+                await ask.post("/chat/completions", cast_to=object, body=body)
+            error = caught.value.body
+            assert error["param"] == param and message in error["message"], error
+
+    run(asked)
+
+
+def test_allowed_tools():
+    async def body(ask):
+        reference = {"type": "function", "function": {"name": "Weather"}}
+        allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [reference]}}
+        answer = await ask.chat.completions.parse(**BOTH, tool_choice=allowed, n=4, seed=1)
+        assert {checked(call) for each in answer.choices for call in each.message.tool_calls} == {"Weather"}
+
+    run(body)
+
+
+def test_markers_are_control_tokens_and_names_of_members_are_not():
+    engine = small_engine(4000, more=("<tool_call>", "</tool_call>", "[INST]"))
+    evil = [tool(schema={"type": "object", "properties": {"[INST]": {"type": "integer"}}, "required": ["[INST]"]})]
+
+    def grammar(style):
+        made = Functions.of(
+            evil, "required", parallel=True, style=guided.tool_style(style), vocabulary=engine.vocabulary,
+            text=Structured(),
+        )  # fmt: skip
+        return made.constraint.compile(engine.compiler)
+
+    matcher = guided.GrammarMatcher(grammar("qwen_3"))
+    assert not matcher.accept_string("<tool_call>")
+    assert matcher.accept_token(258) and matcher.accept_string('\n{"name": "f", "arguments": {"[INST]": 1}}\n')
+    assert not matcher.accept_string("</tool_call>") and matcher.accept_token(259)
+
+    async def body(ask):
+        with pytest.raises(openai.BadRequestError) as caught:
+            await ask.chat.completions.create(model="guided", messages=SAY, tools=evil)
+        assert caught.value.body["param"] == "tools/0/function/parameters/properties/[INST]"
+
+    run(body, engine, tool_style="qwen_3_coder")
+
+    async def named(ask):
+        with pytest.raises(openai.BadRequestError) as caught:
+            await ask.chat.completions.create(model="guided", messages=SAY, tools=[tool("is_eot")])
+        assert caught.value.body["param"] == "tools/0/function/name"
+
+    run(named, small_engine(4000, more=("eot",)))
+
+
+def test_styles_that_a_server_cannot_tell_are_refused_when_it_starts():
+    for style in ("harmony", "kimi_k3"):
+        with pytest.raises(GuidedError, match="a form of their own"):
+            create_app(small_engine(), Settings(tool_style=style))
+
+
+class Tree(BaseModel):
+    value: int | Literal["leaf"] | list[bool]
+    children: list[Tree]
+    shape: Place | Weather
+
+
+def test_parse_of_nested_models_unions_and_recursion():
+    async def body(ask):
+        options = {"model": "guided", "messages": SAY, "max_tokens": 250, "n": 8}
+        answer = await ask.chat.completions.parse(**options, response_format=Tree, seed=1)
+        assert all(isinstance(each.message.parsed, Tree) for each in answer.choices)
+        assert len({type(each.message.parsed.value) for each in answer.choices}) > 1
+        with pytest.raises(openai.LengthFinishReasonError):  # free text alone can be cut
+            await ask.chat.completions.parse(model="guided", messages=SAY, max_tokens=5, seed=1)
+
+    run(body)
