@@ -266,7 +266,7 @@ def tool(name="f", schema=None, **more):
 @pytest.mark.parametrize(
     ("fields", "param", "message"),
     [
-        ({"tools": []}, None, "tools is empty"),
+        ({"tools": []}, "tools", "at least 1 item"),
         ({"tools": [tool()], "functions": []}, "functions", 'write tools=[{"type": "function"'),
         ({"tools": [tool()], "function_call": "auto"}, "function_call", "write tool_choice"),
         ({"tool_choice": "required"}, None, "tool_choice goes with tools"),
@@ -304,6 +304,25 @@ def test_what_is_refused_says_where(fields, param, message):
             assert error["param"] == param and message in error["message"], error
 
     run(asked)
+
+
+def test_responses_have_the_same_calls():
+    flat = [{"type": "function", **tool["function"]} for tool in TOOLS]
+
+    async def body(ask):
+        options = {"model": "guided", "input": "x", "tools": flat, "tool_choice": "required", "max_output_tokens": 300}
+        answer = await ask.responses.create(**options)
+        assert answer.status == "completed" and {item.type for item in answer.output} == {"function_call"}
+        for item in answer.output:
+            {"Weather": Weather, "find": Place}[item.name].model_validate_json(item.arguments)
+        pieces = ""
+        async for event in await ask.responses.create(**options, stream=True, parallel_tool_calls=False):
+            pieces += event.delta if event.type == "response.function_call_arguments.delta" else ""
+            if event.type == "response.function_call_arguments.done":
+                assert event.arguments == pieces
+        assert pieces
+
+    run(body)
 
 
 def test_allowed_tools():

@@ -211,7 +211,7 @@ class ChatRequest(TextRequest):
     max_completion_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
-    tools: Annotated[list[Any], Field(max_length=_MOST_TOOLS)] | None = None
+    tools: Annotated[list[Any], Field(min_length=1, max_length=_MOST_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     chat_template_kwargs: ThinkingSwitch | None = None
@@ -221,8 +221,6 @@ class ChatRequest(TextRequest):
 
     @model_validator(mode="after")
     def _check_tools(self) -> Self:
-        if self.tools == []:
-            raise ValueError("tools is empty: leave it out")
         if self.tools is None and self.parallel_tool_calls is not None:
             raise ValueError("parallel_tool_calls goes with tools")
         if self.tools is None and self.tool_choice not in (None, "none", "auto"):

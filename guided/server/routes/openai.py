@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from guided.engine.request import Request as EngineRequest
 from guided.server.answers import Answer
 from guided.server.conversations import conversation
-from guided.server.deltas import How, Reading
+from guided.server.deltas import Reading
 from guided.server.openapi import takes
 from guided.server.requests import ChatRequest, CompletionRequest, StreamOptions, read_request
 from guided.server.server import Server, stream_response, unless_gone
@@ -77,15 +77,19 @@ class Prepared:
         return {"Warning": f'299 - "{self.text.warnings[0]}"'} if self.text.warnings else {}
 
 
-def prepared(server: Server, asked: ChatRequest | CompletionRequest) -> Prepared:
+def prepared(server: Server, asked: ChatRequest | CompletionRequest, *, own_tools: bool = True) -> Prepared:
     """What a request asks of the engine; those of /v1/responses come as those of a conversation.
+
+    Args:
+        own_tools: whether the answer may call the server's own tools, since the route tells their results.
 
     Raises:
         RequestError, GuidedError: what it asks is refused.
     """
     text = asked.asked(allow_special_tokens=server.settings.allow_special_tokens)
     if isinstance(asked, ChatRequest):
-        part, how = conversation(asked, text, server.engine, server.settings)
+        settings = server.settings if own_tools else replace(server.settings, tools=())
+        part, how = conversation(asked, text, server.engine, settings)
         param = None if how.calls is not None else text.param or None  # errors of tools know their places
         return Prepared([part], text, param, partial(Reading, how))
     return Prepared(asked.requests(text, _SHORT_COMPLETION), text, text.param or None)

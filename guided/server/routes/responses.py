@@ -44,7 +44,7 @@ def add(app: FastAPI, server: Server) -> None:
         asked = read_request(InputTokensRequest, await server.json(request))
         server.check_model(asked.model)
         with asked.by_its_names():
-            [part] = prepared(server, asked.chat()).parts
+            [part] = prepared(server, asked.chat(), own_tools=False).parts
             ids = await asyncio.to_thread(server.engine.encode_prompt, part.prompt)
         return {"object": "response.input_tokens", "input_tokens": len(ids)}
 
@@ -60,7 +60,7 @@ async def _answer(server: Server, request: Request) -> Response:
     server.check_model(asked.model)
     chat = asked.chat()
     with asked.by_its_names():
-        found = prepared(server, chat)
+        found = prepared(server, chat, own_tools=False)
         request.state.param = asked.param(found.param)
         [stream] = server.submit(request, found.parts, asked.priority)
         answer = Answer(True, server.settings.model_name, server.engine.vocabulary, asked.top)
