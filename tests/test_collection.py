@@ -61,3 +61,14 @@ def test_pauses_overlap(was_on: bool) -> None:
     out.set()
     thread.join()
     assert gc.isenabled() is was_on
+
+
+def test_pauses_that_never_end_are_interrupted(was_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    collected = []
+    monkeypatch.setattr("guided.matching.collection._LONGEST", -1.0)
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(1))
+    with collection_paused():
+        with collection_paused():
+            pass
+        assert len(collected) == was_on and not gc.isenabled()
+    assert gc.isenabled() is was_on

@@ -14,19 +14,7 @@ openai = pytest.importorskip("openai", reason="openai is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
-from guided.server.app import create_app  # noqa: E402
-from guided.server.settings import Settings  # noqa: E402
-from tests.server_support import small_engine  # noqa: E402
-
-
-@asynccontextmanager
-async def served(**settings):
-    """An application that runs, and a client of HTTP for it."""
-    app = create_app(small_engine(), Settings(**settings))
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://t") as http:
-            yield app.state.server, http
+from tests.live_server import becomes_idle, served  # noqa: E402
 
 
 @asynccontextmanager
@@ -34,11 +22,7 @@ async def client(**settings):
     """OpenAI's client; afterwards nothing of its requests is left."""
     async with served(**settings) as (server, http):
         yield openai.AsyncOpenAI(api_key="k", base_url="http://t/v1", http_client=http, max_retries=0)
-        for _ in range(200):  # cancelled requests end within a step
-            if not server.engine.scheduler:
-                break
-            await asyncio.sleep(0.01)
-        assert not server.engine.scheduler and not server.thread.requests
+        assert await becomes_idle(server)  # cancelled requests end within a step
 
 
 def run(body, **settings):
@@ -177,18 +161,6 @@ def test_keys():
         assert [model.id for model in found.data] == ["guided"]
 
     run(body, api_keys=("other", "secret"))
-
-
-def test_too_many_requests_are_told_to_come_again():
-    async def body(ask):
-        options = {"model": "guided", "messages": SAY, "max_tokens": 200, "extra_body": {"ignore_eos": True}}
-        long = [asyncio.create_task(ask.chat.completions.create(**options)) for _ in range(3)]
-        found = await asyncio.gather(*long, return_exceptions=True)
-        refused = [each for each in found if isinstance(each, openai.InternalServerError)]
-        assert len(refused) == 1 and refused[0].status_code == 503
-        assert refused[0].response.headers["retry-after"] == "1"
-
-    run(body, max_queued_requests=2)
 
 
 def test_health_tokens_and_version():

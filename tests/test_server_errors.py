@@ -18,6 +18,7 @@ pytest.importorskip("openai", reason="openai is not installed")
 from guided.errors import GuidedError, OptionError  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
 from guided.server.errors import RequestError, body_of, status_of  # noqa: E402
+from guided.server.preparing import CompileTimeout  # noqa: E402
 from tests.test_server_app import SAY, served  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
@@ -84,6 +85,17 @@ def test_the_examples_that_no_request_alone_has():
             EngineStopped("the engine has stopped: what others wrote"),
             RequestError("256 requests wait already", code="overloaded", status=503),
             RequestError("the client has gone away", status=499),
+            CompileTimeout("the specification was not compiled within 10 seconds: make it smaller"),
+            RequestError("the body did not arrive within 30 s", code="body_timeout", status=408),
+            RequestError(
+                "this key may send 60 requests a minute: the next one in 1 s", code="rate_limit_exceeded", status=429
+            ),
+            RequestError("the request was aborted", code="aborted", status=499),
+            RequestError("the server ends: it answers no new requests", code="draining", status=503),
+            RequestError(
+                "no place became free for the request within 120 s: come again", code="queue_timeout", status=503
+            ),
+            RequestError("the request was not answered within 600 s", code="request_timeout", status=503),
         )
     ]
 
@@ -165,7 +177,7 @@ def test_options_out_of_their_range_are_the_clients(options):
         (b'{"prompt": "a", "temperature": 1e999}', "1e999 is no finite number"),
         (rb'{"prompt": "\ud800"}', "half of a surrogate pair"),
         (rb'{"prompt": "a", "\udc00": 1}', "half of a surrogate pair"),
-        (b"[" * 100_000, "not JSON"),
+        (b"[" * 100_000, "256 deep"),
         (b'{"prompt": ' + b"9" * 5000 + b"}", "not JSON"),
         (b"[]", ""),
         (b"5", ""),

@@ -271,7 +271,7 @@ def test_an_error_in_the_middle():
 def test_who_stops_reading_cancels_the_request():
     async def whole():
         async with served() as (server, _):
-            [stream] = server.submit(None, [Request("x", options={"ignore_eos": True, "max_tokens": 500})])
+            stream = server.thread.submit(Request("x", options={"ignore_eos": True, "max_tokens": 500}))
             events = ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO)
             lines = sent(events, stream, Reading, 15.0)
             begun = [await anext(lines) for _ in range(6)]

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -20,18 +22,21 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
+from guided.cli import main  # noqa: E402
+
 LONG = {"prompt": "ROMEO:", "stream": True, "regex": "[a-z ]{150}", "max_tokens": 200}
 
 
 @contextmanager
-def served(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def served(*options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server that answers, and its address."""
     command = [sys.executable, "-m", "guided", "serve", "shakespeare", "--port", "0", "--threads", "1", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}) as process:
+    env = {**os.environ, "NO_COLOR": "1", **environment}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as process:
         try:
             assert process.stderr is not None
             for line in process.stderr:
-                if found := re.search(r"answers at (http://\S+)/v1", line):
+                if found := re.search(r"answers at (http://\S+?)(?: \(.*\))?/v1", line):
                     yield process, found[1]
                     break
             else:
@@ -112,3 +117,88 @@ def test_a_port_that_is_taken_is_told_before_the_model_is_loaded():
         command = [sys.executable, "-m", "guided", "serve", "nowhere", "--port", port]
         told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert told.returncode == 2 and f"cannot listen at 127.0.0.1 port {port}" in told.stderr
+
+
+def test_a_second_signal_cuts_off_what_the_first_one_waits_for():
+    with served("--shutdown-timeout", "60") as (process, address):
+        body = {**LONG, "n": 32}
+        with httpx.stream("POST", f"{address}/v1/completions", json=body, timeout=60) as response:
+            told = events(response)
+            next(told)
+            process.send_signal(signal.SIGTERM)
+            while httpx.get(f"{address}/ready").status_code == 200:
+                time.sleep(0.01)
+            refused = httpx.post(f"{address}/v1/completions", json=LONG)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "draining")
+            process.send_signal(signal.SIGTERM)
+            assert list(told)[-1]["error"]["code"] == "draining"
+        assert process.wait(30) == 1
+
+
+def test_the_small_demonstration():
+    """`guided serve shakespeare`: two texts at once, token by token, and what the second one is spared."""
+    with served("--log-format", "json") as (process, address):
+        order, texts = [], {}
+
+        def read(name: str) -> None:
+            body = {"prompt": f"ROMEO: {name} ", "max_tokens": 100}
+            with httpx.stream("POST", f"{address}/stream", json=body, timeout=60) as response:
+                for event in events(response):
+                    order.append(name)
+                    texts[name] = event.get("full_text", texts.get(name, "") + event.get("token", ""))
+
+        readers = [threading.Thread(target=read, args=(name,)) for name in ("one", "two")]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(60)
+        assert order.count("one") == order.count("two") == 101
+        assert [len(text) for text in texts.values()] == [100, 100]  # a token is a character
+        assert sum(one != other for one, other in pairwise(order)) > 20
+        health = httpx.get(f"{address}/health").json()
+        assert health.keys() >= {"step", "waiting", "prefilling", "active", "pending_submit"} and health["step"] > 100
+        for _ in range(2):
+            httpx.post(f"{address}/stream", json={"prompt": "To be, or not to be, that " * 4, "max_tokens": 1})
+        assert re.search(r"prefix_cache_hits_total\{.*\} [1-9]", httpx.get(f"{address}/metrics").text)
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        lines = [json.loads(line) for line in process.stderr if line.startswith("{")]
+        assert process.wait(30) == 0
+        assert [line["route"] for line in lines].count("/stream") == 4
+        assert {"id", "status", "seconds", "ttft_ms", "prompt_tokens", "tokens"} <= lines[0].keys()
+
+
+def test_a_socket_of_the_file_system_and_a_key_of_the_environment(tmp_path: Path):
+    path = str(tmp_path / "guided.sock")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(path)  # as a server that was killed leaves it
+    with served("--uds", path, GUIDED_API_KEY="secret") as (process, _):
+        with httpx.Client(transport=httpx.HTTPTransport(uds=path), base_url="http://t") as client:
+            assert client.get("/v1/models").status_code == 401
+            key = {"authorization": "Bearer secret"}
+            assert client.get("/v1/models", headers=key).json()["data"][0]["id"] == "shakespeare"
+        told = subprocess.run(
+            [sys.executable, "-m", "guided", "serve", "nowhere", "--uds", path],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert told.returncode == 2 and f"cannot listen at {path}: another server does" in told.stderr
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert not Path(path).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--max-requests-per-key", "3"), "is a bound for each key: give --api-key"),
+        (("--requests-per-minute", "3"), "is a bound for each key: give --api-key"),
+        (("--log-requests",), "goes with --log-format json"),
+        (("--api-key", " "), "--api-key is empty"),
+        (("--queue-timeout", "-1"), "not between 0 and inf"),
+        (("--compile-timeout", "0"), "not between 0.01 and inf"),
+        (("--uds", "/nowhere/a.sock"), "cannot listen at /nowhere/a.sock"),
+    ],
+)
+def test_options_that_do_not_go_together(capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str):
+    assert main(["serve", "nowhere", "--port", "0", *options]) == 2
+    assert message in capsys.readouterr().err

@@ -26,7 +26,7 @@ from guided.engine.progress import Meter, ShowProgress
 from guided.engine.prompts import PromptReader
 from guided.engine.ranks.leader import Ranks
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
-from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request, check_numbers
+from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request, check_numbers, texts_of
 from guided.engine.result import Result, StreamEvent, ValueT_co
 from guided.engine.runner import Chunk, KVDtype
 from guided.engine.scheduler import Scheduler, Task
@@ -342,6 +342,7 @@ class Engine:
         constraint: Constraint,
         n: int,
         *,
+        compiler: GrammarCompiler | None = None,
         raw: bool = False,
         max_tokens: int = 256,
         seed: int | None = None,
@@ -367,13 +368,13 @@ class Engine:
         if params.min_tokens > max_tokens:
             raise OptionError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}")
         stops = Stops(
-            _strings(stop), tuple(stop_token_ids or ()), _strings(stop_regex), include_stop_str_in_output, ignore_eos
+            texts_of(stop), tuple(stop_token_ids or ()), texts_of(stop_regex), include_stop_str_in_output, ignore_eos
         )
         wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
         toolbox = Toolbox(tools, self.vocabulary)
         placed = with_tools(constraint, tools, thinks=reasoning_end is not None)
         free = constraint is None or (isinstance(constraint, CompiledBy) and constraint.free)
-        grammar = compile_constraint(self.compiler, placed, cast(ConstraintOptions, written))
+        grammar = compile_constraint(compiler or self.compiler, placed, cast(ConstraintOptions, written))
         ids = self.encode_prompt(prompt, raw=raw)
         end = [] if reasoning_end is None else find_reasoning_end(self.vocabulary, reasoning_end)
 
@@ -402,6 +403,10 @@ class Engine:
         """The samples of a request, for `driver`: made on another thread; a refusal is their outcome."""
         return self._later(request.prompt, request.constraint, request.n, **request.options)
 
+    def outputs(self, request: Request, prompt: Prompt, compiler: GrammarCompiler) -> list[Output]:
+        """The samples of a request, made on this thread: for its prompt as ids, by a compiler."""
+        return self._outputs(prompt, request.constraint, request.n, compiler=compiler, **request.options)
+
     def _run(self, groups: Sequence[list[Task]], meter: Meter | None = None) -> list[Result]:
         """Run groups of samples to their ends."""
         results = dict[Task, Result]()
@@ -413,7 +418,3 @@ class Engine:
                 if meter is not None:
                     meter.finish(len(event.result.tokens))
         return [results[task] for tasks in groups for task in tasks]
-
-
-def _strings(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given or ())

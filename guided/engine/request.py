@@ -13,7 +13,7 @@ from guided.keywords import check_keywords, keywords_checked_class
 from guided.sampling.logprobs import LogprobsMode
 from guided.tools.tool import Tool
 
-__all__ = ["OTHERS_KEYWORDS", "Options", "Prompt", "Request", "check_numbers"]
+__all__ = ["OTHERS_KEYWORDS", "Options", "Prompt", "Request", "check_numbers", "texts_of"]
 
 _MOST_DRAFTS = 64
 
@@ -143,3 +143,8 @@ def check_numbers(n: object, max_tokens: object, drafts: object, budget_ramp: ob
         raise OptionError(f"budget_ramp is {brief(budget_ramp)}, it must be 0 to 100")
     if not isinstance(raw, bool):
         raise OptionError(f"raw is {brief(raw)}, it must be True or False")
+
+
+def texts_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The texts of an option that takes one or several."""
+    return (given,) if isinstance(given, str) else tuple(given or ())

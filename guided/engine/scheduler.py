@@ -53,6 +53,7 @@ class Task:
         done: the task has ended, has failed, or was cancelled.
         coming: the future that makes the sequences of the group; None where the sequence exists already.
         number: which of these sequences belongs to this task.
+        admitted: when it first had room in the cache, by perf_counter; 0.0: it has waited since it came.
     """
 
     sequence: Sequence
@@ -61,6 +62,7 @@ class Task:
     done: bool = False
     coming: Future[list[Sequence]] | None = None
     number: int = 0
+    admitted: float = 0.0
     arrival: int = 0
     steps: Steps | None = None
     read: list[int] = field(default_factory=list)  # tokens that the model has read or must read next
@@ -84,7 +86,15 @@ class Task:
 
 
 class Scheduler:
-    """Runs tasks to their ends. Not thread-safe."""
+    """Runs tasks to their ends. Not thread-safe.
+
+    Attributes:
+        runner: the model and its cache.
+        token_budget: tokens of one forward pass.
+        max_running: tasks that have room in the cache at once.
+        preemptions: how often a task lost its room.
+        prefix_queries, prefix_hits: tokens of prompts that were looked up in the cache, and those that it had.
+    """
 
     def __init__(self, runner: ModelRunner, *, token_budget: int = 512, max_running: int = 256) -> None:
         self.runner, self._cache = runner, runner.cache
@@ -95,6 +105,7 @@ class Scheduler:
         self._running: list[Task] = []
         self._outcomes: list[tuple[Task, Outcome]] = []
         self.preemptions = 0
+        self.prefix_queries = self.prefix_hits = 0
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
@@ -148,6 +159,9 @@ class Scheduler:
     def cancel(self, task: Task) -> None:
         """Stop a task in any state and release its memory. A task that is done is left as it is."""
         self._finish(task)
+        for entry in [e for e in self._compiling if e[0] is task.coming and all(other.done for other in e[1])]:
+            self._compiling.remove(entry)
+            entry[0].cancel()  # nothing, where it is being compiled already: that ends at its limits
 
     def step(self) -> list[tuple[Task, Outcome]]:
         """One round: admit tasks, run one forward pass, return the outcomes. Those of one task are in order."""
@@ -192,6 +206,10 @@ class Scheduler:
                     return
                 task.lease = lease
                 self._running.append(task)
+                if not task.admitted:
+                    task.admitted = perf_counter()
+                    self.prefix_queries += len(task.read)
+                    self.prefix_hits += lease.length
             heappop(self._waiting)
 
     def _plan(self) -> list[tuple[Task, int]]:
@@ -282,6 +300,7 @@ class Scheduler:
             except MemoryError:
                 heappush(self._waiting, task)
                 continue
+            task.admitted = task.admitted or perf_counter()
             self._running.append(task)
             self._go_on(task, rows.clone())
 

@@ -10,21 +10,28 @@ import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
+from typing import Final
 
 __all__ = ["collection_paused"]
 
+_LONGEST: Final = 30.0  # seconds
 _lock = threading.Lock()
 _pauses = 0
+_since = 0.0
 _was_on = False
 
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Pauses may overlap, in any threads. A collector that was off at the first stays off after the last."""
-    global _pauses, _was_on
+    """Pauses may overlap, in any threads. A collector that was off at the first stays off after the last.
+
+    Where they overlap without an end, as in a server that is never idle, the end of one collects now and then.
+    """
+    global _pauses, _since, _was_on
     with _lock:
         if _pauses == 0:
-            _was_on = gc.isenabled()
+            _was_on, _since = gc.isenabled(), monotonic()
             gc.disable()
         _pauses += 1
     try:
@@ -34,3 +41,6 @@ def collection_paused() -> Iterator[None]:
             _pauses -= 1
             if _pauses == 0 and _was_on:
                 gc.enable()
+            elif _was_on and monotonic() - _since > _LONGEST:
+                _since = monotonic()
+                gc.collect()

@@ -76,7 +76,7 @@ class GrammarCompiler:
         for number, name in vocabulary.special_tokens.items():
             self._special_ids.setdefault(name, []).append(number)
         self._text_ids = cache(partial(text_ids, vocabulary))
-        self._cache = GrammarCache(cache_bytes)
+        self.cache = GrammarCache(cache_bytes)
 
     def __repr__(self) -> str:
         return f"GrammarCompiler({self.vocabulary!r})"
@@ -377,7 +377,7 @@ class GrammarCompiler:
         text = key[1]
         if isinstance(text, str) and len(text) > self.limits.spec_length:
             raise LimitExceeded("spec_length", len(text), self.limits.spec_length)
-        return self._cache.find(key)
+        return self.cache.find(key)
 
     def _made(
         self,
@@ -410,7 +410,7 @@ class GrammarCompiler:
         compiled = CompiledGrammar(
             native, self.vocabulary, grammar.origins, kind, source, again, findings, grammar.regions, self.limits
         )
-        self._cache.keep(key, compiled)
+        self.cache.keep(key, compiled)
         return compiled
 
 

@@ -12,10 +12,16 @@ __all__ = ["GrammarCache", "content_of"]
 
 
 class GrammarCache:
-    """At most `bytes` of compiled grammars. Keys that have no hash are never found and not kept. Thread-safe."""
+    """At most `bytes` of compiled grammars. Keys that have no hash are never found and not kept. Thread-safe.
+
+    Attributes:
+        bytes: see above.
+        hits: how often a grammar was found.
+    """
 
     def __init__(self, bytes: int) -> None:
         self.bytes = bytes
+        self.hits = 0
         self._kept: OrderedDict[object, _Kept] = OrderedDict()
         self._weight = 0
         self._lock = threading.Lock()
@@ -31,6 +37,7 @@ class GrammarCache:
                 return None
             self._kept.move_to_end(key)
             self._weigh(found)
+            self.hits += 1
             return found.compiled
 
     def keep(self, key: object, compiled: CompiledGrammar) -> None:

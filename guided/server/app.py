@@ -5,29 +5,34 @@
 | `/v1/models`, `/v1/completions`, `/v1/chat/completions`, `/v1/responses` | OpenAI's |
 | `/tokenize`, `/detokenize` | text to token ids and back |
 | `/openapi.json` | what all of them take and give |
-| `/health`, `/ready`, `/ping`, `/version` | for who runs it |
+| `/stream` | the tokens of a text, one by one |
+| `/health`, `/ready`, `/ping`, `/version`, `/metrics`, `/abort_request` | for who runs it |
+
+Each request comes in by the door (door.py), which asks for its key and whether there is room.
 
 The engine's thread runs while the application does (`lifespan`).
 """
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from guided.engine import Engine
 from guided.errors import GuidedError
-from guided.server.errors import RequestError, body_of, status_of
+from guided.server.door import Door
+from guided.server.errors import RequestError, body_of
 from guided.server.openapi import add_document
-from guided.server.routes import openai, operations, responses, tokens
+from guided.server.routes import demonstration, openai, operations, responses, tokens
 from guided.server.server import Server
 from guided.server.settings import Settings
+from guided.server.visit import visit_of
 
 __all__ = ["create_app"]
 
@@ -44,19 +49,27 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
 
     app = FastAPI(title="guided", version=version("guided-decoding"), lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.server = server
-    _add_errors(app, settings)
-    _add_keys(app, settings)
-    for routes in (openai, responses, tokens, operations):
+    _add_errors(app, server)
+    app.add_middleware(Door, server=server)
+    if settings.allowed_origins:  # outside of the door: a page may read a refusal, too
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.allowed_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["X-Request-Id", "Retry-After"],
+        )
+    for routes in (openai, responses, tokens, demonstration, operations):
         routes.add(app, server)
     add_document(app, keys=bool(settings.api_keys))
     return app
 
 
-def _add_errors(app: FastAPI, settings: Settings) -> None:
+def _add_errors(app: FastAPI, server: Server) -> None:
     async def answer(request: Request, error: Exception) -> JSONResponse:
-        status = status_of(error)
-        headers = {"Retry-After": str(settings.retry_after)} if status == 503 else {}
-        return JSONResponse(body_of(error, getattr(request.state, "param", None)), status, headers=headers)
+        found = server.refusal(error, getattr(request.state, "param", None))
+        visit_of(request).ended = body_of(error)["error"]["code"]
+        return found
 
     async def no_route(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
@@ -64,18 +77,5 @@ def _add_errors(app: FastAPI, settings: Settings) -> None:
         return JSONResponse(body_of(told), error.status_code, headers=error.headers)
 
     app.add_exception_handler(HTTPException, no_route)
-    for kind in (RequestError, GuidedError, Exception):
+    for kind in (RequestError, GuidedError, MemoryError):  # all else is a defect, and the door's
         app.add_exception_handler(kind, answer)
-
-
-def _add_keys(app: FastAPI, settings: Settings) -> None:
-    """Requests for what begins with /v1 need one of the keys; each is compared in constant time."""
-    keys = [key.encode() for key in settings.api_keys]
-
-    @app.middleware("http")
-    async def check(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-        guarded = keys and request.url.path.startswith("/v1") and request.method != "OPTIONS"
-        given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
-        if guarded and not any([hmac.compare_digest(given, key) for key in keys]):  # noqa: C419 (all are compared)
-            return JSONResponse(body_of(RequestError("a key is needed", code="invalid_api_key", status=401)), 401)
-        return await go_on(request)

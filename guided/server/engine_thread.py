@@ -9,7 +9,7 @@ loop in one call.
                                      |                                                  ^
     engine thread                    +-> round: take the list, one step, outcomes ------+  call_soon_threadsafe
 
-Texts become tokens and specifications grammars on the engine's own pool of threads (`Engine.tasks`), not on the loop.
+Texts become tokens and specifications grammars on threads of their own (preparing.py), not on the loop.
 
 Cost: a round that has nothing to do waits until something is noted; no time is spent on polling.
 """
@@ -20,17 +20,21 @@ import asyncio
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from time import perf_counter
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 from guided.engine import Engine
 from guided.engine.request import Request
-from guided.engine.result import StreamEvent
+from guided.engine.result import Result, StreamEvent
 from guided.engine.scheduler import Outcome, Task
+from guided.engine.sequence import Sequence
 from guided.engine.threads import SWITCH_SECONDS
 from guided.errors import GuidedError
+from guided.server.preparing import Preparing
 
-__all__ = ["EngineStopped", "EngineThread", "Stream"]
+__all__ = ["EngineStopped", "EngineThread", "Observer", "Stream"]
 
 _Note: TypeAlias = Callable[[], None]
 _PATIENCE: Final = 30.0  # seconds that `stop` waits for a step to end
@@ -41,28 +45,61 @@ class EngineStopped(GuidedError):
 
 
 class Stream:
-    """The outcomes of one request, on the event loop. Whoever does not read it to its end calls `cancel`."""
+    """The outcomes of one request, on the event loop. Whoever does not read it to its end calls `cancel`.
 
-    def __init__(self, thread: EngineThread, tasks: list[Task]) -> None:
-        self._thread, self._left = thread, {task: number for number, task in enumerate(tasks)}
+    Attributes:
+        tasks: its samples.
+        prompt_tokens: of its prompt; 0 while they are not counted yet.
+        submitted: when it came, by perf_counter.
+        first: when its first token came; None: it has not.
+        last: when the last tokens of each sample came.
+        results: of the samples that have ended.
+        error: why it failed; None: it has not.
+        on_end: what is called once nothing of it is left in the engine.
+    """
+
+    def __init__(self, thread: EngineThread) -> None:
+        self._thread = thread
+        self.tasks: tuple[Task, ...] = ()
+        self.prompt_tokens, self.submitted = 0, perf_counter()
+        self.first: float | None = None
+        self.last = dict[Task, float]()
+        self.results = list[Result]()
+        self.error: Exception | None = None
+        self.on_end = list[Callable[[], object]]()
+        self._left = dict[Task, int]()  # samples that have not been read to their ends, with their numbers
         self._arrived = asyncio.Queue[tuple[Task | None, Outcome]]()
-        self._first: tuple[Task | None, Outcome] | None = None  # that `begun` has seen
+        self._seen: tuple[Task | None, Outcome] | None = None  # the first one, which `begun` has seen
+
+    def begin(self, tasks: list[Task]) -> None:
+        """These are its samples."""
+        self.tasks, self._left = tuple(tasks), {task: number for number, task in enumerate(tasks)}
+
+    @property
+    def waits(self) -> bool:
+        """Whether none of its samples has had a place in the batch."""
+        return not any(task.admitted for task in self.tasks)
+
+    @property
+    def ttft(self) -> float | None:
+        """Seconds from its coming to its first token; None: there is none yet."""
+        return None if self.first is None else self.first - self.submitted
 
     async def begun(self) -> None:
         """Wait for the first outcome. Raises as iterating does, where that is an error."""
-        if self._first is None:
-            self._first = await self._arrived.get()
-        if isinstance(self._first[1], Exception):
-            raise self._first[1]
+        if self._seen is None:
+            self._seen = await self._arrived.get()
+        if isinstance(self._seen[1], Exception):
+            raise self._seen[1]
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, StreamEvent]]:
         """The events as they come, each with the number of its sample.
 
         Raises:
-            Exception: why a sample has failed (see `Engine.generate`). EngineStopped.
+            Exception: why a sample has failed (see `Engine.generate`), or why it was ended (`fail`). EngineStopped.
         """
         while self._left:
-            first, self._first = self._first, None
+            first, self._seen = self._seen, None
             task, outcome = first or await self._arrived.get()
             if isinstance(outcome, Exception):
                 raise outcome
@@ -77,9 +114,32 @@ class Stream:
         left, self._left = list(self._left), {}
         self._thread.cancel(left)
 
+    def fail(self, error: Exception) -> None:
+        """Stop what is left of the request, within one step; whoever reads it is told the error."""
+        self.put(None, error)
+        self._thread.cancel(list(self._left))
+
+    def note(self, task: Task, outcome: Outcome, now: float) -> bool:
+        """Keep what is told of the request besides its text; whether the sample has ended."""
+        if isinstance(outcome, Exception):
+            self.error = self.error or outcome
+            return True
+        if outcome.tokens:
+            self.first = now if self.first is None else self.first
+            self.last[task] = now
+        if outcome.result is not None:
+            self.results.append(outcome.result)
+        return outcome.result is not None
+
     def put(self, task: Task | None, outcome: Outcome) -> None:
-        """An outcome has come; without a task it is the end of the engine."""
+        """An outcome has come; without a task it is the end of the whole request."""
+        if task is None and isinstance(outcome, Exception):
+            self.error = outcome
         self._arrived.put_nowait((task, outcome))
+
+
+Observer: TypeAlias = Callable[[Stream, Task, Outcome, float], object]
+"""Is given an outcome with its stream, its task, and the time, by perf_counter."""
 
 
 class EngineThread:
@@ -87,14 +147,20 @@ class EngineThread:
 
     Attributes:
         engine: what it runs.
+        preparing: makes requests ready for it.
+        open: the streams of which something is left in the engine; touched by the loop alone.
+        observers: are told of each outcome, on the loop, before its stream is.
         steps: how many rounds have run.
         failure: why the engine stopped by itself; None while it runs.
         draining: whether the server ends, and takes no more requests.
-        cut_off: how many requests were given up since then.
+        cut_off: how many requests were given up because of that.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, preparing: Preparing | None = None) -> None:
         self.engine, self.steps = engine, 0
+        self.preparing = preparing or Preparing(engine)
+        self.open = set[Stream]()
+        self.observers = list[Observer]()
         self.draining, self.cut_off = False, 0
         self.failure: BaseException | None = None
         self._lock, self._noted = threading.Lock(), list[_Note]()
@@ -131,18 +197,34 @@ class EngineThread:
     @property
     def requests(self) -> int:
         """Requests with samples that have not ended."""
-        return len({id(stream) for stream in self._streams.values()})
+        return len(self.open)
 
-    def submit(self, request: Request, priority: int = 0) -> Stream:
+    def submit(
+        self,
+        request: Request,
+        priority: int = 0,
+        *,
+        owner: str = "",
+        admit: Callable[[Stream, int], object] = lambda stream, tokens: None,
+    ) -> Stream:
         """Begin a request; on the event loop.
+
+        Args:
+            request: what is asked.
+            priority: requests with a lower number run first.
+            owner, admit: see `Preparing.tasks`; `admit` is given the stream, too.
 
         Raises:
             EngineStopped: see there.
         """
         if not self.alive:
             raise EngineStopped(f"the engine has stopped: {self.failure}" if self.failure else "the engine has stopped")
-        tasks = self.engine.tasks(request)
-        stream = Stream(self, tasks)
+        stream = Stream(self)
+        tasks = self.preparing.tasks(request, owner, lambda tokens: admit(stream, tokens))
+        stream.begin(tasks)
+        self.open.add(stream)
+        if (coming := tasks[0].coming) is not None:  # a refusal is told at once, and not by the next step
+            coming.add_done_callback(lambda coming: self._refuse(stream, coming))
         for task in tasks:
             task.priority = priority
             self._streams[task] = stream
@@ -155,14 +237,22 @@ class EngineThread:
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_PATIENCE)
+        self.preparing.close()
         self.cut_off += self.requests
         self._end_streams(EngineStopped("the engine has stopped"))
 
     def cancel(self, tasks: list[Task]) -> None:
         """Stop tasks; on the event loop. Those that have ended are left as they are."""
-        if left := [task for task in tasks if self._streams.pop(task, None) is not None]:
-            self.cut_off += self.draining
+        if left := [task for task in tasks if task in self._streams]:
             self._note(lambda: self.engine.driver.cancel(left))
+            for task in left:
+                self._close(task)
+
+    def _refuse(self, stream: Stream, coming: Future[list[Sequence]]) -> None:
+        """Tell why the sequences of a request were not made, if they were not; on any thread."""
+        error = None if coming.cancelled() else coming.exception()
+        if isinstance(error, Exception):
+            self._to_loop(lambda: stream.fail(error))
 
     def _note(self, what: _Note) -> None:
         with self._lock:
@@ -203,14 +293,27 @@ class EngineThread:
 
     # ---- on the loop
     def _hand_out(self, arrived: list[tuple[Task, Outcome]]) -> None:
+        now = perf_counter()
         for task, outcome in arrived:
             stream = self._streams.get(task)
             if stream is not None:
+                for observe in self.observers:
+                    observe(stream, task, outcome, now)
+                is_last = stream.note(task, outcome, now)
                 stream.put(task, outcome)
-                if isinstance(outcome, Exception) or outcome.result is not None:
-                    del self._streams[task]
+                if is_last:
+                    self._close(task)
+
+    def _close(self, task: Task) -> None:
+        """Nothing more comes of a task."""
+        stream = self._streams.pop(task)
+        if not any(other in self._streams for other in stream.tasks):
+            self.open.discard(stream)
+            for act in stream.on_end:
+                act()
 
     def _end_streams(self, error: Exception) -> None:
-        streams, self._streams = self._streams, {}
-        for stream in dict.fromkeys(streams.values()):
+        for stream in list(self.open):
             stream.put(None, error)
+        for task in list(self._streams):
+            self._close(task)

@@ -5,9 +5,15 @@
 | 400 | BadRequestError | the request is malformed, its specification is refused, or no output of it fits its budget |
 | 401 | AuthenticationError | a key is needed |
 | 404 | NotFoundError | there is no such model or route |
+| 408 | RequestTimeoutError | the body did not arrive in time |
 | 413 | BadRequestError | the body is too long |
+| 429 | RateLimitError | this key has too many requests at once, or in this minute |
+| 499 | ClientClosedRequest | the request was aborted; whoever sent it has gone, or has asked for that |
 | 500 | InternalServerError | a defect, or no memory for the request alone |
-| 503 | ServiceUnavailableError | too many requests wait, or the engine has stopped |
+| 503 | ServiceUnavailableError | the server is busy with others, it ends, or the engine has stopped |
+
+A client may change what leads to 4xx. It is asked to come again after 429 and 503 (`Retry-After`), which OpenAI's
+client does by itself: 429 where it alone asks too much, and 503 where all together do, as vLLM and SGLang have it.
 
 `param` is the field of the request, with a JSON Pointer into its specification where that is known. Each `code` is in
 docs/guides/serving-errors.md. What is neither `RequestError` nor `GuidedError` is a defect, whatever its class: it is
@@ -20,6 +26,7 @@ from typing import Any, Final
 
 from guided.errors import BudgetError, GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.server.engine_thread import EngineStopped
+from guided.server.preparing import CompilerBusy, CompileTimeout
 
 __all__ = ["RequestError", "body_of", "status_of"]
 
@@ -28,7 +35,9 @@ _TYPES: Final = {
     401: "AuthenticationError",
     404: "NotFoundError",
     405: "NotFoundError",
+    408: "RequestTimeoutError",
     413: "BadRequestError",
+    429: "RateLimitError",
     499: "ClientClosedRequest",
     500: "InternalServerError",
     503: "ServiceUnavailableError",
@@ -51,10 +60,20 @@ class RequestError(Exception):
         message: what is wrong and what to write instead.
         param: the field of the request; None where it is the whole.
         code: a word for programs.
+        retry_after: seconds after which it may be asked again; None: that is not known.
     """
 
-    def __init__(self, message: str, *, param: str | None = None, code: str | None = None, status: int = 400) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        status: int = 400,
+        retry_after: int | None = None,
+    ) -> None:
         self.message, self.param, self.code, self.status = message, param, code, status
+        self.retry_after = retry_after
         super().__init__(message)
 
 
@@ -63,7 +82,7 @@ def status_of(error: BaseException) -> int:
     match error:
         case RequestError():
             return error.status
-        case EngineStopped():
+        case EngineStopped() | CompilerBusy():
             return 503
         case GuidedError():
             return 400
@@ -95,6 +114,10 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
             message = f"{message}: give max_tokens={error.needed} at least"
         case EngineStopped():
             code, message = "engine_stopped", "the engine has stopped"  # why is a defect, see above
+        case CompileTimeout():
+            code = "compile_timeout"
+        case CompilerBusy():
+            code = "overloaded"
     return {
         "error": {
             "message": message,

@@ -66,6 +66,7 @@ class TextRequest(_Checked):
     ignore_eos: bool | None = None
     min_tokens: _Count | None = None
     priority: int = 0
+    rid: str | None = None
 
     response_format: Any = None
     structured_outputs: Any = None

@@ -1,6 +1,6 @@
 """What the routes of a server share: its engine, its settings, and the way of a request to the engine and back.
 
-route  ->  json, check_model  ->  submit (admission)  ->  collected or server-sent, by `reply`
+door  ->  route  ->  json, check_model  ->  submit (admission)  ->  collected or server-sent  ->  ended (log)
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from fastapi import Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 
 from guided.engine import Engine
 from guided.engine.reasoning import find_reasoning_end
 from guided.engine.request import Request as EngineRequest
+from guided.server.admission import Admission
 from guided.server.conversations import style_of
 from guided.server.engine_thread import EngineThread, Stream
-from guided.server.errors import RequestError
+from guided.server.errors import RequestError, body_of, status_of
+from guided.server.journal import write_line
+from guided.server.metrics import Metrics
+from guided.server.preparing import Preparing
 from guided.server.settings import Settings
+from guided.server.visit import Visit, new_id, visit_of
 from guided.spec.structural_tag.tool_prompts import check_style
 from guided.tools.toolbox import Toolbox
 
@@ -30,6 +35,7 @@ __all__ = ["Server", "stream_response", "unless_gone"]
 
 _Found = TypeVar("_Found")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_TOO_DEEP: Final = object()
 
 
 class Server:
@@ -39,6 +45,9 @@ class Server:
         engine: the model.
         settings: of the operator.
         thread: runs the engine.
+        admission: says who may come in.
+        metrics: what `/metrics` tells.
+        visits: the requests that are inside.
         started: when, in seconds since 1970.
     """
 
@@ -48,29 +57,46 @@ class Server:
         Toolbox(settings.tools, engine.vocabulary)
         if settings.reasoning_end:
             find_reasoning_end(engine.vocabulary, settings.reasoning_end)
-        self.engine, self.settings, self.thread = engine, settings, EngineThread(engine)
+        self.engine, self.settings = engine, settings
+        self.thread = EngineThread(engine, Preparing(engine, settings.compile_timeout))
+        self.admission = Admission(self.thread, settings)
+        self.metrics = Metrics(self.thread, self.admission, settings.model_name)
+        self.visits = set[Visit]()
         self.started = int(time.time())
+        engine.scheduler.max_running = settings.max_running
 
     async def json(self, request: Request) -> Any:
         """The body of a request.
 
         Raises:
-            RequestError: it is too long, or no JSON (RFC 8259: in UTF-8, numbers are finite).
+            RequestError: it is too long, nests too deeply, is no JSON (RFC 8259: in UTF-8, numbers are finite), or does
+                not arrive in time.
         """
-        body = bytearray()
-        async for piece in request.stream():
-            body += piece
-            if len(body) > self.settings.max_body:
-                raise RequestError(f"the body has more than {self.settings.max_body} bytes", status=413)
+        body, settings = bytearray(), self.settings
+        try:
+            async with asyncio.timeout(settings.body_timeout):
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > settings.max_body:
+                        raise RequestError(f"the body has more than {settings.max_body} bytes", status=413)
+        except TimeoutError:
+            message = f"the body did not arrive within {settings.body_timeout:g} s"
+            raise RequestError(message, code="body_timeout", status=408) from None
         try:
             text = body.decode()
             found = json.loads(text, parse_constant=_finite, parse_float=_finite)
             if _SURROGATE.search(text):  # half of a pair could be in no answer and in no error
                 json.dumps(found, ensure_ascii=False).encode()
+        except RecursionError:
+            found = _TOO_DEEP
         except UnicodeEncodeError:
             raise RequestError("a text of the body has half of a surrogate pair, which UTF-8 cannot say") from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise RequestError(f"the body is not JSON: {error}") from None
+        if found is _TOO_DEEP or _depth(found, settings.max_depth) > settings.max_depth:
+            raise RequestError(f"the body nests arrays and objects more than {settings.max_depth} deep")
+        if settings.log_requests:
+            visit_of(request).body = found
         return found
 
     def check_model(self, name: str | None) -> None:
@@ -79,23 +105,68 @@ class Server:
             message = f"there is no model {name!r}; this server has {self.settings.model_name!r}"
             raise RequestError(message, param="model", code="model_not_found", status=404)
 
-    def submit(self, request: Request, parts: Sequence[EngineRequest], priority: int = 0) -> list[Stream]:
-        """Give requests to the engine, if there is room for them.
+    def submit(
+        self, request: Request, parts: Sequence[EngineRequest], priority: int = 0, *, rid: str | None = None
+    ) -> list[Stream]:
+        """Give requests to the engine, if there is room for them. `rid`: the id, where the body has one.
 
         Raises:
             RequestError: too many wait already. EngineStopped.
         """
-        if self.thread.requests + len(parts) > self.settings.max_queued_requests:
-            message = f"{self.settings.max_queued_requests} requests wait already"
-            raise RequestError(message, code="overloaded", status=503)
-        return [self.thread.submit(part, priority) for part in parts]
+        visit = visit_of(request)
+        if rid is not None:
+            if (known := new_id(rid)) != rid:
+                message = "a request's id has 1 to 128 letters, digits and characters of ._:-"
+                raise RequestError(message, param="rid")
+            visit.id = known
+        self.admission.make_room(sum(part.n for part in parts))
+        owner = "" if visit.key is None else str(visit.key)
+        for part in parts:
+            stream = self.thread.submit(part, priority, owner=owner, admit=self.admission.make_room_for_prompt)
+            visit.streams.append(stream)
+            self.admission.watch(stream)
+        self.visits.add(visit)
+        return visit.streams
+
+    def abort(self, key: int | None, id: str | None = None) -> int:
+        """End the open requests of a key that have an id (None: all of them); how many there were."""
+        found = [visit for visit in self.visits if visit.key == key and id in (None, visit.id)]
+        for visit in found:
+            for stream in visit.streams:
+                stream.fail(RequestError("the request was aborted", code="aborted", status=499))
+        return len(found)
+
+    def cut(self) -> None:
+        """End all open requests, since the server ends."""
+        self.thread.cut_off += self.thread.requests
+        for stream in list(self.thread.open):
+            stream.fail(RequestError("the server ends", code="draining", status=503))
+
+    def refusal(self, error: Exception, param: str | None = None) -> JSONResponse:
+        """The answer that tells an error; `param` as for `body_of`."""
+        status, headers = status_of(error), {}
+        if status in (429, 503):
+            known = error.retry_after if isinstance(error, RequestError) else None
+            headers["Retry-After"] = str(known or self.admission.retry_after)
+        return JSONResponse(body_of(error, param), status, headers=headers)
+
+    def ended(self, visit: Visit) -> None:
+        """A request has gone out by the door."""
+        self.visits.discard(visit)
+        left = sum(len(stream.tasks) - len(stream.results) for stream in visit.streams)
+        if left:
+            self.metrics.aborted(left)
+            error = next((stream.error for stream in visit.streams if stream.error is not None), None)
+            visit.ended = visit.ended or ("client_gone" if error is None else body_of(error)["error"]["code"])
+        results = [result for stream in visit.streams for result in stream.results]
+        write_line(self.settings, visit, results)
 
     def health(self) -> dict[str, Any]:
         """What the engine is doing."""
         scheduler = self.engine.scheduler
         prefilling = scheduler.prefilling
         return {
-            "status": "ok" if self.thread.alive else "dead",
+            "status": "dead" if not self.thread.alive else "draining" if self.thread.draining else "ok",
             "step": self.thread.steps,
             "waiting": scheduler.waiting,
             "prefilling": prefilling,
@@ -133,3 +204,12 @@ async def unless_gone(request: Request, work: Awaitable[_Found]) -> _Found:
     finally:
         doing.cancel()
         leaving.cancel()
+
+
+def _depth(value: Any, most: int) -> int:
+    """How deep arrays and objects of a JSON value nest; counted no further than one past `most`."""
+    level, depth = [value], 0
+    while (level := [each for each in level if isinstance(each, dict | list)]) and depth <= most:
+        depth += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return depth

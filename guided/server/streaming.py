@@ -1,7 +1,8 @@
 """Answers as server-sent events. In: the streams of a request. Out: lines of `data: {...}`, and `data: [DONE]`.
 
 A stream that has begun cannot change its status: an error in its middle is an event with the body of the error. While
-no token comes there is a comment now and then. Whoever stops reading cancels the request.
+no token comes there is a comment now and then. Whoever stops reading cancels the request. The first chunk of each
+choice has `ttft_ms`: how long the request took to its first token.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from guided.server.engine_thread import Stream
 from guided.server.errors import body_of
 from guided.server.requests import StreamOptions
 
-__all__ = ["KEEP_ALIVE", "NewReading", "collected", "merged", "server_sent", "sse"]
+__all__ = ["KEEP_ALIVE", "NewReading", "collected", "merged", "milliseconds", "server_sent", "sse"]
 
 KEEP_ALIVE: Final = ": keep-alive\n\n"
 NewReading = Callable[[], Reading]
@@ -52,16 +53,22 @@ async def server_sent(
     """See the head. `samples`: of each stream."""
     readings = [[new_reading() for _ in range(samples)] for _ in streams]
     begins = list(range(len(streams) * samples)) if answer.chat else []  # in order: OpenAI's client needs it
+    begun = set[int]()
     try:
         async for number, event in merged(streams, samples, keep_alive):
             if event is None:
                 yield KEEP_ALIVE
                 continue
-            for each in begins:
-                yield sse(answer.begin(each))
-            begins = []
             reading = readings[number // samples][number % samples]
+            ttft = {"ttft_ms": milliseconds(streams[number // samples].ttft)}
+            for each in begins:  # of one stream
+                yield sse(answer.begin(each) | ttft)
+            begun.update(begins)
+            begins = []
             for chunk in answer.chunks(number, event, reading.read(event), reading):
+                if number not in begun:
+                    begun.add(number)
+                    chunk |= ttft
                 if options.continuous_usage_stats:
                     chunk["usage"] = usage_of(readings)
                 yield sse(chunk)
@@ -107,6 +114,11 @@ async def merged(
     finally:
         for reader in readers:
             reader.cancel()
+
+
+def milliseconds(seconds: float | None) -> float | None:
+    """To a microsecond."""
+    return None if seconds is None else round(1e3 * seconds, 3)
 
 
 def sse(body: dict[str, Any], event: str = "") -> str:

@@ -19,6 +19,7 @@ from guided.server.requests import ChatRequest, CompletionRequest, StreamOptions
 from guided.server.server import Server, stream_response, unless_gone
 from guided.server.streaming import NewReading, collected, server_sent
 from guided.server.structured import Structured
+from guided.server.visit import visit_of
 
 __all__ = ["Prepared", "add", "prepared"]
 
@@ -100,8 +101,8 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     asked = read_request(kind, await server.json(request))
     server.check_model(asked.model)
     found = prepared(server, asked)
-    request.state.param = found.param
-    streams = server.submit(request, found.parts, asked.priority)
+    request.state.param, visit_of(request).kind = found.param, found.text.param
+    streams = server.submit(request, found.parts, asked.priority, rid=asked.rid)
     is_chat = isinstance(asked, ChatRequest)
     answer = Answer(is_chat, server.settings.model_name, server.engine.vocabulary, asked.top)
     if not asked.stream:

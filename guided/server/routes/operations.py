@@ -1,14 +1,30 @@
-"""`/health`, `/ready`, `/ping`, `/version`: for who runs the server."""
+"""`/health`, `/ready`, `/ping`, `/version`, `/metrics`, `/abort_request`: for who runs the server."""
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Response
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel, ConfigDict
 
+from guided.server.errors import RequestError
 from guided.server.openapi import takes
+from guided.server.requests import read_request
 from guided.server.server import Server
+from guided.server.visit import visit_of
 
-__all__ = ["add"]
+__all__ = ["AbortRequest", "add"]
+
+
+class AbortRequest(BaseModel):
+    """A request of /abort_request, as SGLang has it: one of the two."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rid: str | None = None
+    abort_all: bool = False
 
 
 def add(app: FastAPI, server: Server) -> None:
@@ -18,14 +34,29 @@ def add(app: FastAPI, server: Server) -> None:
     @takes(answer={"status": "string", "step": "integer", "waiting": "integer"})
     def health() -> JSONResponse:
         found = server.health()
-        return JSONResponse(found, 200 if found["status"] == "ok" else 503)
+        return JSONResponse(found, 503 if found["status"] == "dead" else 200)
+
+    @app.get("/ping")
+    def ping() -> Response:
+        return Response(status_code=200 if server.thread.alive else 503)
 
     @app.get("/ready")
-    @app.get("/ping")
     def ready() -> Response:
-        return Response(status_code=200 if server.thread.alive else 503)
+        return Response(status_code=200 if server.thread.alive and not server.thread.draining else 503)
 
     @app.get("/version")
     @takes(answer={"version": "string"})
     def tell_version() -> dict[str, str]:
         return {"version": app.version}
+
+    @app.get("/metrics", include_in_schema=False)
+    def metrics() -> Response:
+        return Response(server.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    @app.post("/abort_request")
+    @takes(AbortRequest, answer={"aborted": "integer"})
+    async def abort(request: Request) -> dict[str, Any]:
+        asked = read_request(AbortRequest, await server.json(request))
+        if (asked.rid is None) is not asked.abort_all:
+            raise RequestError("give rid, or abort_all=true", param="rid")
+        return {"aborted": server.abort(visit_of(request).key, asked.rid)}

@@ -1,0 +1,191 @@
+"""From a request to sequences of the engine, on threads of its own: a text becomes tokens, a specification a grammar.
+
+Problem. Most specifications compile in milliseconds, some in seconds, and a stranger may send those that use up every
+limit. Nobody else may wait for them, and the engine's thread least of all. A thread cannot be stopped from outside, but
+a compilation looks at its `Limits` all the time, its seconds among them, and ends there.
+
+    request -> reader: tokens, room for them? -> no constraint: done
+                        |
+                        +-> quick lane, 2 threads: at most `QUICK` seconds -> done, or refused
+                                     |
+                                     +-> slow lane, 1 thread: at most `seconds`, from the beginning
+
+So a prompt without a constraint, and a grammar that is known, never wait for a long compilation; a short one waits for
+at most `QUICK` seconds of each that came before. What waits for the slow lane is bounded: in all, and for each key;
+past that a request is refused with `CompilerBusy`. Threads that compile give way to the model's steps
+(guided/engine/threads.py).
+
+What holds: at most three compilations run at once, whatever is sent. What each may use is bounded by `Limits`: work,
+nodes and states, which bound its memory, and seconds. Where a client goes away, or is told 503 because its time to wait
+is over, a compilation that runs ends at its own limit; one that has not begun never begins.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
+from dataclasses import replace
+from time import perf_counter
+from traceback import clear_frames
+from typing import Final, TypeAlias
+
+from guided.engine import Engine
+from guided.engine.request import Prompt, Request
+from guided.engine.scheduler import Task
+from guided.engine.sequence import Sequence
+from guided.engine.threads import give_way
+from guided.errors import GuidedError, LimitExceeded
+from guided.limits import Limits
+from guided.matching.collection import collection_paused
+
+__all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "Preparing"]
+
+QUICK: Final = 0.5  # seconds
+_MOST_WAITING: Final = 8  # for the slow lane
+_MOST_OF_A_KEY: Final = 2
+
+Told: TypeAlias = Callable[[float, Exception | None], object]
+"""Is given the seconds of a compilation and its error, on the thread that has compiled."""
+
+
+class CompilerBusy(GuidedError):
+    """Too many specifications that take long wait to be compiled."""
+
+
+class CompileTimeout(GuidedError):
+    """A specification was not compiled within the time that the operator allows."""
+
+
+class Preparing:
+    """See the head.
+
+    Attributes:
+        seconds: of one compilation, at most.
+        told: is told of each compilation; None: nobody is.
+    """
+
+    def __init__(self, engine: Engine, seconds: float | None = None) -> None:
+        self._engine = engine
+        self.seconds = Limits().seconds if seconds is None else seconds
+        self.told: Told | None = None
+        self._readers = ThreadPoolExecutor(1, "guided reader")
+        self._quick = ThreadPoolExecutor(2, "guided compiler", give_way)
+        self._slow = ThreadPoolExecutor(1, "guided slow compiler", give_way)
+        self._lock, self._waiting = threading.Lock(), Counter[str]()
+
+    @property
+    def slow(self) -> int:
+        """Requests whose specification waits for the slow lane, or is in it."""
+        return self._waiting.total()
+
+    def tasks(self, request: Request, owner: str = "", admit: Callable[[int], object] = lambda _: None) -> list[Task]:
+        """The samples of a request, for the engine's `driver`; a refusal is their outcome.
+
+        Args:
+            request: what is asked.
+            owner: the client, by its key; "": nobody is told from others.
+            admit: is given the number of the prompt's tokens on another thread, and raises where there is no room.
+        """
+        coming = Future[list[Sequence]]()
+        self._readers.submit(self._read, coming, request, owner, admit)
+        return [Task.later(coming, number) for number in range(request.n)]
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        for pool in (self._readers, self._quick, self._slow):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _read(
+        self, coming: Future[list[Sequence]], request: Request, owner: str, admit: Callable[[int], object]
+    ) -> None:
+        if coming.cancelled():
+            return
+        try:
+            ids = self._engine.encode_prompt(request.prompt, raw=request.options.get("raw", False))
+            admit(len(ids))
+            made = self._made(request, ids, self.seconds) if request.constraint is None else None
+        except Exception as error:
+            _end(coming, error)
+            return
+        if made is not None:
+            _end(coming, made)
+        else:
+            self._quick.submit(self._compile_quickly, coming, request, ids, owner)
+
+    def _compile_quickly(self, coming: Future[list[Sequence]], request: Request, ids: Prompt, owner: str) -> None:
+        begin = perf_counter()
+        if coming.cancelled():
+            return
+        try:
+            found: list[Sequence] | Exception = self._made(request, ids, min(QUICK, self.seconds))
+        except Exception as error:
+            found = error
+        if not _is_over(found) or self.seconds <= QUICK:
+            self._end(coming, begin, found)
+            return
+        with self._lock:
+            full = self.slow >= _MOST_WAITING or (owner and self._waiting[owner] >= _MOST_OF_A_KEY)
+            self._waiting[owner] += not full
+        if full:
+            _end(coming, CompilerBusy("too many specifications that take long wait to be compiled: come again"))
+        else:
+            self._slow.submit(self._compile_slowly, coming, request, ids, owner)
+
+    def _compile_slowly(self, coming: Future[list[Sequence]], request: Request, ids: Prompt, owner: str) -> None:
+        begin = perf_counter()
+        try:
+            if not coming.cancelled():
+                self._end(coming, begin, self._made(request, ids, self.seconds))
+        except Exception as error:
+            self._end(coming, begin, error)
+        finally:
+            with self._lock:
+                self._waiting[owner] -= 1
+
+    def _made(self, request: Request, ids: Prompt, seconds: float) -> list[Sequence]:
+        compiler = copy(self._engine.compiler)  # it shares what is compiled
+        compiler.limits = replace(compiler.limits, seconds=min(seconds, compiler.limits.seconds))
+        with collection_paused():
+            try:
+                return self._engine.outputs(request, ids, compiler)
+            except Exception as error:
+                _forget_frames(error)
+                raise
+
+    def _end(self, coming: Future[list[Sequence]], begin: float, found: list[Sequence] | Exception) -> None:
+        if _is_over(found):
+            found = CompileTimeout(
+                f"the specification was not compiled within {self.seconds:g} seconds: make it smaller"
+            )
+        if self.told is not None:
+            self.told(perf_counter() - begin, found if isinstance(found, Exception) else None)
+        _end(coming, found)
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Free what the frames of an error hold, before the garbage collector is let at it.
+
+    They hold all that a compilation has made. To look at a million objects takes the collector a quarter of a second,
+    in which no other thread runs.
+    """
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def _is_over(found: list[Sequence] | Exception) -> bool:
+    return isinstance(found, LimitExceeded) and found.limit == "seconds"
+
+
+def _end(coming: Future[list[Sequence]], found: list[Sequence] | Exception) -> None:
+    if not coming.set_running_or_notify_cancel():
+        return
+    if isinstance(found, Exception):
+        coming.set_exception(found)
+    else:
+        coming.set_result(found)

@@ -1,0 +1,66 @@
+"""`/stream`: the tokens of a text as they come, one event for each: what is needed to watch an engine, and no more.
+
+    {"prompt": "ROMEO:", "max_tokens": 50}  ->  data: {"token": " I", "token_id": 7, "is_first": true, "ttft_ms": 12.5}
+                                                data: {"token": " am", "token_id": 9, "is_first": false}
+                                                data: {"done": true, "full_text": " I am"}
+
+A token that ends within a character has the text "", and the token that completes it the whole character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import FastAPI, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from guided.engine.request import Options
+from guided.engine.request import Request as EngineRequest
+from guided.server.engine_thread import Stream
+from guided.server.errors import body_of
+from guided.server.openapi import takes
+from guided.server.requests import read_request
+from guided.server.server import Server, stream_response
+from guided.server.streaming import milliseconds, sse
+
+__all__ = ["StreamRequest", "add"]
+
+
+class StreamRequest(BaseModel):
+    """A request of /stream."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prompt: str
+    max_tokens: Annotated[int, Field(ge=1, strict=True)] = 50
+
+
+def add(app: FastAPI, server: Server) -> None:
+    """Add the route."""
+
+    @app.post("/stream")
+    @takes(StreamRequest, events=True)
+    async def stream(request: Request) -> Response:
+        asked = read_request(StreamRequest, await server.json(request))
+        options = Options(max_tokens=asked.max_tokens, raw=True)
+        (found,) = server.submit(request, [EngineRequest(asked.prompt, options=options)])
+        await found.begun()
+        return stream_response(_events(found), {})
+
+
+async def _events(stream: Stream) -> AsyncIterator[str]:
+    is_first = True
+    try:
+        async for _, event in stream:
+            for number, token in enumerate(event.tokens, 1):
+                text = event.text if number == len(event.tokens) else ""
+                first = {"ttft_ms": milliseconds(stream.ttft)} if is_first else {}
+                yield sse({"token": text, "token_id": token, "is_first": is_first} | first)
+                is_first = False
+            if event.result is not None:
+                yield sse({"done": True, "full_text": event.result.text})
+    except Exception as error:
+        yield sse(body_of(error))
+    finally:
+        stream.cancel()

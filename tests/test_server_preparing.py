@@ -1,0 +1,143 @@
+"""Specifications that take long hold up nobody else, and end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("fastapi", reason="fastapi is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+
+from guided.errors import LimitExceeded
+from guided.server.preparing import QUICK, Preparing
+from tests.live_server import becomes_idle, served
+from tests.server_support import small_engine
+
+
+def slow_compilations(server, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """From now on what has "slow" in it reaches its time in the quick lane, and waits for the event in the slow one."""
+    leave, made = threading.Event(), server.thread.preparing._made
+
+    def compile(request, ids, seconds):
+        if "slow" in str(request.constraint):
+            if seconds <= QUICK:
+                raise LimitExceeded("seconds", 2 * seconds, seconds)
+            assert leave.wait(20)
+        return made(request, ids, seconds)
+
+    monkeypatch.setattr(server.thread.preparing, "_made", compile)
+    return leave
+
+
+def post(http, regex: str, **headers):
+    body = {"prompt": "a", "max_tokens": 20} | ({"regex": regex} if regex else {})
+    return asyncio.create_task(http.post("/v1/completions", json=body, headers=headers))
+
+
+async def until(true):
+    for _ in range(1000):
+        if true():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not become true")
+
+
+def test_a_long_compilation_holds_up_nobody(monkeypatch: pytest.MonkeyPatch):
+    async def run():
+        async with served() as (server, http):
+            leave = slow_compilations(server, monkeypatch)
+            bombs = [post(http, f"slow{number}") for number in range(8)]
+            await until(lambda: server.thread.preparing.slow == 8)
+            answers = [await post(http, regex) for regex in ("", "quick", "other[a-z]", "quick")]
+            assert [answer.status_code for answer in answers] == [200] * 4
+            refused = await post(http, "slow8")
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
+            assert "retry-after" in refused.headers and not any(bomb.done() for bomb in bombs)
+            leave.set()
+            texts = [(await bomb).json()["choices"][0]["text"] for bomb in bombs]
+            assert texts == [f"slow{number}" for number in range(8)]
+            assert server.thread.preparing.slow == 0 and await becomes_idle(server)
+
+    asyncio.run(run())
+
+
+def test_one_key_may_have_two_of_them(monkeypatch: pytest.MonkeyPatch):
+    async def run():
+        async with served(api_keys=("one", "two")) as (server, http):
+            leave = slow_compilations(server, monkeypatch)
+            one, two = {"authorization": "Bearer one"}, {"authorization": "Bearer two"}
+            first = [post(http, "slow0", **one), post(http, "slow1", **one)]
+            await until(lambda: server.thread.preparing.slow == 2)
+            assert (await post(http, "slow2", **one)).status_code == 503
+            other = post(http, "slow3", **two)
+            await until(lambda: server.thread.preparing.slow == 3)
+            assert (await post(http, "quick", **one)).status_code == 200
+            leave.set()
+            assert [(await each).status_code for each in (*first, other)] == [200] * 3
+
+    asyncio.run(run())
+
+
+def test_what_takes_too_long_is_a_bad_request():
+    """A real schema of more work than the time allows: the limit is looked at while it is compiled."""
+    schema = {
+        "allOf": [
+            {"anyOf": [{"properties": {f"p{i}_{j}": {"type": "string", "pattern": f"^(a|b)*a(a|b){{{8 + i}}}$"}},
+                        "required": [f"p{i}_{j}"]} for j in range(6)]}
+            for i in range(12)
+        ]
+    }  # fmt: skip
+
+    async def run():
+        async with served(compile_timeout=0.05) as (server, http):
+            refused = await http.post("/v1/completions", json={"prompt": "a", "json_schema": schema})
+            error = refused.json()["error"]
+            assert (refused.status_code, error["code"]) == (400, "compile_timeout")
+            assert "within 0.05 seconds" in error["message"]
+            assert (await post(http, "quick")).status_code == 200 and await becomes_idle(server)
+            told = (await http.get("/metrics")).text
+            assert 'sglang:num_grammar_timeout_total{engine="0",model_name="guided"} 1.0' in told
+
+    asyncio.run(run())
+
+
+def test_what_nobody_waits_for_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
+    async def run():
+        async with served(queue_timeout=0.2) as (server, http):
+            leave = slow_compilations(server, monkeypatch)
+            asked = [post(http, f"slow{number}") for number in range(3)]
+            answers = [await each for each in asked]
+            assert [each.json()["error"]["code"] for each in answers] == ["queue_timeout"] * 3
+            assert await becomes_idle(server)  # one is compiled yet
+            compiled = []
+            server.thread.preparing.told = lambda seconds, error: compiled.append(error)
+            leave.set()
+            await until(lambda: server.thread.preparing.slow == 0)
+            assert len(compiled) <= 1
+
+    asyncio.run(run())
+
+
+def test_known_grammars_are_found_by_all_lanes():
+    async def run():
+        async with served() as (server, http):
+            await post(http, "[a-z]{3}")
+            hits = server.engine.compiler.cache.hits
+            await post(http, "[a-z]{3}")
+            assert server.engine.compiler.cache.hits == hits + 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux alone")
+def test_all_threads_that_compile_give_way():
+    preparing = Preparing(small_engine())
+    for pool in (preparing._quick, preparing._slow):
+        there = pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        assert there.result() == 19
+    preparing.close()
