@@ -49,7 +49,7 @@ def add(app: FastAPI, server: Server) -> None:
     def tell_version() -> dict[str, str]:
         return {"version": app.version}
 
-    @app.get("/metrics", include_in_schema=False)
+    @app.get("/metrics")
     def metrics() -> Response:
         return Response(server.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
