@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_type_hints
 
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, PositiveInt, TypeAdapter
@@ -165,14 +165,23 @@ def app(arguments: dict[str, Any]) -> Any:
     Raises:
         TypeError: there is no such argument. ValueError: a value cannot be read (pydantic's error says which).
     """
-    of_settings = {field.name for field in fields(Settings)} - {"api_keys", "model_name", "max_queued_requests"}
+    of_settings = {field.name for field in fields(Settings)} - {
+        "api_keys",
+        "model_name",
+        "max_queued_requests",
+        "tools",
+    }
     check_keywords("app", arguments, {*Arguments.model_fields, *of_settings}, {"api_keys": "api_key_file"})
     given = Arguments.model_validate({name: arguments[name] for name in arguments if name not in of_settings})
-    settings = {name: arguments[name] for name in arguments if name in of_settings}
-    settings["model_name"] = given.served_model_name or Path(given.model).stem
+    kinds = get_type_hints(Settings)
+    settings = {
+        name: TypeAdapter(kinds[name]).validate_python(value)
+        for name, value in arguments.items()
+        if name in of_settings
+    }
     return build(
         given.model,
-        settings=TypeAdapter(Settings).validate_python(settings),
+        settings=Settings(model_name=given.served_model_name or Path(given.model).stem, **settings),
         engine=given.model_dump(include={"device", "dtype", "kv_dtype", "adapter"}),
         api_key_file=given.api_key_file,
         affinity=given.affinity,
