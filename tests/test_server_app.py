@@ -200,3 +200,12 @@ def test_events_are_those_of_the_format():
             assert len(text) == 5 and len({chunk["id"] for chunk in chunks}) == 1
 
     asyncio.run(whole())
+
+
+def test_the_operator_says_how_long_an_answer_is_where_the_request_does_not():
+    async def body(ask):
+        options = {"model": "guided", "messages": SAY, "extra_body": {"regex": "[ab]{3,}"}, "logit_bias": {"257": -100}}
+        assert (await ask.chat.completions.create(**options)).usage.completion_tokens == 21
+        assert (await ask.chat.completions.create(**options, max_tokens=30)).usage.completion_tokens == 30
+
+    run(body, default_max_tokens=21)

@@ -99,7 +99,7 @@ async def _serve(
         with contextlib.suppress(NotImplementedError):  # Windows
             loop.add_signal_handler(number, lambda: cut.set() if stop.is_set() else stop.set())
     if listening.started:
-        ask = '{"messages": [{"role": "user", "content": "Name a river."}], "regex": "[A-Z][a-z]+"}'
+        ask = '{"messages": [{"role": "user", "content": "Name a river."}], "regex": "[A-Z][a-z]{2,14}"}'
         name = server.settings.model_name
         note(f"{name} answers at {address}/v1, as in\n  curl {address}/v1/chat/completions -d '{ask}'")
     stopping = asyncio.ensure_future(stop.wait())

@@ -53,7 +53,7 @@ def conversation(asked: ChatRequest, text: Structured, engine: Engine, settings:
     if stops and (functions is not None or thinks):
         why = "tools" if functions is not None else "reasoning"
         raise RequestError(f"{stops[0]} ends free text: it does not go with {why}", param=stops[0])
-    options: dict[str, Any] = asked.engine_options(engine.model.config.context)
+    options: dict[str, Any] = asked.engine_options(settings.default_max_tokens or engine.model.config.context)
     constraint = text.constraint if functions is None else functions.constraint
     if functions is None:
         options |= dict(text.options)

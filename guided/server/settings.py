@@ -19,6 +19,7 @@ class Settings:
         api_keys: one of them is needed for whatever the engine works for; none: nobody is asked.
         allowed_origins: pages of these origins may ask, by CORS; "*": all.
         allow_special_tokens: whether grammars of requests may name control tokens.
+        default_max_tokens: of an answer of a conversation whose request does not say; 0: the model's whole context.
         max_running: outputs in the batch at once.
         max_queued_requests: outputs that wait for a place in the batch; past them 503.
         max_queued_tokens: tokens of the prompts that wait; past them 503 (0: no bound).
@@ -44,6 +45,7 @@ class Settings:
     api_keys: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     allow_special_tokens: bool = False
+    default_max_tokens: int = 1024
     max_running: int = 256
     max_queued_requests: int = 256
     max_queued_tokens: int = 0
