@@ -1,4 +1,4 @@
-"""`/v1/grammars/...`: checks, explanations, sentences and steps, judged by re, jsonschema and the engine itself."""
+"""`/v1/grammars/...`: checks, explanations, sentences and steps, judged by re and by the engine itself."""
 
 from __future__ import annotations
 

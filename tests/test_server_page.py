@@ -81,6 +81,7 @@ def address() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
+        expect.set_options(timeout=20_000)
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield found
         found.close()
@@ -400,7 +401,7 @@ def test_a_server_that_is_busy_or_gone(browser: Browser):
         expect(page.locator("#banner")).to_contain_text("The server does not answer")
         expect(page.locator("#answer-error")).to_contain_text("The server does not answer")
         page.context.set_offline(False)
-        page.click("#banner-retry")
+        page.click("#generate")
         expect(page.locator("#meta")).to_have_text(ANSWERED)
 
 
@@ -415,6 +416,23 @@ def test_a_stream_that_breaks_off_or_fails_is_told(browser: Browser, address: st
             page.click("#generate")
             expect(page.locator("#answer-error")).to_contain_text(told)
             assert page.locator(".token").count() == 1
+
+
+def test_tokens_of_calls_and_of_thinking_have_kinds_of_their_own(browser: Browser, address: str):
+    token = {"token": "a", "bytes": [97], "forced": False}
+    call = {"tool_calls": [{"index": 0, "function": {"arguments": '{"a": [1'}}]}
+    deltas = [{"reasoning": "a"}, {"content": "a"}, call]
+    choices = [{"index": 0, "delta": delta, "token_ids": [97], "tokens": [token]} for delta in deltas]
+    body = "".join(f"data: {json.dumps({'choices': [choice]})}\n\n" for choice in choices) + "data: [DONE]\n\n"
+    with opened(browser, address) as page:
+        answer = {"status": 200, "content_type": "text/event-stream", "body": body}
+        page.route("**/v1/chat/completions", partial(Route.fulfill, **answer))
+        page.click("#generate")
+        for kind in ("reasoning", "sampled", "tool"):
+            expect(page.locator(f".token.{kind}")).to_have_count(1)
+        assert page.locator("#legend li").count() == 4
+        page.locator(".token.tool").click()
+        expect(page.locator("#step")).to_contain_text("not taken apart yet")
 
 
 def test_what_a_model_writes_is_text(browser: Browser, address: str):

@@ -102,6 +102,7 @@ async def _serve(
         ask = '{"messages": [{"role": "user", "content": "Name a river."}], "regex": "[A-Z][a-z]+"}'
         name = server.settings.model_name
         note(f"{name} answers at {address}/v1, as in\n  curl {address}/v1/chat/completions -d '{ask}'")
+        note(f"the inspector, to play with it in a browser: {address}/")
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

@@ -22,10 +22,10 @@ let retry = () => {};
 let bannerKind = null;
 
 const answer = new Answer((at) => openStep(at));
-const step = new StepView({ onError: showError, onMove: (at) => answer.open(at, false) });
+const step = new StepView({ onError: (error) => showError(error), onMove: (at) => answer.open(at, false) });
 const tree = new Tree(get("tree"));
 const editor = new Editor({
-  onError: showError,
+  onError: (error) => showError(error, () => editor.check()),
   onExample: (prompt) => {
     get("prompt").value = prompt;
   },
@@ -165,7 +165,7 @@ function openStep(at) {
 }
 
 // ---- the server
-function showError(error, again = () => location.reload()) {
+function showError(error, again = lookAtServer) {
   if (error.kind === "key") return showKey(true, error.message);
   retry = again;
   bannerKind = error.kind;
@@ -199,7 +199,7 @@ async function lookAtServer() {
   } catch (error) {
     health.dataset.state = "bad";
     health.textContent = error.kind === "gone" ? "no answer" : "the engine has stopped";
-    if (error.kind === "gone") showError(error, lookAtServer);
+    if (error.kind === "gone" && get("banner").hidden) showError(error);
   }
 }
 

@@ -6,6 +6,7 @@ import { shown, visible } from "./tokens.js";
 
 const TOP = 12;
 const MOST = 60; // of the allowed tokens
+const NOT_YET = "Steps of answers that think or call tools are not taken apart yet.";
 
 export class StepView {
   /** `onError` is given errors of the server, `onMove` a step to go to. */
@@ -44,6 +45,11 @@ export class StepView {
     get("step-back").disabled = at === 0;
     get("step-on").disabled = at === tokens.length - 1;
     this.answer("", "");
+    if (tokens.some(({ kind }) => kind === "tool" || kind === "reasoning")) {
+      this.box.replaceChildren(make("p", { class: "empty" }, NOT_YET));
+      get("why").hidden = true;
+      return;
+    }
     this.box.setAttribute("aria-busy", "true");
     const body = { ...run.prompt, ...run.specification, tokens: this.before, top: TOP, most: MOST };
     if (run.max_tokens) body.max_tokens = run.max_tokens;
