@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from contextlib import asynccontextmanager
+from itertools import islice
 from math import exp
 
 import pytest
@@ -16,6 +18,7 @@ httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.server.app import create_app  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
+from guided.server.routes import grammars  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 
@@ -295,12 +298,27 @@ def test_steps_beside_streams_and_after_the_end_of_the_engine():
     run(body)
 
 
-def test_too_many_inspections_are_told_to_come_again():
+def test_too_many_inspections_are_told_to_come_again(monkeypatch):
+    gate = threading.Event()
+    monkeypatch.setattr(grammars, "sample", lambda request: {"opened": gate.wait(30)})
+
     async def body(ask, server, http):
-        many = [http.post("/v1/grammars/sample", json={"regex": "[a-z]{900}", "n": 5, "max_length": 900})] * 1
-        many += [http.post("/v1/grammars/check", json={"regex": f"a{{{n}}}"}) for n in range(1, 60)]
-        found = [answer.status_code for answer in await asyncio.gather(*many)]
-        assert set(found) == {200, 503} and found.count(200) >= 32
+        def post():
+            return http.post("/v1/grammars/sample", json={"regex": "a"})
+
+        many = [asyncio.ensure_future(post()) for _ in range(40)]
+        first = [await each for each in islice(asyncio.as_completed(many), 8)]
+        assert {answer.status_code for answer in first} == {503}
+        assert {answer.headers["retry-after"] for answer in first} == {"1"}
+        gate.set()
+        found = [(await each).status_code for each in many]
+        assert (found.count(200), found.count(503)) == (32, 8)
+        assert {(await post()).status_code for _ in range(40)} == {200}, "there is room again"
+        gate.clear()
+        monkeypatch.setattr(grammars, "_PATIENCE", 0.01)
+        late = await post()
+        assert late.status_code == 503 and late.json()["error"]["code"] == "timeout"
+        gate.set()
 
     run(body)
 
