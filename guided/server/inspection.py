@@ -182,21 +182,13 @@ def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bo
         raise RequestError(f"token is an id from 0 to {vocabulary.size - 1}", param="token")
     grammar = compiled(engine.compiler, needed(request.asked(allow_special_tokens=allow_special_tokens)))
     assert grammar is not None
-    prefix = _encoded(request.prefix, "prefix")
     matcher = accepted(grammar, request.prefix)
-    if not isinstance(prefix, bytes):
-        prefix = b"".join(vocabulary.token_bytes(token) or b"" for token in prefix)
-    asked = request.token if request.text is None else _encoded(request.text, "text")
-    found = following(matcher, prefix, asked)  # type: ignore[arg-type]
+    if isinstance(request.prefix, str):
+        prefix = request.prefix.encode()
+    else:
+        prefix = b"".join(vocabulary.token_bytes(token) or b"" for token in request.prefix)
+    found = following(matcher, prefix, request.token if request.text is None else request.text.encode())
     return found.fields(request.most) | {"allowed": len(found.allowed)}
-
-
-def _encoded(text: str | list[int], param: str) -> bytes | list[int]:
-    """A text as bytes; ids as they are. JSON may hold halves of surrogate pairs, which are no characters."""
-    try:
-        return text.encode() if isinstance(text, str) else text
-    except UnicodeEncodeError:
-        raise RequestError(f"{param} has a lone surrogate, which is no character", param=param) from None
 
 
 def sample(request: SampleRequest) -> dict[str, Any]:
