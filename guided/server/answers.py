@@ -3,8 +3,8 @@
 Beyond OpenAI's fields a choice has `stop_reason` (the stop that ended it, as vLLM says), `budget_bound` where the
 budget took something from it (`guided.BudgetBound`), `captures` of its grammar, and in chunks `partial`, if it is asked
 for (`Reading.partial`). A message and a delta have `reasoning` (and `reasoning_content`, as older clients call it) and
-`tool_results`: what the server's own tools said. With `return_token_ids` a choice has `token_ids`, as vLLM has them, and
-`tokens`: of each its text and bytes, and whether it was forced.
+`tool_results`: what the server's own tools said. With `return_token_ids` a choice has `token_ids`, as vLLM has them,
+and `tokens`: of each its text and bytes, and whether it was forced.
 """
 
 from __future__ import annotations

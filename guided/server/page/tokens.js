@@ -38,7 +38,7 @@ export class TokenReader {
 }
 
 function kindOf(delta, forced) {
-  if (delta.tool_calls?.length) return "tool";
+  if (delta.tool_calls?.length || delta.tool_results) return "tool";
   if (delta.reasoning) return "reasoning";
   return forced ? "forced" : "sampled";
 }
