@@ -207,6 +207,8 @@ def test_a_socket_of_the_file_system_and_a_key_of_the_environment(tmp_path: Path
 def test_options_that_do_not_go_together(capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str):
     assert main(["serve", "nowhere", "--port", "0", *options]) == 2
     assert message in capsys.readouterr().err
+
+
 def test_parts_of_an_answer_do_not_wait_for_each_other():
     """Where a connection waits for acknowledgements, an answer takes 40 ms more, and so does a token of a stream."""
     arguments = argparse.Namespace(host="127.0.0.1", port=0, uds=None)

@@ -63,7 +63,9 @@ class _Desk:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(doing), _PATIENCE)
         except TimeoutError:
-            raise RequestError(f"this takes more than {_PATIENCE:.0f} seconds", code="request_timeout", status=503) from None
+            raise RequestError(
+                f"this takes more than {_PATIENCE:.0f} seconds", code="request_timeout", status=503
+            ) from None
 
 
 def add(app: FastAPI, server: Server) -> None:
