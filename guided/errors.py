@@ -11,7 +11,7 @@ import unicodedata
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 __all__ = [
     "BudgetError",
@@ -26,6 +26,7 @@ __all__ = [
     "UnsupportedError",
     "VocabularyError",
     "brief",
+    "fields_of",
     "marked_line",
     "short",
     "warn_of",
@@ -232,6 +233,21 @@ class OptionError(GuidedError, ValueError):
 
 class ToolError(GuidedError):
     """A tool refuses a call, with the reason. In an engine's output the reason is the result of the call."""
+
+
+def fields_of(error: GuidedError) -> dict[str, Any]:
+    """An error as data: its type and message, and, where it has them, pointer, hint, span, limit and file."""
+    fields: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    if isinstance(error, SpecError | UnsupportedError):
+        fields["message"] = error.message if isinstance(error, SpecError) else error.reason
+        fields |= {"pointer": error.pointer, "hint": error.hint, "span": None}
+    if isinstance(error, LimitExceeded):
+        fields |= {"limit": error.limit, "given": error.given, "allowed": error.allowed, "hint": error.hint}
+    if error.text:
+        fields |= {"span": list(error.span), "hint": error.hint}
+    if error.file:
+        fields["file"] = error.file
+    return fields
 
 
 @dataclass(frozen=True, slots=True)

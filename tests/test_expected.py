@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask, allowed_tokens
-from guided.cli.place import place_of
-from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import SpecError, marked_line
 from guided.ir.nodes import ALL_CHARS, charset, complement, intersect
 from guided.matching.characters import count, described, joined, name_of, parts_of
+from guided.matching.place import place_of
+from guided.matching.sentences import byte_vocabulary
 
 ALPHABET = 'aAfz09_ ,.\t\n"\\éß語読詞\u0301\u200b😀😁'  # of one to four bytes, some with the same first bytes
 BYTES = GrammarCompiler(byte_vocabulary())

@@ -12,11 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import guided
-from guided.cli.vocabularies import byte_vocabulary
 from guided.engine.constraint import compile_constraint
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.matching.sentences import byte_vocabulary
 from guided.spec.regex import parse_regex
 from tests.effort import examples
 from tests.regex_support import NODE, Patterns, ask_node, matches

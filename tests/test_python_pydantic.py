@@ -21,9 +21,8 @@ from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
 from guided import GrammarCompiler, GrammarMatcher, GuidedWarning, JsonSchemaOptions
-from guided.cli.sample import sentence
-from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import UnsupportedError
+from guided.matching.sentences import byte_vocabulary, sentence
 from guided.spec.python_types import type_to_schema
 from guided.spec.python_values import text_reader, value_of
 

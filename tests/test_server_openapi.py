@@ -19,21 +19,27 @@ import guided.server.openapi as made  # noqa: E402
 from guided.errors import SpecError, UnsupportedError  # noqa: E402
 from guided.server.app import create_app  # noqa: E402
 from guided.server.errors import RequestError  # noqa: E402
+from guided.server.inspection import CheckRequest, ExplainRequest, SampleRequest  # noqa: E402
 from guided.server.requests import ChatRequest, CompletionRequest, read_request  # noqa: E402
 from guided.server.responses_request import InputTokensRequest, ResponsesRequest  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
+from guided.server.stepping import StepRequest  # noqa: E402
 from guided.server.structured import FIELDS  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 from tests.test_server_app import SAY, served  # noqa: E402
 
 APP = create_app(small_engine())
 DOCUMENT = APP.openapi()
-ROUTES = [route for route in APP.routes if isinstance(route, APIRoute)]
+ROUTES = [route for route in APP.routes if isinstance(route, APIRoute) and route.include_in_schema]
 KINDS = {
     ChatRequest: {"messages": SAY},
     CompletionRequest: {"prompt": "a"},
     ResponsesRequest: {"input": "a"},
     InputTokensRequest: {"input": "a"},
+    CheckRequest: {},
+    ExplainRequest: {},
+    SampleRequest: {},
+    StepRequest: {"prompt": "a"},
 }
 
 
@@ -115,6 +121,10 @@ def test_answers_and_errors_are_as_it_says():
         "/v1/responses/input_tokens": {"input": "a"},
         "/tokenize": {"messages": SAY},
         "/detokenize": {"tokens": [97]},
+        "/v1/grammars/check": {"regex": "ab"},
+        "/v1/grammars/explain": {"regex": "ab", "prefix": "a"},
+        "/v1/grammars/sample": {"regex": "ab"},
+        "/v1/grammars/step": {"regex": "ab", "prompt": "a"},
     }
     assert bodies.keys() <= {path for path, operations in DOCUMENT["paths"].items() if "post" in operations}
 

@@ -27,9 +27,9 @@ from guided.cli.lines import SPECIFICATIONS, Line, read_lines
 from guided.cli.options import tools_named
 from guided.cli.results import fields, is_squeezed
 from guided.cli.specification import GENERATION, Specification, specification_options
-from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import GuidedError
 from guided.matching import GrammarCompiler
+from guided.matching.sentences import byte_vocabulary
 
 if TYPE_CHECKING:
     from guided.engine.engine import Engine, Prompt

@@ -22,11 +22,11 @@ from typing import Any, Final
 
 from guided.cli.arguments import at_least
 from guided.cli.console import DONE, InputError, Progress, print_json, read_text
-from guided.cli.place import place_of
 from guided.cli.specification import GENERATION, Specification, add_specification, specification_of
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import native_vocabulary
+from guided.matching.place import place_of
 from guided.vocabulary import Vocabulary
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]

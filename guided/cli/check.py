@@ -14,11 +14,11 @@ from typing import Final
 
 from guided.cli.console import DONE, NO, Progress, error_fields, print_json, read_text
 from guided.cli.kinds import as_flags
-from guided.cli.place import Place, place_of
 from guided.cli.specification import Specification, add_specification, specification_of
-from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.matching import CompiledGrammar, Explanation, GrammarCompiler, GrammarMatcher
+from guided.matching.place import Place, place_of
+from guided.matching.sentences import byte_vocabulary
 from guided.spec.json_schema import JsonSchemaOptions, Report, check_json_schema
 from guided.spec.json_schema.check import pattern_notes
 

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Final, TextIO
 
 from guided.cli.kinds import as_flags
-from guided.errors import GuidedError, GuidedWarning, LimitExceeded, SpecError, UnsupportedError
+from guided.errors import GuidedError, GuidedWarning, fields_of
 
 __all__ = [
     "BAD_INPUT",
@@ -114,17 +114,9 @@ def message_of(error: Exception) -> str:
 
 def error_fields(error: Exception) -> dict[str, Any]:
     """An error as data."""
-    fields: dict[str, Any] = {"type": type(error).__name__, "message": message_of(error)}
-    if isinstance(error, SpecError | UnsupportedError):
-        fields["message"] = error.message if isinstance(error, SpecError) else error.reason
-        fields |= {"pointer": error.pointer, "hint": error.hint, "span": None}
-    if isinstance(error, LimitExceeded):
-        fields |= {"limit": error.limit, "given": error.given, "allowed": error.allowed, "hint": error.hint}
-    if isinstance(error, GuidedError) and error.text:
-        fields |= {"span": list(error.span), "hint": error.hint}
-    if isinstance(error, GuidedError) and error.file:
-        fields["file"] = error.file
-    return fields
+    if isinstance(error, GuidedError):
+        return fields_of(error)
+    return {"type": type(error).__name__, "message": message_of(error)}
 
 
 def print_json(value: object) -> None:

@@ -10,23 +10,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from guided.cli.arguments import at_least
 from guided.cli.console import DONE, NO, InputError, print_json, read_text
-from guided.cli.place import Place, place_of
 from guided.cli.specification import add_specification, specification_of
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
-from guided.matching import (
-    CompiledGrammar,
-    Explanation,
-    GrammarCompiler,
-    GrammarMatcher,
-    allocate_token_bitmask,
-    allowed_tokens,
-)
+from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.matching.explanation import is_text
+from guided.matching.following import Following, following
+from guided.matching.place import Place, place_of
 from guided.vocabulary import Vocabulary
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
@@ -62,27 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("--token", type=at_least(0), metavar="ID", help="a token: is it allowed next?")
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What there is to say about the place after a prefix.
-
-    Attributes:
-        explanation: of the text or token that was asked about, or of the place itself.
-        here: the end of the prefix.
-        place: where prefix and text together stop being allowed; None if they are allowed, or for a control token.
-        allowed: the ids that the mask allows.
-        forced: the tokens that must come next.
-        to_finish: the least number of tokens to the end, the end token included.
-    """
-
-    explanation: Explanation
-    here: Place
-    place: Place | None
-    allowed: list[int]
-    forced: list[int]
-    to_finish: int
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Explain; 0, or 1 where what was asked is not allowed."""
     specification = specification_of(arguments)
@@ -101,27 +73,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not matcher.accept_string(prefix):
         return _refused_prefix(place_of(grammar, prefix), arguments.json)
     asked = arguments.token if arguments.text is None else os.fsencode(arguments.text)
-    answer = _answer(grammar, matcher, prefix, asked)
+    answer = following(matcher, prefix, asked)
     if arguments.json:
-        print_json(_fields(answer, vocabulary))
+        print_json({"prefix_accepted": True, **answer.fields()})
     else:
         _print(answer, asked, vocabulary)
     return DONE if answer.explanation.accepted else NO
-
-
-def _answer(grammar: CompiledGrammar, matcher: GrammarMatcher, prefix: bytes, asked: int | bytes | None) -> Answer:
-    explanation = matcher.explain(asked)
-    died = not explanation.accepted and explanation.data != b"" and is_text(explanation.data)
-    bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
-    matcher.fill_next_token_bitmask(bitmask)
-    return Answer(
-        explanation,
-        place_of(grammar, prefix),
-        place_of(grammar, prefix + explanation.data) if died else None,
-        [token for token in allowed_tokens(bitmask) if token < grammar.vocabulary.size],
-        matcher.forced_tokens(),
-        matcher.min_tokens_to_finish(),
-    )
 
 
 def _refused_prefix(place: Place, as_json: bool) -> int:
@@ -132,7 +89,7 @@ def _refused_prefix(place: Place, as_json: bool) -> int:
     return NO
 
 
-def _print(answer: Answer, asked: int | bytes | None, vocabulary: Vocabulary) -> None:
+def _print(answer: Following, asked: int | bytes | None, vocabulary: Vocabulary) -> None:
     explanation = answer.explanation
     if isinstance(asked, int):
         print(f"token {asked} is {_name(asked, vocabulary)}")
@@ -150,22 +107,6 @@ def _print(answer: Answer, asked: int | bytes | None, vocabulary: Vocabulary) ->
         print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_tokens(len(answer.forced))})")
     completion = answer.here.completion.decode(errors="backslashreplace")
     print(f"shortest way to finish: {completion!r}, {_tokens(answer.to_finish)} with the end token")
-
-
-def _fields(answer: Answer, vocabulary: Vocabulary) -> dict[str, Any]:
-    explanation = answer.explanation
-    return {
-        "prefix_accepted": True,
-        "accepted": explanation.accepted,
-        "read": explanation.characters_read,
-        "reason": explanation.reason,
-        "place": answer.place.fields() if answer.place is not None else None,
-        "after_prefix": answer.here.fields(),
-        "allowed_tokens": answer.allowed,
-        "forced_tokens": answer.forced,
-        "min_tokens_to_finish": answer.to_finish,
-        "vocabulary_size": vocabulary.size,
-    }
 
 
 def _tokens(count: int) -> str:

@@ -20,9 +20,9 @@ from guided.cli.model import engine_of as _engine
 from guided.cli.options import add_options, options_given, tools_named
 from guided.cli.results import fields, figures, is_squeezed, squeezed
 from guided.cli.specification import GENERATION, add_specification, specification_of
-from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import GuidedError, VocabularyError
 from guided.matching import GrammarCompiler
+from guided.matching.sentences import byte_vocabulary
 
 if TYPE_CHECKING:
     from guided.engine.engine import Engine, Prompt

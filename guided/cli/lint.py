@@ -14,15 +14,10 @@ from time import perf_counter
 from typing import Any, Final
 
 from guided.cli.console import DONE, NO, Progress, print_json
-from guided.cli.specification import GENERATION, Specification, add_specification, specification_of
+from guided.cli.specification import GENERATION, add_specification, specification_of
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
-from guided.matching.ambiguity import ambiguous
-from guided.spec.gbnf.lint import lint_gbnf
-from guided.spec.lark import LarkOptions
-from guided.spec.lark.lint import lint_lark
-from guided.spec.library import library
-from guided.spec.lint import lint_grammar
+from guided.matching.remarks import remarks_on
 from guided.spec.remark import Remark
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
@@ -62,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     grammar = specification.compile(GrammarCompiler(vocabulary), GENERATION)
     seconds = perf_counter() - begin
     with Progress("comparing terminals"):
-        remarks = _remarks(specification, grammar)
+        lark = {"import_paths": specification.import_paths, **specification.options}
+        remarks = remarks_on(grammar, specification.kind, specification.value, lark)
     with Progress("measuring masks"):
         masks = _masks(grammar)
     size = {"rules": len(grammar.grammar.rules), "positions": grammar.native.positions, "compile_ms": seconds * 1e3}
@@ -73,23 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _show(remarks, size, masks)
     return NO if any(each.matters for each in remarks) else DONE
-
-
-def _remarks(specification: Specification, grammar: CompiledGrammar) -> list[Remark]:
-    kind, remarks = specification.kind, list[Remark]()
-    if kind in ("lark", "grammar"):
-        text, options = specification.value, specification.options
-        if kind == "grammar":
-            found = library()[text]
-            kind, text, options = "lark", found.text, dict(found.options)
-        remarks = lint_lark(text, LarkOptions(import_paths=specification.import_paths, **options))
-    rules = grammar.grammar
-    if kind == "gbnf":
-        remarks += lint_gbnf(rules)
-    remarks += lint_grammar(rules, kind)
-    if kind in ("lark", "gbnf") and rules.lexer is None:
-        remarks += ambiguous(rules)
-    return sorted(remarks, key=lambda each: not each.matters)
 
 
 def _masks(grammar: CompiledGrammar) -> dict[str, Any]:

@@ -1,9 +1,6 @@
 """`guided sample`: random sentences of the language, without a model.
 
-In: a specification. Out: sentences of its language. Each is a random walk through the masks of the byte vocabulary
-under a budget, so that it is complete and at most --max-length bytes long. A letter is likelier than a brace, which
-gives texts that look like texts. With --characters any, every sentence that is short enough has a chance. The
-distribution over sentences is not uniform.
+In: a specification. Out: sentences of its language, see `guided/matching/sentences.py`.
 """
 
 from __future__ import annotations
@@ -11,13 +8,12 @@ from __future__ import annotations
 import argparse
 import random
 import secrets
-from typing import Final
 
 from guided.cli.arguments import at_least
 from guided.cli.console import DONE, InputError, Progress, print_json
 from guided.cli.specification import GENERATION, add_specification, specification_of
-from guided.cli.vocabularies import byte_vocabulary
-from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
+from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.matching.sentences import byte_vocabulary, sentence
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
@@ -33,19 +29,6 @@ EXAMPLES = r"""examples:
 
 exit codes: 0 done; 2 bad input, or no text is short enough
 """
-
-_END: Final = 256
-# (weight, bytes): the weight of a group is shared by those of its bytes that are allowed. The end is a group, too.
-_KINDS: Final = (
-    (3.0, frozenset([_END])),
-    (8.0, frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")),
-    (4.0, frozenset(b"0123456789")),
-    (1.0, frozenset(b" ")),
-    (2.0, frozenset(b'"')),
-    (0.6, frozenset(b"}])")),
-    (1.0, frozenset(b"!#$%&'(*+,-./:;<=>?@[^_`{|~")),
-)
-_OTHERS: Final = 0.5  # backslash, controls, bytes of characters outside ASCII
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,30 +71,3 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"seed": seed, "texts": texts})
     return DONE
-
-
-def sentence(grammar: CompiledGrammar, generator: random.Random, max_length: int, any_character: bool) -> str:
-    """One sentence of at most `max_length` bytes; `grammar` is compiled for the byte vocabulary."""
-    matcher = GrammarMatcher(grammar)
-    bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
-    out = bytearray()
-    while True:
-        matcher.fill_next_token_bitmask(bitmask, max_tokens=max_length + 1 - len(out))
-        token = _draw(allowed_tokens(bitmask), generator, any_character)
-        matcher.accept_token(token)
-        if token == _END:
-            return out.decode()
-        out.append(token)
-
-
-def _draw(allowed: list[int], generator: random.Random, any_character: bool) -> int:
-    kinds: list[tuple[float, list[int]]] = []
-    left = set(allowed)
-    for weight, kind in _KINDS:
-        if common := sorted(left & kind):
-            kinds.append((weight, common))
-            left -= kind
-    if left and (any_character or not kinds):
-        kinds.append((_OTHERS, sorted(left)))
-    _, chosen = generator.choices(kinds, [weight for weight, _ in kinds])[0]
-    return generator.choice(chosen)

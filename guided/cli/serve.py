@@ -102,6 +102,7 @@ async def _serve(
         ask = '{"messages": [{"role": "user", "content": "Name a river."}], "regex": "[A-Z][a-z]{2,14}"}'
         name = server.settings.model_name
         note(f"{name} answers at {address}/v1, as in\n  curl {address}/v1/chat/completions -d '{ask}'")
+        note(f"the inspector, to play with it in a browser: {address}/")
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -138,9 +139,13 @@ def _listener(arguments: argparse.Namespace) -> socket.socket:
     if path is not None:
         return _unix_listener(path)
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise InputError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
+    # asyncio does it for sockets that say that they are TCP's, which this one does not: each part of an answer would
+    # wait for the client to acknowledge the part before, up to 40 ms. Connections take it over from the listener.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _unix_listener(path: str) -> socket.socket:

@@ -11,17 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from guided.cli.console import InputError, Progress
+from guided.matching.sentences import byte_vocabulary
 from guided.vocabulary import Vocabulary
 
-__all__ = ["add_vocabulary", "byte_vocabulary", "vocabulary_of"]
-
+__all__ = ["add_vocabulary", "vocabulary_of"]
 
 _SUFFIXES: Final = (".gguf", ".json", ".tiktoken", ".model")
-
-
-def byte_vocabulary() -> Vocabulary:
-    """One token for each byte, and an end token: the specification itself, whatever the model."""
-    return Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 
 
 def add_vocabulary(parser: argparse.ArgumentParser) -> None:

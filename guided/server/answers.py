@@ -3,7 +3,8 @@
 Beyond OpenAI's fields a choice has `stop_reason` (the stop that ended it, as vLLM says), `budget_bound` where the
 budget took something from it (`guided.BudgetBound`), `captures` of its grammar, and in chunks `partial`, if it is asked
 for (`Reading.partial`). A message and a delta have `reasoning` (and `reasoning_content`, as older clients call it) and
-`tool_results`: what the server's own tools said.
+`tool_results`: what the server's own tools said. With `return_token_ids` a choice has `token_ids`, as vLLM has them,
+and `tokens`: of each its text and bytes, and whether it was forced.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ class Answer:
         model: its name.
         vocabulary: spells tokens.
         top: how many log probabilities each token has besides its own; None: none are asked for.
+        token_ids: whether the tokens are told.
     """
 
     chat: bool
     model: str
     vocabulary: Vocabulary
     top: int | None = None
+    token_ids: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(12))
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -59,7 +62,8 @@ class Answer:
     ) -> Iterable[dict[str, Any]]:
         """The parts of a stream that an event makes; the last one has the end and the log probabilities."""
         parts = [_delta(delta) if self.chat else {"text": _text(delta)} for delta in deltas]
-        if not parts and (event.result is not None or self.top is not None):
+        told = self.top is not None or (self.token_ids and event.tokens)
+        if not parts and (event.result is not None or told):
             parts = [{} if self.chat else {"text": ""}]
         for place, part in enumerate(parts):
             is_last = place == len(parts) - 1
@@ -67,6 +71,7 @@ class Answer:
             choice |= {"delta": part} if self.chat else part
             if is_last:
                 choice["logprobs"] = self._logprobs(event.logprobs, event.tokens)
+                choice |= self._tokens(event.tokens, [event.forced] * len(event.tokens))
                 choice |= _end(reading)
                 if reading.partial is not None:
                     choice["partial"] = reading.partial
@@ -85,6 +90,7 @@ class Answer:
         result = reading.result
         assert result is not None
         choice = {"index": number, "logprobs": self._logprobs(result.logprobs or (), result.tokens), **_end(reading)}
+        choice |= self._tokens(result.tokens, [not sampled for sampled in result.token_masks])
         if not self.chat:
             return choice | {"text": reading.text}
         message: dict[str, Any] = {"role": "assistant", "content": reading.text, "refusal": None}
@@ -99,6 +105,12 @@ class Answer:
         if reading.results:
             message["tool_results"] = [_result(each) for each in reading.results]
         return choice | {"message": message}
+
+    def _tokens(self, tokens: Sequence[int], forced: Sequence[bool]) -> dict[str, Any]:
+        if not self.token_ids:
+            return {}
+        told = [self._spelled(token) | {"forced": each} for token, each in zip(tokens, forced, strict=True)]
+        return {"token_ids": list(tokens), "tokens": told}
 
     def _logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any] | None:
         if self.top is None:

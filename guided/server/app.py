@@ -5,6 +5,8 @@
 | `/v1/models`, `/v1/completions`, `/v1/chat/completions`, `/v1/responses` | OpenAI's |
 | `/tokenize`, `/detokenize` | text to token ids and back |
 | `/openapi.json` | what all of them take and give |
+| `/v1/grammars`, and below it `check`, `explain`, `sample`, `step` | what a specification allows, and why |
+| `/` | the inspector, a page to play with and to debug by |
 | `/stream` | the tokens of a text, one by one |
 | `/health`, `/ready`, `/ping`, `/version`, `/metrics`, `/abort_request` | for who runs it |
 
@@ -29,7 +31,7 @@ from guided.errors import GuidedError
 from guided.server.door import Door
 from guided.server.errors import RequestError, body_of
 from guided.server.openapi import add_document
-from guided.server.routes import demonstration, openai, operations, responses, tokens
+from guided.server.routes import demonstration, grammars, openai, operations, page, responses, tokens
 from guided.server.server import Server
 from guided.server.settings import Settings
 from guided.server.visit import visit_of
@@ -59,7 +61,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             allow_headers=["*"],
             expose_headers=["X-Request-Id", "Retry-After"],
         )
-    for routes in (openai, responses, tokens, demonstration, operations):
+    for routes in (openai, responses, tokens, grammars, demonstration, operations, page):
         routes.add(app, server)
     add_document(app, keys=bool(settings.api_keys))
     return app

@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from time import perf_counter
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from guided.engine import Engine
 from guided.engine.request import Request
@@ -37,6 +37,7 @@ from guided.server.preparing import Preparing
 __all__ = ["EngineStopped", "EngineThread", "Observer", "Stream"]
 
 _Note: TypeAlias = Callable[[], None]
+_Found = TypeVar("_Found")
 _PATIENCE: Final = 30.0  # seconds that `stop` waits for a step to end
 
 
@@ -167,6 +168,7 @@ class EngineThread:
         self._wake, self._stopping = threading.Event(), False
         self._streams = dict[Task, Stream]()  # of tasks that have not ended; touched by the loop alone
         self._arrived = list[tuple[Task, Outcome]]()  # in this round
+        self._calls = set[Future[Any]]()  # that have no answer; touched by the loop alone
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -230,6 +232,30 @@ class EngineThread:
             self._streams[task] = stream
         self._note(lambda: self.engine.driver.add(tasks, self._take))
         return stream
+
+    async def call(self, work: Callable[[], _Found]) -> _Found:
+        """What some work on the model gives, which is done on the engine's thread between two steps.
+
+        Raises:
+            Exception: what it raises. EngineStopped.
+        """
+        if not self.alive:
+            raise EngineStopped("the engine has stopped")
+        call = Future[_Found]()
+        self._calls.add(call)
+
+        def act() -> None:
+            if call.set_running_or_notify_cancel():
+                try:
+                    call.set_result(work())
+                except Exception as error:
+                    call.set_exception(error)
+
+        self._note(act)
+        try:
+            return await asyncio.wrap_future(call)
+        finally:
+            self._calls.discard(call)
 
     def stop(self) -> None:
         """End the thread after its step. Streams that are open end with `EngineStopped`."""
@@ -313,6 +339,9 @@ class EngineThread:
                 act()
 
     def _end_streams(self, error: Exception) -> None:
+        for call in list(self._calls):
+            if not call.done():
+                call.set_exception(error)
         for stream in list(self.open):
             stream.put(None, error)
         for task in list(self._streams):

@@ -17,7 +17,7 @@ from guided.engine.request import Options, Request
 from guided.server.errors import RequestError
 from guided.server.structured import Structured, structured
 
-__all__ = ["ChatRequest", "CompletionRequest", "StreamOptions", "TextRequest", "read_request"]
+__all__ = ["ChatRequest", "CompletionRequest", "Message", "Specified", "StreamOptions", "TextRequest", "read_request"]
 
 _MOST_CHOICES = 128
 _MOST_TOOLS = 512
@@ -42,7 +42,32 @@ class StreamOptions(_Checked):
     include_obfuscation: bool = False  # of OpenAI's clients; there is none here
 
 
-class TextRequest(_Checked):
+class Specified(_Checked):
+    """What may say what a text must be, see structured.py."""
+
+    response_format: Any = None
+    structured_outputs: Any = None
+    guided_json: Any = None
+    guided_regex: Any = None
+    guided_choice: Any = None
+    guided_grammar: Any = None
+    guided_json_object: Any = None
+    guided_whitespace_pattern: Any = None
+    guided_decoding_backend: Any = None
+    json_schema: Any = None
+    regex: Any = None
+    ebnf: Any = None
+    structural_tag: Any = None
+    lark: Any = None
+    gbnf: Any = None
+    grammar: Any = None
+
+    def asked(self, *, allow_special_tokens: bool) -> Structured:
+        """What the text must be. Raises as `structured` does."""
+        return structured(self.__dict__, allow_special_tokens=allow_special_tokens)
+
+
+class TextRequest(Specified):
     """What requests for text have in common."""
 
     model: str | None = None
@@ -67,23 +92,7 @@ class TextRequest(_Checked):
     min_tokens: _Count | None = None
     priority: int = 0
     rid: str | None = None
-
-    response_format: Any = None
-    structured_outputs: Any = None
-    guided_json: Any = None
-    guided_regex: Any = None
-    guided_choice: Any = None
-    guided_grammar: Any = None
-    guided_json_object: Any = None
-    guided_whitespace_pattern: Any = None
-    guided_decoding_backend: Any = None
-    json_schema: Any = None
-    regex: Any = None
-    ebnf: Any = None
-    structural_tag: Any = None
-    lark: Any = None
-    gbnf: Any = None
-    grammar: Any = None
+    return_token_ids: bool = False
 
     user: str | None = None
     metadata: dict[str, Any] | None = None
@@ -97,10 +106,6 @@ class TextRequest(_Checked):
         if self.stream_options is not None and not self.stream:
             raise ValueError("stream_options goes with stream=true")
         return self
-
-    def asked(self, *, allow_special_tokens: bool) -> Structured:
-        """What the text must be. Raises as `structured` does."""
-        return structured(self.__dict__, allow_special_tokens=allow_special_tokens)
 
     def options(self) -> dict[str, Any]:
         """How the engine chooses tokens, by its own names; what is not said is not there."""
@@ -166,7 +171,9 @@ class _Call(_Checked):
     index: int | None = None
 
 
-class _Message(_Checked):
+class Message(_Checked):
+    """A message of a conversation."""
+
     role: str
     content: str | list[_Text] | None = None
     name: str | None = None
@@ -182,6 +189,7 @@ class _Message(_Checked):
     function_call: None = None
 
     def plain(self) -> dict[str, Any]:
+        """As the engine takes it."""
         content = self.content or ""
         message: dict[str, Any] = {
             "role": "system" if self.role == "developer" else self.role,
@@ -208,7 +216,7 @@ class ThinkingSwitch(_Checked):
 class ChatRequest(TextRequest):
     """A request of /v1/chat/completions."""
 
-    messages: Annotated[list[_Message], Field(min_length=1)]
+    messages: Annotated[list[Message], Field(min_length=1)]
     max_completion_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None

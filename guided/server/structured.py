@@ -19,13 +19,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import guided.spec.combinators as parts
 from guided.engine.constraint import Constraint
-from guided.errors import brief
+from guided.errors import GuidedError, brief
+from guided.limits import Limits
 from guided.server.errors import RequestError
+from guided.spec.json_schema.documents.values import read_json
 from guided.spec.library import grammar as library_grammar
 from guided.spec.structural_tag import structural_tag
 
@@ -61,6 +63,8 @@ class Structured:
         param: the field of the request that says it; "" where none does.
         is_json: whether the text is JSON.
         warnings: names that are old.
+        kind: "schema", "regex", "lark", "gbnf", "grammar" (one that comes with guided), "structural_tag" or "choice".
+        source: what the field holds.
     """
 
     constraint: Constraint = None
@@ -68,6 +72,8 @@ class Structured:
     param: str = ""
     is_json: bool = False
     warnings: tuple[str, ...] = ()
+    kind: str = ""
+    source: Any = None
 
 
 def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) -> Structured:
@@ -98,7 +104,7 @@ def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) 
         names = " and ".join(each.param for each in found)
         raise RequestError(f"{names} both say what the text must be: give one", param=found[1].param)
     chosen = found[0] if found else Structured()
-    return Structured(chosen.constraint, chosen.options, chosen.param, chosen.is_json, warnings)
+    return replace(chosen, warnings=warnings)
 
 
 class _Reader:
@@ -150,42 +156,36 @@ class _Reader:
             options["whitespace"] = pattern
         if given.get("disable_additional_properties"):
             options["additional_properties"] = False
-        return Structured(read.constraint, options, read.param, True)
+        return replace(read, options=options)
 
     def read(self, kind: str, param: str, value: Any) -> Structured:
         """The value of a field as a specification of a kind."""
         match kind:
             case "json" | "json_schema":
-                return Structured(_schema(param, value), {}, param, True)
+                return Structured(_schema(param, value), {}, param, True, kind="schema", source=value)
             case "json_object" if value is True:
-                return Structured(_ANY_OBJECT, {"additional_properties": True}, param, True)
+                return Structured(_ANY_OBJECT, {"additional_properties": True}, param, True, kind="schema")
             case "choice":
                 if not (isinstance(value, list) and value and all(isinstance(each, str) for each in value)):
                     raise RequestError(f"{param} is a list of texts, not {brief(value)}", param=param)
-                return Structured(value, {}, param)
+                return Structured(value, {}, param, kind="choice", source=value)
             case "structural_tag":
                 tag = _json(param, value) if isinstance(value, str) else value
-                tag = _mapping(param, tag)
-                return Structured(structural_tag(tag, allow_special_tokens=self._allowed), {}, param)
+                part = structural_tag(_mapping(param, tag), allow_special_tokens=self._allowed)
+                return Structured(part, {}, param, kind="structural_tag", source=value)
         if not isinstance(value, str):
             raise RequestError(f"{param} is a text, not {brief(value)}", param=param)
+        if kind in ("ebnf", "text_grammar"):
+            kind = "gbnf" if kind == "ebnf" or "::=" in value else "lark"
         makers: dict[str, Callable[[str], Any]] = {
             "regex": str,
-            "ebnf": self._gbnf,
-            "gbnf": self._gbnf,
-            "lark": self._lark,
+            "gbnf": lambda text: parts.gbnf(text, allow_special_tokens=self._allowed),
+            "lark": lambda text: parts.lark(text, allow_special_tokens=self._allowed),
             "grammar": library_grammar,
-            "text_grammar": lambda text: self._gbnf(text) if "::=" in text else self._lark(text),
         }
         if kind not in makers:
             raise RequestError(f"{param} is {brief(value)}", param=param)
-        return Structured(makers[kind](value), {}, param)
-
-    def _gbnf(self, text: str) -> Any:
-        return parts.gbnf(text, allow_special_tokens=self._allowed)
-
-    def _lark(self, text: str) -> Any:
-        return parts.lark(text, allow_special_tokens=self._allowed)
+        return Structured(makers[kind](value), {}, param, kind=kind, source=value)
 
 
 def _schema(param: str, value: Any) -> Any:
@@ -197,9 +197,10 @@ def _schema(param: str, value: Any) -> Any:
 
 def _json(param: str, text: str) -> Any:
     try:
+        read_json(text, Limits(), param)  # its errors have a place and a hint, and it refuses keys that come twice
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"{param} is not JSON: {error}", param=param) from None
+    except (GuidedError, ValueError, RecursionError) as error:
+        raise RequestError(str(error), param=param) from error
 
 
 def _mapping(param: str, value: Any) -> Mapping[str, Any]:

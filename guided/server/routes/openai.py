@@ -104,7 +104,7 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     request.state.param, visit_of(request).kind = found.param, found.text.param
     streams = server.submit(request, found.parts, asked.priority, rid=asked.rid)
     is_chat = isinstance(asked, ChatRequest)
-    answer = Answer(is_chat, server.settings.model_name, server.engine.vocabulary, asked.top)
+    answer = Answer(is_chat, server.settings.model_name, server.engine.vocabulary, asked.top, asked.return_token_ids)
     if not asked.stream:
         readings = await unless_gone(request, collected(streams, found.new_reading))
         return JSONResponse(answer.body(readings), headers=found.headers)

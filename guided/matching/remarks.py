@@ -1,0 +1,49 @@
+"""What may go wrong in generation with a specification that is valid. In: a compiled grammar. Out: remarks.
+
+Cost: terminals of a grammar with a lexer are compared in pairs, up to a bound (`guided/spec/lark/lint.py`); rules are
+searched for texts that they read in several ways, up to a bound (`ambiguity.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from guided.matching.ambiguity import ambiguous
+from guided.matching.compiled import CompiledGrammar
+from guided.spec.gbnf.lint import lint_gbnf
+from guided.spec.lark import LarkOptions
+from guided.spec.lark.lint import lint_lark
+from guided.spec.library import library
+from guided.spec.lint import lint_grammar
+from guided.spec.remark import Remark
+
+__all__ = ["remarks_on"]
+
+
+def remarks_on(grammar: CompiledGrammar, kind: str, source: Any, lark: Mapping[str, Any]) -> list[Remark]:
+    """The remarks, those that matter first.
+
+    Args:
+        grammar: compiled from the specification.
+        kind: of the specification: "schema", "regex", "lark", "gbnf", "grammar" (one of the library), or another.
+        source: the text, or the name of a grammar of the library.
+        lark: the options of a grammar of Lark (`LarkOptions`); others need none.
+
+    Raises:
+        LimitExceeded: see `guided.Limits`.
+    """
+    remarks = list[Remark]()
+    if kind == "grammar":
+        found = library()[source]
+        remarks = lint_lark(found.text, LarkOptions(**found.options))
+        kind = "lark"
+    elif kind == "lark":
+        remarks = lint_lark(source, LarkOptions(**lark))
+    rules = grammar.grammar
+    if kind == "gbnf":
+        remarks += lint_gbnf(rules)
+    remarks += lint_grammar(rules, kind)
+    if kind in ("lark", "gbnf") and rules.lexer is None:
+        remarks += ambiguous(rules)
+    return sorted(remarks, key=lambda each: not each.matters)

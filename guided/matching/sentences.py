@@ -1,0 +1,63 @@
+"""Random sentences of a language, without a model. In: a grammar for the byte vocabulary. Out: a text.
+
+A sentence is a random walk through the masks under a budget, so that it is complete and no longer than was asked for. A
+letter is likelier than a brace, which gives texts that look like texts; with `any_character` every sentence that is
+short enough has a chance. The distribution over sentences is not uniform.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.matcher import GrammarMatcher
+from guided.vocabulary import Vocabulary
+
+__all__ = ["byte_vocabulary", "sentence"]
+
+_END: Final = 256
+# (weight, bytes): the weight of a group is shared by those of its bytes that are allowed. The end is a group, too.
+_KINDS: Final = (
+    (3.0, frozenset([_END])),
+    (8.0, frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")),
+    (4.0, frozenset(b"0123456789")),
+    (1.0, frozenset(b" ")),
+    (2.0, frozenset(b'"')),
+    (0.6, frozenset(b"}])")),
+    (1.0, frozenset(b"!#$%&'(*+,-./:;<=>?@[^_`{|~")),
+)
+_OTHERS: Final = 0.5  # backslash, controls, bytes of characters outside ASCII
+
+
+def byte_vocabulary() -> Vocabulary:
+    """One token for each byte, and an end token: the specification itself, whatever the model."""
+    return Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+
+
+def sentence(grammar: CompiledGrammar, generator: random.Random, max_length: int, any_character: bool) -> str:
+    """One sentence of at most `max_length` bytes; `grammar` is compiled for the byte vocabulary."""
+    matcher = GrammarMatcher(grammar)
+    bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
+    out = bytearray()
+    while True:
+        matcher.fill_next_token_bitmask(bitmask, max_tokens=max_length + 1 - len(out))
+        token = _draw(allowed_tokens(bitmask), generator, any_character)
+        matcher.accept_token(token)
+        if token == _END:
+            return out.decode()
+        out.append(token)
+
+
+def _draw(allowed: list[int], generator: random.Random, any_character: bool) -> int:
+    kinds: list[tuple[float, list[int]]] = []
+    left = set(allowed)
+    for weight, kind in _KINDS:
+        if common := sorted(left & kind):
+            kinds.append((weight, common))
+            left -= kind
+    if left and (any_character or not kinds):
+        kinds.append((_OTHERS, sorted(left)))
+    _, chosen = generator.choices(kinds, [weight for weight, _ in kinds])[0]
+    return generator.choice(chosen)

@@ -1,0 +1,138 @@
+// The answer: its tokens as they come, one of which is selected, by a click or by keys.
+
+import { count, get, make } from "./dom.js";
+import { KINDS, shown } from "./tokens.js";
+
+const NAMES = {
+  sampled: "the model chose",
+  forced: "forced by the specification",
+  tool: "of a tool’s call",
+  reasoning: "thinking",
+};
+
+export class Answer {
+  /** `onOpen` is given the number of a token whose step is asked for. */
+  constructor(onOpen) {
+    this.box = get("tokens");
+    this.onOpen = onOpen;
+    this.tokens = [];
+    this.selected = -1;
+    this.box.addEventListener("click", (event) => {
+      const token = event.target.closest(".token");
+      if (token) this.open(Number(token.dataset.at));
+    });
+    this.box.addEventListener("keydown", (event) => this.press(event));
+  }
+
+  clear() {
+    this.tokens = [];
+    this.selected = -1;
+    this.counts = Object.fromEntries(KINDS.map((kind) => [kind, 0]));
+    this.box.replaceChildren();
+    this.box.hidden = get("legend").hidden = get("copy").hidden = true;
+    get("answer-error").hidden = get("answer-empty").hidden = true;
+    get("sentences").hidden = true;
+  }
+
+  add(tokens) {
+    if (!tokens.length) return;
+    const stays = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 40;
+    this.box.hidden = get("legend").hidden = get("copy").hidden = false;
+    for (const token of tokens) {
+      const at = this.tokens.push(token) - 1;
+      this.counts[token.kind]++;
+      this.box.append(this.element(token, at));
+    }
+    this.tell();
+    if (stays) this.box.scrollTop = this.box.scrollHeight;
+  }
+
+  element(token, at) {
+    const properties = {
+      class: `token ${token.kind}`,
+      role: "option",
+      tabindex: at === 0 ? 0 : -1,
+      "data-at": at,
+      "aria-selected": "false",
+      "aria-label": `Token ${at + 1}: ${shown(token)}, ${NAMES[token.kind]}`,
+    };
+    return make("span", properties, ...parts(token));
+  }
+
+  tell() {
+    const kinds = KINDS.filter((kind) => this.counts[kind] || kind === "sampled" || kind === "forced");
+    const row = (kind) => make("li", {}, make("span", { class: kind }), `${count(this.counts[kind])} ${NAMES[kind]}`);
+    get("legend").replaceChildren(...kinds.map(row));
+  }
+
+  working(is) {
+    this.box.classList.toggle("working", is);
+    if (is) this.box.hidden = false;
+  }
+
+  fail(message) {
+    get("answer-error").textContent = message;
+    get("answer-error").hidden = false;
+  }
+
+  /** Select a token; `focus`: by keys, so that the page follows. */
+  select(at, focus = false) {
+    const elements = this.box.children;
+    if (!elements.length) return;
+    const now = Math.max(0, Math.min(at, elements.length - 1));
+    const before = elements[Math.max(this.selected, 0)];
+    before?.setAttribute("aria-selected", "false");
+    before?.setAttribute("tabindex", "-1");
+    this.selected = now;
+    elements[now].setAttribute("aria-selected", "true");
+    elements[now].setAttribute("tabindex", "0");
+    if (focus) elements[now].focus();
+  }
+
+  open(at, focus = true) {
+    this.select(at, focus);
+    if (this.selected >= 0) this.onOpen(this.selected);
+  }
+
+  press(event) {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    const at = Number(event.target.dataset?.at ?? 0);
+    const to = {
+      ArrowRight: () => at + (this.selected < 0 ? 0 : 1),
+      ArrowLeft: () => at - 1,
+      ArrowDown: () => this.line(at, 1),
+      ArrowUp: () => this.line(at, -1),
+      Home: () => 0,
+      End: () => this.tokens.length - 1,
+    }[event.key];
+    if (to) this.select(to(), true);
+    else if (event.key === "Enter" || event.key === " ") this.open(at);
+    else return;
+    event.preventDefault();
+  }
+
+  /** The token that stands above or below another. */
+  line(at, step) {
+    const elements = this.box.children;
+    const here = elements[at].getClientRects()[0];
+    let best = at;
+    for (let next = at + step, row = null; elements[next]; next += step) {
+      const there = elements[next].getClientRects()[0];
+      if (!there || Math.abs(there.top - here.top) < 4) continue;
+      row ??= there.top;
+      if (Math.abs(there.top - row) > 4) break;
+      const far = (each) => Math.abs(elements[each].getClientRects()[0].left - here.left);
+      if (best === at || far(next) <= far(best)) best = next;
+    }
+    return best;
+  }
+}
+
+/** The text of a token, with pictures of what is not seen. */
+function parts(token) {
+  if (!token.text) return [make("i", {}, token.bytes?.length ? "·" : shown(token))];
+  return token.text.split(/(\n|\t)/).flatMap((part) => {
+    if (part === "\n") return [make("i", {}, "↵"), "\n"];
+    return part === "\t" ? [make("i", {}, "⇥"), "\t"] : part ? [part] : [];
+  });
+}

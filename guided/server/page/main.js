@@ -1,0 +1,295 @@
+// The page: what is asked, what comes of it, and the keys.
+
+import { Answer } from "./answer.js";
+import { ApiError, ask, key, stream } from "./api.js";
+import { count, get, make } from "./dom.js";
+import { Editor } from "./editor.js";
+import { KINDS } from "./examples.js";
+import { parsePartial } from "./json.js";
+import { followTheme, fromHash, toHash } from "./state.js";
+import { StepView } from "./step.js";
+import { TokenReader } from "./tokens.js";
+import { Tree } from "./tree.js";
+
+const HEALTH = 5000; // milliseconds between two looks at the server
+const NUMBERS = ["max_tokens", "temperature", "top_p", "seed"];
+const LARGEST_SEED = 2 ** 31;
+
+let running = null; // the AbortController of the request under way
+let run = null; // what was sent: {prompt, specification, max_tokens}
+let reader = new TokenReader();
+let retry = () => {};
+let bannerKind = null;
+
+const answer = new Answer((at) => openStep(at));
+const step = new StepView({ onError: (error) => showError(error), onMove: (at) => answer.open(at, false) });
+const tree = new Tree(get("tree"));
+const editor = new Editor({
+  onError: (error) => showError(error, () => editor.check()),
+  onExample: (prompt) => {
+    get("prompt").value = prompt;
+  },
+});
+
+// ---- the request
+const mode = () => document.querySelector('input[name="mode"]:checked').value;
+
+function setMode(value) {
+  for (const radio of document.getElementsByName("mode")) radio.checked = radio.value === value;
+  get("system-row").hidden = value !== "chat";
+}
+
+function promptFields() {
+  if (mode() === "text") return { prompt: get("prompt").value };
+  const system = get("system").value;
+  const messages = [{ role: "user", content: get("prompt").value }];
+  return { messages: system ? [{ role: "system", content: system }, ...messages] : messages };
+}
+
+function sampling() {
+  const fields = {};
+  for (const name of NUMBERS) {
+    const box = get(name);
+    if (!box.checkValidity()) throw new ApiError("refused", `${name}: ${box.validationMessage}`);
+    if (box.value !== "") fields[name] = Number(box.value);
+  }
+  fields.seed ??= Math.floor(Math.random() * LARGEST_SEED);
+  const more = get("more").value.trim();
+  if (!more) return fields;
+  try {
+    const found = JSON.parse(more);
+    if (found === null || typeof found !== "object" || Array.isArray(found)) throw new Error("it is no object");
+    return { ...fields, ...found };
+  } catch (error) {
+    throw new ApiError("refused", `More fields of the request: ${error.message}`);
+  }
+}
+
+async function generate() {
+  if (running) return;
+  answer.clear();
+  step.clear();
+  showTree("");
+  get("meta").textContent = "";
+  reader = new TokenReader();
+  let fields;
+  try {
+    fields = sampling();
+  } catch (error) {
+    return answer.fail(error.message);
+  }
+  run = { prompt: promptFields(), specification: editor.fields(), max_tokens: fields.max_tokens ?? null };
+  const body = { ...run.prompt, ...run.specification, ...fields, return_token_ids: true };
+  running = new AbortController();
+  setRunning(true);
+  const begin = performance.now();
+  let first = null;
+  let end = "";
+  try {
+    await stream(mode() === "chat" ? "v1/chat/completions" : "v1/completions", body, running.signal, (chunk) => {
+      for (const choice of chunk.choices) {
+        const added = reader.read(choice);
+        if (added.length) first ??= performance.now() - begin;
+        answer.add(added);
+        end = choice.finish_reason ?? end;
+      }
+      showTree(reader.json);
+      tell({ first, begin, seed: fields.seed });
+    });
+    hideError();
+    tell({ first, begin, seed: fields.seed, end });
+    if (!reader.tokens.length) answer.fail("The answer is empty: the model ended it at once.");
+  } catch (error) {
+    if (error.name === "AbortError") tell({ first, begin, seed: fields.seed, end: "stopped" });
+    else {
+      answer.fail(error.message);
+      if (error.kind !== "refused") showError(error, generate);
+    }
+  } finally {
+    running = null;
+    setRunning(false);
+  }
+}
+
+function tell({ first, begin, seed, end = null }) {
+  const seconds = (performance.now() - begin) / 1000;
+  const number = reader.tokens.length;
+  const parts = [`${count(number)} token${number === 1 ? "" : "s"}`];
+  if (first !== null) parts.push(`first after ${Math.round(first)} ms`);
+  if (end !== null && number) parts.push(`${(number / seconds).toFixed(0)} tokens/s`);
+  parts.push(`seed ${seed}`);
+  if (end === "length") parts.push("cut by max tokens");
+  else if (end) parts.push(end === "stop" ? "complete" : end.replace("_", " "));
+  get("meta").textContent = parts.join(" · ");
+}
+
+function setRunning(is) {
+  get("generate").hidden = is;
+  get("stop").hidden = !is;
+  answer.working(is);
+  if (is && document.activeElement === document.body) get("stop").focus();
+  if (!is && document.activeElement === document.body) get("generate").focus();
+}
+
+function stop() {
+  running?.abort();
+}
+
+async function sample() {
+  answer.clear();
+  step.clear();
+  showTree("");
+  get("meta").textContent = "";
+  const seed = Math.floor(Math.random() * LARGEST_SEED);
+  try {
+    const { texts } = await ask("v1/grammars/sample", { ...editor.fields(), n: 5, seed, max_length: 400 });
+    get("sentences").replaceChildren(...texts.map((text) => make("li", {}, text || "(the empty text)")));
+    get("sentences").hidden = false;
+    get("meta").textContent = `${texts.length} random sentences, without the model · seed ${seed}`;
+  } catch (error) {
+    answer.fail(error.message);
+    if (error.kind !== "refused") showError(error, sample);
+  }
+}
+
+function showTree(text) {
+  const { node, error } = text.trim() ? parsePartial(text) : { node: null, error: null };
+  const isJson = node !== null && (error === null || node.items);
+  tree.show(isJson ? node : null);
+  get("tree-empty").hidden = isJson;
+  get("tree-state").textContent = !isJson ? "" : node.open ? "being written" : "complete";
+}
+
+function openStep(at) {
+  if (run && reader.tokens[at]) step.open(run, reader.tokens, at);
+}
+
+// ---- the server
+function showError(error, again = lookAtServer) {
+  if (error.kind === "key") return showKey(true, error.message);
+  retry = again;
+  bannerKind = error.kind;
+  get("banner-text").textContent = error.message;
+  get("banner").hidden = false;
+}
+
+function hideError() {
+  bannerKind = null;
+  get("banner").hidden = true;
+}
+
+function showKey(is, note = null) {
+  get("key-box").hidden = !is;
+  get("key-button").setAttribute("aria-expanded", String(is));
+  if (note) get("key-note").textContent = note;
+  if (is) get("key").focus();
+}
+
+async function lookAtServer() {
+  if (document.hidden) return;
+  const health = get("health");
+  try {
+    const told = await ask("health");
+    health.dataset.state = "ok";
+    const waiting = told.waiting + told.pending_submit + told.compiling;
+    const active = told.active + told.prefilling;
+    const parts = [health.dataset.model, `${active} active`, waiting ? `${waiting} waiting` : ""];
+    health.textContent = parts.filter(Boolean).join(" · ");
+    if (bannerKind === "gone") hideError();
+  } catch (error) {
+    health.dataset.state = "bad";
+    health.textContent = error.kind === "gone" ? "no answer" : "the engine has stopped";
+    if (error.kind === "gone" && get("banner").hidden) showError(error);
+  }
+}
+
+async function meet() {
+  try {
+    const [models, grammars] = await Promise.all([ask("v1/models"), ask("v1/grammars")]);
+    get("health").dataset.model = models.data[0]?.id ?? "";
+    editor.offer(grammars.data);
+  } catch (error) {
+    showError(error, meet);
+  }
+  lookAtServer();
+}
+
+// ---- links, keys, buttons
+function fieldsOfPage() {
+  const fields = { mode: mode(), kind: editor.kind, spec: editor.text.value };
+  for (const name of ["system", "prompt", "more", ...NUMBERS]) fields[name] = get(name).value;
+  return fields;
+}
+
+function setPage(fields) {
+  for (const name of ["system", "prompt", "more", ...NUMBERS]) if (name in fields) get(name).value = fields[name];
+  setMode(fields.mode === "text" ? "text" : "chat");
+  const kind = fields.kind in KINDS ? fields.kind : "schema";
+  editor.set(kind, fields.spec ?? KINDS[kind].examples[0]?.text ?? "");
+}
+
+async function share() {
+  const hash = toHash(fieldsOfPage());
+  history.replaceState(null, "", hash);
+  try {
+    await navigator.clipboard.writeText(location.href);
+    get("share").textContent = "Copied";
+  } catch {
+    get("share").textContent = "It is in the address bar";
+  }
+  setTimeout(() => (get("share").textContent = "Copy link"), 2000);
+}
+
+async function copyText() {
+  await navigator.clipboard.writeText(reader.tokens.map(({ text }) => text).join(""));
+  get("copy").textContent = "Copied";
+  setTimeout(() => (get("copy").textContent = "Copy text"), 2000);
+}
+
+function press(event) {
+  const inField = event.target.closest?.("input, textarea, select");
+  if ((event.ctrlKey || event.metaKey) && event.key === "Enter") generate();
+  else if (event.key === "Escape" && running) stop();
+  else if (event.altKey && event.code === "KeyA") answer.select(Math.max(answer.selected, 0), true);
+  else if (event.altKey && event.code === "KeyW") get("why-text").focus();
+  else if (event.key === "?" && !inField) get("help").showModal();
+  else return;
+  event.preventDefault();
+}
+
+function begin() {
+  followTheme(get("theme"));
+  setPage(fromHash(location.hash) ?? { prompt: KINDS.schema.examples[0].prompt });
+  get("request").addEventListener("submit", (event) => {
+    event.preventDefault();
+    generate();
+  });
+  for (const radio of document.getElementsByName("mode")) radio.addEventListener("change", () => setMode(radio.value));
+  get("stop").addEventListener("click", stop);
+  get("sample").addEventListener("click", sample);
+  get("share").addEventListener("click", share);
+  get("copy").addEventListener("click", copyText);
+  get("help-button").addEventListener("click", () => get("help").showModal());
+  get("banner-retry").addEventListener("click", () => {
+    hideError();
+    retry();
+  });
+  get("key-button").addEventListener("click", () => showKey(get("key-box").hidden));
+  get("key-box").addEventListener("submit", (event) => {
+    event.preventDefault();
+    key.set(get("key").value.trim());
+    get("key").value = "";
+    showKey(false);
+    meet();
+    editor.check();
+  });
+  window.addEventListener("hashchange", () => {
+    const fields = fromHash(location.hash);
+    if (fields) setPage(fields);
+  });
+  document.addEventListener("keydown", press);
+  setInterval(lookAtServer, HEALTH);
+  meet();
+}
+
+begin();

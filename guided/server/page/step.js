@@ -1,0 +1,159 @@
+// One step: the mask, what the model would have written before and after it, the budget, and why a text may not come.
+
+import { ask } from "./api.js";
+import { count, get, make, percent } from "./dom.js";
+import { shown, visible } from "./tokens.js";
+
+const TOP = 12;
+const MOST = 60; // of the allowed tokens
+const NOT_YET = "Steps of answers that think or call tools are not taken apart yet.";
+
+export class StepView {
+  /** `onError` is given errors of the server, `onMove` a step to go to. */
+  constructor({ onError, onMove }) {
+    this.box = get("step");
+    this.onError = onError;
+    this.asking = null;
+    get("step-back").addEventListener("click", () => onMove(this.at - 1));
+    get("step-on").addEventListener("click", () => onMove(this.at + 1));
+    get("why").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.explain({ text: get("why-text").value });
+    });
+    this.clear();
+  }
+
+  clear() {
+    this.asking?.abort();
+    this.run = null;
+    this.at = -1;
+    get("step-title").textContent = "Step";
+    get("step-moves").hidden = get("why").hidden = true;
+    this.box.className = "";
+    this.box.replaceChildren(make("p", { class: "empty" }, "Choose a token of the answer to see its step."));
+  }
+
+  /** Take apart the step of token `at`. `run`: {prompt, specification, max_tokens}, as it was sent. */
+  async open(run, tokens, at) {
+    this.asking?.abort();
+    const asking = (this.asking = new AbortController());
+    const token = tokens[at];
+    Object.assign(this, { run, at, before: tokens.slice(0, at).map(({ id }) => id) });
+    const chip = make("span", { class: `chip code ${token.kind}` }, shown(token));
+    get("step-title").replaceChildren(`Step ${count(at + 1)} `, chip);
+    get("step-moves").hidden = false;
+    get("step-back").disabled = at === 0;
+    get("step-on").disabled = at === tokens.length - 1;
+    this.answer("", "");
+    if (tokens.some(({ kind }) => kind === "tool" || kind === "reasoning")) {
+      this.box.replaceChildren(make("p", { class: "empty" }, NOT_YET));
+      get("why").hidden = true;
+      return;
+    }
+    this.box.setAttribute("aria-busy", "true");
+    const body = { ...run.prompt, ...run.specification, tokens: this.before, top: TOP, most: MOST };
+    if (run.max_tokens) body.max_tokens = run.max_tokens;
+    try {
+      const step = await ask("v1/grammars/step", body, asking.signal);
+      if (!asking.signal.aborted) this.show(step, token);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.box.replaceChildren(make("p", { class: "error" }, error.message));
+      get("why").hidden = true;
+      if (error.kind !== "refused") this.onError(error);
+    } finally {
+      if (this.asking === asking) this.box.removeAttribute("aria-busy");
+    }
+  }
+
+  show(step, token) {
+    const { mask, budget, removed, state } = step;
+    const parts = [facts(step)];
+    if (mask.forced.length) {
+      const words = mask.forced.map((each) => make("span", { class: "chip code forced" }, shown(each)));
+      const title = make("h3", {}, "Nothing else can come: forced");
+      parts.push(make("div", {}, title, make("div", { class: "words" }, ...words)));
+    }
+    const ask = (each) => this.explain({ token: each.id }, each);
+    const side = (title, list) => make("div", {}, make("h3", {}, title), list);
+    const sides = [side(state ? "The model alone" : "The model", bars(step.before, token, ask))];
+    if (state) sides.push(side("Under the mask", bars(step.after, token, null)));
+    parts.push(make("div", { class: "sides" }, ...sides));
+    if (state) {
+      const words = mask.tokens.map((each) => make("span", { class: "chip code" }, shown(each)));
+      const more = mask.allowed > words.length ? ` (the first ${words.length})` : "";
+      const title = mask.allowed === 1 ? "1 allowed token" : `${count(mask.allowed)} allowed tokens${more}`;
+      const allowed = make("details", {}, make("summary", {}, title), make("div", { class: "words" }, ...words));
+      parts.push(allowed, stateOf(state, removed, budget));
+    }
+    this.box.className = "step";
+    this.box.replaceChildren(...parts);
+    get("why").hidden = state === null;
+    const card = get("step-card");
+    if (card.getBoundingClientRect().top > window.innerHeight - 120) card.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Say why a text or a token may, or may not, come in this step. */
+  async explain(asked, token = null) {
+    if (asked.text === "") return this.answer("", "");
+    const name = token ? shown(token) : visible(asked.text);
+    try {
+      const body = { ...this.run.specification, prefix: this.before, most: 0, ...asked };
+      const told = await ask("v1/grammars/explain", body, this.asking?.signal);
+      const place = told.place;
+      const more = place ? [...place.places, ...place.refused_by].filter((each) => !told.reason.includes(each)) : [];
+      const where = more.length ? `\nasked for by ${more.join(", ")}` : "";
+      this.answer(told.accepted ? "ok" : "bad", `${name}: ${told.reason}${where}`);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.answer("bad", error.message);
+      if (error.kind !== "refused") this.onError(error);
+    }
+  }
+
+  answer(state, text) {
+    const box = get("why-answer");
+    box.dataset.state = state;
+    box.textContent = text;
+    if (text) box.scrollIntoView({ block: "nearest" });
+  }
+}
+
+function facts({ mask, budget, removed, state }) {
+  const rows = [
+    ["Allowed", count(mask.allowed), `of ${count(mask.of)} tokens`],
+    ["Removed", percent(removed.mass), "of the model's probability"],
+    ["Budget left", count(budget.left), `of ${count(budget.max_tokens)} tokens`],
+  ];
+  if (state) rows.push(["Least to finish", count(budget.needed), budget.needed === 1 ? "token" : "tokens"]);
+  const box = ([name, value, unit]) =>
+    make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, unit)));
+  return make("dl", { class: "facts" }, ...rows.map(box));
+}
+
+/** Tokens with their probabilities; those that are removed can be asked about. */
+function bars(tokens, chosen, onAsk) {
+  if (!tokens.length) return make("p", { class: "empty" }, "Nothing.");
+  const rows = tokens.map((token) => {
+    const gone = !token.allowed;
+    const asks = { type: "button", title: "Why not this?", onclick: () => onAsk(token) };
+    const word = make(gone && onAsk ? "button" : "span", { class: "word code", ...(gone && onAsk ? asks : {}) });
+    word.append(shown(token), ...(token.end ? [make("small", {}, " the end")] : []));
+    const kinds = [gone ? "gone" : "", token.id === chosen.id ? "chosen" : ""].join(" ").trim();
+    const share = make("span", { class: "share" }, percent(token.probability));
+    const row = make("li", { class: kinds || null }, word, share);
+    row.style.setProperty("--share", `${(100 * token.probability).toFixed(2)}%`);
+    return row;
+  });
+  return make("ul", { class: "bars" }, ...rows);
+}
+
+function stateOf(state, removed, budget) {
+  const rows = [["Expected", state.expected]];
+  if (state.places.length) rows.push(["In", state.places.join(", ")]);
+  rows.push(["May end here", state.may_end ? "yes" : "no"]);
+  rows.push(["Shortest end", state.completion || "(nothing more)"]);
+  if (budget.bound) rows.push(["The budget", `took ${percent(removed.by_budget)} of the probability by itself`]);
+  const row = ([name, value]) => [make("dt", {}, name), make("dd", {}, value)];
+  return make("dl", { class: "state" }, ...rows.flatMap(row));
+}

@@ -1,0 +1,111 @@
+"""`/v1/grammars/check`, `explain`, `sample`, `step`: what this toolkit alone can say of a specification and an output.
+
+They compute on threads of their own, a few at once; past a number of waiting requests a client is told to come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from fastapi import FastAPI, Request
+
+from guided.server.errors import RequestError
+from guided.server.inspection import CheckRequest, ExplainRequest, SampleRequest, check, explain, sample
+from guided.server.openapi import takes
+from guided.server.requests import read_request
+from guided.server.server import Server, unless_gone
+from guided.server.stepping import PIECE, Step, StepRequest
+from guided.spec.library import library
+
+__all__ = ["add"]
+
+_THREADS: Final = 2
+_MOST_WAITING: Final = 32
+_PATIENCE: Final = 30.0  # seconds
+_Found = TypeVar("_Found")
+
+_CHECKED = {"valid": "boolean", "kind": "string"}
+_EXPLAINED = {
+    "accepted": "boolean",
+    "reason": "string",
+    "after_prefix": "object",
+    "allowed": "integer",
+    "allowed_tokens": "array",
+    "forced_tokens": "array",
+    "min_tokens_to_finish": "integer",
+}
+_SAMPLED = {"seed": "integer", "texts": "array"}
+_STEP = {"mask": "object", "before": "array", "after": "array", "removed": "object", "budget": "object"}
+
+
+class _Desk:
+    """Does blocking work on a few threads, for a bounded number of requests that wait."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, "guided inspector")
+        self._room = threading.Semaphore(_MOST_WAITING)
+
+    async def run(self, work: Callable[[], _Found]) -> _Found:
+        """What the work gives.
+
+        Raises:
+            RequestError: too many wait already, or it takes too long (it then ends by itself at its own bounds).
+        """
+        if not self._room.acquire(blocking=False):
+            raise RequestError(f"{_MOST_WAITING} inspections wait already", code="overloaded", status=503)
+        doing = self._threads.submit(work)
+        doing.add_done_callback(lambda _: self._room.release())
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(doing), _PATIENCE)
+        except TimeoutError:
+            raise RequestError(
+                f"this takes more than {_PATIENCE:.0f} seconds", code="request_timeout", status=503
+            ) from None
+
+
+def add(app: FastAPI, server: Server) -> None:
+    """Add the routes."""
+    desk, engine, special = _Desk(), server.engine, server.settings.allow_special_tokens
+
+    @app.post("/v1/grammars/check")
+    @takes(CheckRequest, answer=_CHECKED)
+    async def check_grammar(request: Request) -> dict[str, Any]:
+        asked = read_request(CheckRequest, await server.json(request))
+        return await desk.run(partial(check, engine, asked, allow_special_tokens=special))
+
+    @app.post("/v1/grammars/explain")
+    @takes(ExplainRequest, answer=_EXPLAINED)
+    async def explain_grammar(request: Request) -> dict[str, Any]:
+        asked = read_request(ExplainRequest, await server.json(request))
+        return await desk.run(partial(explain, engine, asked, allow_special_tokens=special))
+
+    @app.post("/v1/grammars/sample")
+    @takes(SampleRequest, answer=_SAMPLED)
+    async def sample_grammar(request: Request) -> dict[str, Any]:
+        asked = read_request(SampleRequest, await server.json(request))
+        return await desk.run(partial(sample, asked))
+
+    @app.post("/v1/grammars/step")
+    @takes(StepRequest, answer=_STEP)
+    async def step_of_output(request: Request) -> dict[str, Any]:
+        asked = read_request(StepRequest, await server.json(request))
+        server.check_model(asked.model)
+
+        async def found() -> dict[str, Any]:
+            step = await desk.run(partial(Step.of, engine, asked, allow_special_tokens=special))
+            for end in range(PIECE, len(step.ids), PIECE):
+                await server.thread.call(partial(engine.logits, step.ids[:end]))
+            logits = await server.thread.call(partial(engine.logits, step.ids))
+            return await desk.run(partial(step.fields, logits[0], engine.vocabulary))
+
+        return await unless_gone(request, found())
+
+    @app.get("/v1/grammars")
+    @takes(answer={"object": "string", "data": "array"})
+    def grammars() -> dict[str, Any]:
+        return {"object": "list", "data": [{"id": each.name, "title": each.title} for each in library().values()]}
