@@ -64,23 +64,25 @@ def becomes_idle(address: str) -> bool:
 
 def test_two_streams_interleave_and_a_client_that_goes_away_leaves_nothing():
     with served() as (process, address):
-        order, texts, both = [], {"a": "", "b": ""}, threading.Barrier(2)
+        many = 24  # samples, so that an answer takes long enough
+        order, texts, both = [], {"a": [""] * many, "b": [""] * many}, threading.Barrier(2)
 
         def read(name: str) -> None:
             with httpx.Client(timeout=60) as client:
                 client.get(f"{address}/ping")  # making a client and a connection takes as long as an answer
                 both.wait(30)
-                with client.stream("POST", f"{address}/v1/completions", json=LONG) as response:
+                with client.stream("POST", f"{address}/v1/completions", json={**LONG, "n": many}) as response:
                     for event in events(response):
                         order.append(name)
-                        texts[name] += event["choices"][0]["text"]
+                        choice = event["choices"][0]
+                        texts[name][choice["index"]] += choice["text"]
 
         readers = [threading.Thread(target=read, args=(name,)) for name in texts]
         for reader in readers:
             reader.start()
         for reader in readers:
             reader.join(60)
-        assert all(re.fullmatch("[a-z ]{150}", text) for text in texts.values())
+        assert all(re.fullmatch("[a-z ]{150}", text) for each in texts.values() for text in each)
         assert sum(one != other for one, other in pairwise(order)) > 20
 
         with httpx.stream("POST", f"{address}/v1/completions", json=LONG, timeout=60) as response:
