@@ -113,7 +113,7 @@ def run(number: int) -> None:
         assert normal(at) == before
         assert until(lambda: at.is_idle), "something is left of a request"
         assert until(lambda: at.tasks() <= tasks)
-        assert resident() - warm < 64
+        assert resident() - warm < 192  # one specification may hold 128 MiB (`Limits.memory`) while it is kept
 
 
 WARNED = pytest.mark.filterwarnings("ignore::guided.errors.GuidedWarning")  # of keywords that no schema has
