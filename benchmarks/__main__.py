@@ -51,6 +51,10 @@ PROGRAMS = {
     "kv_bits": "keys and values of 8 bits: speed, and how far the answers move",
     "same_bits": "requests in other batches and caches: are their answers the same bits?",
     "soak": "sixty-four requests at once for ten minutes",
+    "server_load": "a server under an open load of all kinds of requests, each answer judged",
+    "server_speed": "eight streams of a server beside `generate_batch`",
+    "server_neighbours": "fifty streams beside specifications that cost much",
+    "server_beside": "requests with a schema, beside another server on the same file",
 }
 
 
@@ -59,7 +63,7 @@ def _epilog() -> str:
     lines = ["sections (all, where none is named):"]
     lines += [f"  {name:15}{what}" for name, what in SECTIONS.items()]
     lines += ["", "programs of their own, each with --help:"]
-    lines += [f"  python -m benchmarks.{name:13}{what}" for name, what in PROGRAMS.items()]
+    lines += [f"  python -m benchmarks.{name:19}{what}" for name, what in PROGRAMS.items()]
     return "\n".join([*lines, "", "example: python -m benchmarks masks --quick --out /tmp/figures"])
 
 

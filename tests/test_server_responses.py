@@ -285,11 +285,10 @@ def test_who_stops_reading_cancels_the_request():
 
 def test_comments_while_nothing_comes():
     class Silent:
-        cancelled = False
+        cancelled, left = False, 1
 
-        async def __aiter__(self):
-            await asyncio.Event().wait()
-            yield
+        def taken(self):
+            return iter(())
 
         def cancel(self):
             self.cancelled = True

@@ -19,7 +19,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from time import perf_counter
 from types import TracebackType
@@ -69,8 +70,8 @@ class Stream:
         self.error: Exception | None = None
         self.on_end = list[Callable[[], object]]()
         self._left = dict[Task, int]()  # samples that have not been read to their ends, with their numbers
-        self._arrived = asyncio.Queue[tuple[Task | None, Outcome]]()
-        self._seen: tuple[Task | None, Outcome] | None = None  # the first one, which `begun` has seen
+        self._arrived = deque[tuple[Task | None, Outcome]]()
+        self.awake = asyncio.Event()  # set when something arrives; streams that are read together share one
 
     def begin(self, tasks: list[Task]) -> None:
         """These are its samples."""
@@ -88,10 +89,9 @@ class Stream:
 
     async def begun(self) -> None:
         """Wait for the first outcome. Raises as iterating does, where that is an error."""
-        if self._seen is None:
-            self._seen = await self._arrived.get()
-        if isinstance(self._seen[1], Exception):
-            raise self._seen[1]
+        await self._wait()
+        if isinstance(error := self._arrived[0][1], Exception):
+            raise error
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, StreamEvent]]:
         """The events as they come, each with the number of its sample.
@@ -99,9 +99,20 @@ class Stream:
         Raises:
             Exception: why a sample has failed (see `Engine.generate`), or why it was ended (`fail`). EngineStopped.
         """
-        while self._left:
-            first, self._seen = self._seen, None
-            task, outcome = first or await self._arrived.get()
+        while self.left:
+            await self._wait()
+            for item in self.taken():
+                yield item
+
+    @property
+    def left(self) -> int:
+        """How many samples have not been read to their ends."""
+        return len(self._left)
+
+    def taken(self) -> Iterator[tuple[int, StreamEvent]]:
+        """The events that have come and were not read yet, without waiting. Raises as iterating does."""
+        while self._arrived:
+            task, outcome = self._arrived.popleft()
             if isinstance(outcome, Exception):
                 raise outcome
             assert task is not None
@@ -110,9 +121,15 @@ class Stream:
                 del self._left[task]
             yield number, outcome
 
+    async def _wait(self) -> None:
+        while not self._arrived:
+            self.awake.clear()
+            await self.awake.wait()
+
     def cancel(self) -> None:
         """Stop what is left of the request, within one step. Nothing, where nothing is left."""
         left, self._left = list(self._left), {}
+        self._arrived.clear()
         self._thread.cancel(left)
 
     def fail(self, error: Exception) -> None:
@@ -136,7 +153,8 @@ class Stream:
         """An outcome has come; without a task it is the end of the whole request."""
         if task is None and isinstance(outcome, Exception):
             self.error = outcome
-        self._arrived.put_nowait((task, outcome))
+        self._arrived.append((task, outcome))
+        self.awake.set()
 
 
 Observer: TypeAlias = Callable[[Stream, Task, Outcome, float], object]

@@ -100,7 +100,7 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
     elif status == 500:
         memory = isinstance(error, MemoryError)
         message = f"there is no memory for this request: {error}" if memory else "a defect of the server"
-        code = "out_of_memory" if memory else "internal_error"
+        param, code = None, "out_of_memory" if memory else "internal_error"
     else:
         message = str(error)
     match error:

@@ -15,7 +15,7 @@ The whole answer is what the last event of a stream holds, so both say the same.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -243,12 +243,13 @@ async def _all(
     try:
         for each in events.begin():
             yield each
-        async for _, event in merged([stream], 1, keep_alive):
-            if event is None:
-                yield None
-                continue
-            for each in events.read(event, reading.read(event)):
-                yield each
+        async with aclosing(merged([stream], 1, keep_alive)) as arriving:
+            async for _, event in arriving:
+                if event is None:
+                    yield None
+                    continue
+                for each in events.read(event, reading.read(event)):
+                    yield each
         for each in events.end(reading):
             yield each
     finally:
@@ -267,7 +268,7 @@ async def whole(events: ResponseEvents, stream: Stream, new_reading: NewReading)
 
 async def sent(
     events: ResponseEvents, stream: Stream, new_reading: NewReading, keep_alive: float
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str]:
     """The events as server-sent ones, each with its name; whoever stops reading cancels the request."""
     try:
         async with aclosing(_all(events, stream, new_reading, keep_alive)) as found:

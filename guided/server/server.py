@@ -10,11 +10,13 @@ import json
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final, TypeVar, cast
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.types import Send
 
 from guided.engine import Engine
 from guided.engine.reasoning import find_reasoning_end
@@ -183,9 +185,18 @@ def _finite(text: str) -> float:
     return number
 
 
-def stream_response(events: AsyncIterator[str], headers: Mapping[str, str]) -> Response:
+class _EventStream(StreamingResponse):
+    """Closes its events at once where the client goes away, whose request is cancelled then: the garbage collector
+    would close them, too, but later."""
+
+    async def stream_response(self, send: Send) -> None:
+        async with aclosing(cast("AsyncGenerator[str, None]", self.body_iterator)):
+            await super().stream_response(send)
+
+
+def stream_response(events: AsyncGenerator[str, None], headers: Mapping[str, str]) -> Response:
     """Server-sent events as an answer."""
-    return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache", **headers})
+    return _EventStream(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache", **headers})
 
 
 async def unless_gone(request: Request, work: Awaitable[_Found]) -> _Found:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 
 from guided.engine.result import StreamEvent
@@ -19,10 +20,21 @@ from guided.server.engine_thread import Stream
 from guided.server.errors import body_of
 from guided.server.requests import StreamOptions
 
-__all__ = ["KEEP_ALIVE", "NewReading", "collected", "merged", "milliseconds", "server_sent", "sse"]
+__all__ = ["KEEP_ALIVE", "NewReading", "all_begun", "collected", "merged", "milliseconds", "server_sent", "sse"]
 
 KEEP_ALIVE: Final = ": keep-alive\n\n"
 NewReading = Callable[[], Reading]
+
+
+async def all_begun(streams: Sequence[Stream]) -> None:
+    """Wait until all have a first event; where one fails instead, all are cancelled. Raises why."""
+    try:
+        for stream in streams:
+            await stream.begun()
+    except BaseException:  # a client that goes away, too
+        for stream in streams:
+            stream.cancel()
+        raise
 
 
 async def collected(streams: Sequence[Stream], new_reading: NewReading) -> list[list[Reading]]:
@@ -34,10 +46,12 @@ async def collected(streams: Sequence[Stream], new_reading: NewReading) -> list[
             readings.setdefault(number, new_reading()).read(event)
         return [readings[number] for number in sorted(readings)]
 
+    reads = [asyncio.ensure_future(read(stream)) for stream in streams]
     try:
-        return list(await asyncio.gather(*map(read, streams)))
+        return list(await asyncio.gather(*reads))
     finally:
-        for stream in streams:
+        for task, stream in zip(reads, streams, strict=True):
+            task.cancel()
             stream.cancel()
 
 
@@ -49,29 +63,30 @@ async def server_sent(
     *,
     samples: int,
     keep_alive: float,
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     """See the head. `samples`: of each stream."""
     readings = [[new_reading() for _ in range(samples)] for _ in streams]
     begins = list(range(len(streams) * samples)) if answer.chat else []  # in order: OpenAI's client needs it
     begun = set[int]()
     try:
-        async for number, event in merged(streams, samples, keep_alive):
-            if event is None:
-                yield KEEP_ALIVE
-                continue
-            reading = readings[number // samples][number % samples]
-            ttft = {"ttft_ms": milliseconds(streams[number // samples].ttft)}
-            for each in begins:  # of one stream
-                yield sse(answer.begin(each) | ttft)
-            begun.update(begins)
-            begins = []
-            for chunk in answer.chunks(number, event, reading.read(event), reading):
-                if number not in begun:
-                    begun.add(number)
-                    chunk |= ttft
-                if options.continuous_usage_stats:
-                    chunk["usage"] = usage_of(readings)
-                yield sse(chunk)
+        async with aclosing(merged(streams, samples, keep_alive)) as events:
+            async for number, event in events:
+                if event is None:
+                    yield KEEP_ALIVE
+                    continue
+                reading = readings[number // samples][number % samples]
+                ttft = {"ttft_ms": milliseconds(streams[number // samples].ttft)}
+                for each in begins:  # of one stream
+                    yield sse(answer.begin(each) | ttft)
+                begun.update(begins)
+                begins = []
+                for chunk in answer.chunks(number, event, reading.read(event), reading):
+                    if number not in begun:
+                        begun.add(number)
+                        chunk |= ttft
+                    if options.continuous_usage_stats:
+                        chunk["usage"] = usage_of(readings)
+                    yield sse(chunk)
         if options.include_usage:
             yield sse(answer.usage(readings))
     except Exception as error:
@@ -84,36 +99,37 @@ async def server_sent(
 
 async def merged(
     streams: Sequence[Stream], samples: int, keep_alive: float
-) -> AsyncIterator[tuple[int, StreamEvent | None]]:
+) -> AsyncGenerator[tuple[int, StreamEvent | None], None]:
     """The events of all streams as they come, each with the number of its choice; no event: nothing came for long."""
-    arrived = asyncio.Queue[tuple[int, StreamEvent] | Exception | None]()
+    loop, awake = asyncio.get_running_loop(), asyncio.Event()
+    alarm: asyncio.TimerHandle | None = None
+    quiet_since = loop.time()
 
-    async def read(at: int, stream: Stream) -> None:
-        try:
-            async for number, event in stream:
-                arrived.put_nowait((at * samples + number, event))
-            arrived.put_nowait(None)
-        except Exception as error:
-            arrived.put_nowait(error)
+    def ring() -> None:
+        nonlocal alarm
+        alarm = None
+        awake.set()
 
-    readers = [asyncio.create_task(read(at, stream)) for at, stream in enumerate(streams)]
-    left = len(readers)
+    for stream in streams:
+        stream.awake = awake
     try:
-        while left:
-            try:
-                item = await asyncio.wait_for(arrived.get(), keep_alive)
-            except TimeoutError:
-                yield 0, None
-                continue
-            if isinstance(item, Exception):
-                raise item
-            if item is None:
-                left -= 1
-            else:
-                yield item
+        while True:
+            for at, stream in enumerate(streams):
+                for number, event in stream.taken():
+                    yield at * samples + number, event
+                    quiet_since = loop.time()
+            if not any(stream.left for stream in streams):
+                return
+            if alarm is None:  # one timer for all the events that come before it rings
+                if loop.time() >= quiet_since + keep_alive:
+                    yield 0, None
+                    quiet_since = loop.time()
+                alarm = loop.call_at(quiet_since + keep_alive, ring)
+            await awake.wait()
+            awake.clear()
     finally:
-        for reader in readers:
-            reader.cancel()
+        if alarm is not None:
+            alarm.cancel()
 
 
 def milliseconds(seconds: float | None) -> float | None:

@@ -9,7 +9,7 @@ A token that ends within a character has the text "", and the token that complet
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from fastapi import FastAPI, Request, Response
@@ -49,7 +49,7 @@ def add(app: FastAPI, server: Server) -> None:
         return stream_response(_events(found), {})
 
 
-async def _events(stream: Stream) -> AsyncIterator[str]:
+async def _events(stream: Stream) -> AsyncGenerator[str, None]:
     is_first = True
     try:
         async for _, event in stream:

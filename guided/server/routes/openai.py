@@ -17,7 +17,7 @@ from guided.server.deltas import Reading
 from guided.server.openapi import takes
 from guided.server.requests import ChatRequest, CompletionRequest, StreamOptions, read_request
 from guided.server.server import Server, stream_response, unless_gone
-from guided.server.streaming import NewReading, collected, server_sent
+from guided.server.streaming import NewReading, all_begun, collected, server_sent
 from guided.server.structured import Structured
 from guided.server.visit import visit_of
 
@@ -108,8 +108,7 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     if not asked.stream:
         readings = await unless_gone(request, collected(streams, found.new_reading))
         return JSONResponse(answer.body(readings), headers=found.headers)
-    for stream in streams:
-        await stream.begun()
+    await unless_gone(request, all_begun(streams))
     options = asked.stream_options or StreamOptions()
     keep_alive = server.settings.keep_alive
     events = server_sent(answer, streams, options, found.new_reading, samples=asked.n, keep_alive=keep_alive)

@@ -16,6 +16,7 @@ from guided.server.responses_events import ResponseEvents, sent, whole
 from guided.server.responses_request import InputTokensRequest, ResponsesRequest
 from guided.server.routes.openai import prepared
 from guided.server.server import Server, stream_response, unless_gone
+from guided.server.streaming import all_begun
 
 __all__ = ["add"]
 
@@ -69,5 +70,5 @@ async def _answer(server: Server, request: Request) -> Response:
             return JSONResponse(
                 await unless_gone(request, whole(events, stream, found.new_reading)), headers=found.headers
             )
-        await stream.begun()
+        await unless_gone(request, all_begun([stream]))
     return stream_response(sent(events, stream, found.new_reading, server.settings.keep_alive), found.headers)

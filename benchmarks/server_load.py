@@ -1,0 +1,170 @@
+"""Requests of every kind come to a server as they please, and every answer is judged.
+
+`python -m benchmarks.server_load [--model PATH] [--requests 1000] [--rate 1.5] [--burst 60] [-- OPTION ...]`. In:
+SmolLM2's GGUF file, or the name of another model with a chat template; options after `--` are for `guided serve`. Out,
+as JSON: what became of the requests, by kind; p50, p90 and p99 of the time to the first token, of the time between
+tokens, and of refusals; the server's memory over time. Exit code 1 where an answer is wrong or lost, a refusal for want
+of room takes longer than it may, or memory grows.
+
+The load is open: requests come at random times (a Poisson process) whether or not others have been answered. At the end
+a burst of more requests than there is room for comes within half a second. Memory is that of the second quarter of the
+time beside that of the last one: by then the cache of keys and values is in use as a whole, which is not touched before
+it is needed, and the grammars of the mix have been seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import Any, Final
+
+from benchmarks.end_to_end import find_weights
+from benchmarks.server_client import Reply, Served, ask, served
+from benchmarks.server_requests import Asked, draw
+from benchmarks.statistics import quantile
+
+__all__ = ["Seen", "milliseconds"]
+
+_ROUTE: Final = "/v1/chat/completions"
+_MOST_REFUSAL: Final = 0.05  # seconds
+_BURST_RATE: Final = 150.0  # requests per second
+_MOST_GROWTH: Final = 48  # MiB
+
+
+@dataclass(slots=True)
+class Seen:
+    """What came of a load.
+
+    Attributes:
+        outcomes: by kind.
+        wrong: what is wrong or lost, in words.
+        first, between: seconds to the first token of streams, and between their pieces, but for slow readers.
+        refusals: seconds that a refusal for want of room took.
+        memory: seconds since the start, and MiB of the server.
+    """
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
+    between: list[float] = field(default_factory=list)
+    refusals: list[float] = field(default_factory=list)
+    memory: list[tuple[int, float]] = field(default_factory=list)
+
+    def add(self, asked: Asked, reply: Reply) -> None:
+        """Count an answer."""
+        verdict = asked.verdict(reply)
+        self.outcomes[f"{asked.kind}: {verdict.split(':')[0]}"] += 1
+        if verdict.startswith(("WRONG", "LOST")):
+            self.wrong.append(f"{asked.kind}: {verdict}")
+        if verdict == "overloaded":
+            self.refusals.append(reply.seconds)
+        if (
+            verdict == "ok"
+            and reply.headers.get("content-type", "").startswith("text/event-stream")
+            and not asked.pause
+        ):
+            self.first.append(reply.times[0])
+            self.between += [later - earlier for earlier, later in pairwise(reply.times)]
+
+    @property
+    def growth(self) -> float:
+        """MiB that the server has grown: the medians of the second and of the last quarter of the time."""
+        quarter = len(self.memory) // 4
+        second, last = self.memory[quarter : 2 * quarter], self.memory[-quarter:]
+        return median(mib for _, mib in last) - median(mib for _, mib in second) if quarter else 0.0
+
+
+def milliseconds(values: list[float]) -> dict[str, float]:
+    """Quantiles of times in seconds."""
+    return {f"p{q}": round(1e3 * quantile(values, q / 100), 1) for q in (50, 90, 99, 100)} if values else {}
+
+
+async def _one(server: Served, asked: Asked, seen: Seen) -> None:
+    """A request to its end."""
+    try:
+        reply = await ask(server.port, _ROUTE, asked.body, pause=asked.pause, leave_after=asked.leave_after)
+    except OSError as error:
+        seen.wrong.append(f"{asked.kind}: LOST: {error}")
+        return
+    seen.add(asked, reply)
+
+
+async def _arrivals(server: Served, seen: Seen, *, requests: int, rate: float, rng: random.Random) -> float:
+    """An open load; the seconds until all are answered."""
+    begin = time.monotonic()
+    watch = asyncio.create_task(_watch(server, seen, begin))
+    async with asyncio.TaskGroup() as group:
+        for number in range(requests):
+            group.create_task(_one(server, draw(rng), seen))
+            await asyncio.sleep(rng.expovariate(rate))
+            if number % 100 == 99:
+                print(f"{number + 1} of {requests}: {dict(seen.outcomes)}", file=sys.stderr, flush=True)
+    watch.cancel()
+    return time.monotonic() - begin
+
+
+async def _watch(server: Served, seen: Seen, begin: float) -> None:
+    while True:
+        seen.memory.append((round(time.monotonic() - begin), round(server.memory() / (1 << 20), 1)))
+        await asyncio.sleep(5)
+
+
+async def _burst(server: Served, seen: Seen, number: int, rng: random.Random) -> None:
+    """More than there is room for, a hundred times as fast as they can be answered."""
+    mix = [asked for asked in (draw(rng) for _ in range(4 * number)) if asked.status == 200 and not asked.pause]
+    async with asyncio.TaskGroup() as group:
+        for asked in mix[:number]:
+            group.create_task(_one(server, asked, seen))
+            await asyncio.sleep(rng.expovariate(_BURST_RATE))
+
+
+def main() -> int:
+    """Run, and print what was seen as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.server_load", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--model", help="SmolLM2's GGUF file, or the name of another model")
+    parser.add_argument("--requests", type=int, default=1000)
+    parser.add_argument("--rate", type=float, default=1.5, help="requests per second (1.5)")
+    parser.add_argument("--burst", type=int, default=60, help="requests at once, at the end (60)")
+    parser.add_argument("--room", type=int, default=32, help="--max-queued-requests of the server (32)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("options", nargs="*", help="of guided serve")
+    args = parser.parse_args()
+    rng, seen, burst = random.Random(args.seed), Seen(), Seen()
+    model = args.model or str(find_weights(args.model))
+    with served(model, "--max-queued-requests", str(args.room), *args.options) as server:
+        seconds = asyncio.run(_arrivals(server, seen, requests=args.requests, rate=args.rate, rng=rng))
+        asyncio.run(_burst(server, burst, args.burst, rng))
+        code = server.stop()
+    refusals, answered = seen.refusals + burst.refusals, sum(seen.outcomes.values()) - len(seen.refusals)
+    report: dict[str, Any] = {
+        "seed": args.seed,
+        "seconds": round(seconds),
+        "requests": args.requests,
+        "answered per minute": round(60 * answered / seconds, 1),
+        "outcomes": dict(sorted(seen.outcomes.items())),
+        "outcomes of the burst": dict(sorted(burst.outcomes.items())),
+        "ms to the first token": milliseconds(seen.first),
+        "ms between tokens": milliseconds(seen.between),
+        "ms of a refusal for want of room": milliseconds(refusals),
+        "seconds, MiB": seen.memory[:: max(1, len(seen.memory) // 24)],
+        "grown MiB": round(seen.growth, 1),
+        "exit code of the server": code,
+        "lines in its log": len(server.log),
+        "the last of them": [line.rstrip() for line in server.log][-5:],
+        "wrong or lost": (seen.wrong + burst.wrong)[:20],
+    }
+    print(json.dumps(report, indent=1))
+    slow = bool(refusals) and max(refusals) > _MOST_REFUSAL
+    return int(bool(seen.wrong or burst.wrong or code or slow or seen.growth > _MOST_GROWTH))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

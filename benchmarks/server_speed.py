@@ -1,0 +1,84 @@
+"""What the server costs over the engine: eight streams over HTTP, beside `Engine.generate_batch` of the same requests.
+
+`python -m benchmarks.server_speed [--model PATH] [--threads 1 2] [--rounds 5] [--tokens 128]`. In: SmolLM2's GGUF
+file. Out, as JSON: tokens per second of both, and the ratio within each round, whose runs meet the same noise. The
+engine and the server have a process of their own, with as many threads, and take turns; the client that reads the
+streams shares the machine with the server, and its share is counted against it. Greedy and free text of a fixed length:
+each token is an event of its own, which is the most that a server has to do for a token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.end_to_end import find_weights
+from benchmarks.runners import Process
+from benchmarks.server_client import Served, ask, served
+
+__all__ = ["measure_server_speed"]
+
+_PROMPTS = [f"A story about {what}:" for what in ("a fox", "rain", "Oslo", "tea", "a king", "bees", "chess", "Mars")]
+
+
+def measure_server_speed(model: Path, *, threads: int, rounds: int, tokens: int) -> dict[str, Any]:
+    """Tokens per second of both in each round, and the medians; the first round warms."""
+    from guided import Vocabulary
+
+    vocabulary = Vocabulary.from_gguf(model)
+    prompts = [vocabulary.encode(prompt) for prompt in _PROMPTS]
+    engine = Process("guided", model, threads, "auto")
+    found = list[tuple[float, float]]()
+    try:
+        with served(str(model), "--threads", str(threads)) as server:
+            for number in range(rounds + 1):
+                pair = (
+                    len(prompts) * tokens / engine.call("decode", prompts, tokens),
+                    asyncio.run(_streamed(server, prompts, tokens)),
+                )
+                if number:
+                    found.append(pair)
+    finally:
+        engine.close()
+    return {
+        "threads": threads,
+        "engine tokens/s": [round(mine, 1) for mine, _ in found],
+        "server tokens/s": [round(its, 1) for _, its in found],
+        "median overhead": round(1 - median(its / mine for mine, its in found), 4),
+    }
+
+
+async def _streamed(server: Served, prompts: list[list[int]], tokens: int) -> float:
+    """Tokens per second of all streams together."""
+    options = {"max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}
+    bodies = [options | {"prompt": prompt, "stream_options": {"include_usage": True}} for prompt in prompts]
+    begin = time.perf_counter()
+    replies = await asyncio.gather(*(ask(server.port, "/v1/completions", body) for body in bodies))
+    seconds = time.perf_counter() - begin
+    written = [reply.events()[-1]["usage"]["completion_tokens"] for reply in replies]
+    if written != [tokens] * len(prompts):
+        raise RuntimeError(f"{tokens} tokens were asked for, and came: {written}")
+    return len(prompts) * tokens / seconds
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.server_speed", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--model", help="SmolLM2's GGUF file")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="of the engine (1 2)")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=128, help="of each answer (128)")
+    args = parser.parse_args()
+    for threads in args.threads:
+        model = find_weights(args.model)
+        report = measure_server_speed(model, threads=threads, rounds=args.rounds, tokens=args.tokens)
+        print(json.dumps(report), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Malformed requests over sockets: each is answered or its connection closed, none with 500, and the server goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import random
+import secrets
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("fastapi", reason="fastapi is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+
+from tests.server_fuzz import STATUSES, broken_http, broken_json
+from tests.server_listening import Listening, listening, raw_request, until
+from tests.server_support import small_engine
+
+TOGETHER = 8
+PATIENCE = 60.0  # seconds for an answer, on a machine that does other things
+PAUSE = 0.1  # seconds after which a request that may not have ended yet is given up
+ASK = raw_request("/v1/completions", {"prompt": "a", "max_tokens": 8, "seed": 1, "regex": "[a-z]{8}"})
+
+
+async def answer_of(port: int, data: bytes, *, ended: bool) -> bytes:
+    """What comes until the connection closes. `ended`: it is a request that has ended, so an answer must come."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    answer = b""
+    try:
+        writer.write(data)
+        if not ended:
+            try:
+                async with asyncio.timeout(PAUSE):
+                    answer = await reader.read(1 << 16)
+            except TimeoutError:
+                pass
+            writer.write_eof()
+        async with asyncio.timeout(PATIENCE):
+            while piece := await reader.read(1 << 16):
+                answer += piece
+    except OSError:  # it was closed before all was read, which a server may do
+        assert not ended or answer, data[:200]
+    finally:
+        writer.close()
+    return answer
+
+
+def check(answer: bytes, data: bytes, *, ended: bool) -> int:
+    """The status of an answer that may be; 0: there is none, and none was due."""
+    if not answer and not ended:
+        return 0
+    assert answer.startswith(b"HTTP/1.1 "), (answer[:300], data[:300])
+    status = int(answer[9:12])
+    assert status in STATUSES | {100}, (answer[:600], data[:600])
+    body = answer.partition(b"\r\n\r\n")[2]
+    if ended and status != 200:
+        error = json.loads(body)["error"]
+        assert error["message"] and error["type"], data[:300]
+    if ended:
+        assert b"internal_error" not in body, (body[-600:], data[:600])
+    return status
+
+
+async def storm(port: int, number: int, rng: random.Random) -> list[int]:
+    """Some broken requests at a time, to the last one; their statuses."""
+    left, statuses = iter(range(number)), list[int]()
+
+    async def send() -> None:
+        for _ in left:
+            ended = rng.random() < 0.6
+            data = raw_request(*broken_json(rng)) if ended else broken_http(rng)
+            try:
+                answer = await answer_of(port, data, ended=ended)
+            except TimeoutError:
+                raise AssertionError(f"no end within {PATIENCE} s: {data[:600]!r}") from None
+            statuses.append(check(answer, data, ended=ended))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(TOGETHER):
+            group.create_task(send())
+    return statuses
+
+
+def normal(at: Listening) -> bytes:
+    """The text that an ordinary request gets."""
+    answer = asyncio.run(answer_of(at.port, ASK, ended=True))
+    return json.loads(answer.partition(b"\r\n\r\n")[2])["choices"][0]["text"]
+
+
+def resident() -> int:
+    """MiB of this process, in which the server runs; 0 where the system does not tell."""
+    status = Path("/proc/self/statm")
+    gc.collect()
+    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20 if status.exists() else 0
+
+
+def run(number: int) -> None:
+    seed = 0 if os.environ.get("CI") else int(os.environ.get("GUIDED_SEED") or secrets.randbits(32))
+    print(f"GUIDED_SEED={seed}")
+    rng = random.Random(seed)
+    with listening(small_engine(context=200), keep_alive=1.0) as at:
+        before = normal(at)
+        assert until(lambda: at.is_idle)
+        tasks = at.tasks()
+        statuses = asyncio.run(storm(at.port, number // 4, rng))
+        warm = resident()
+        statuses += asyncio.run(storm(at.port, number - number // 4, rng))
+        assert len(statuses) == number and {200, 400} <= set(statuses), set(statuses)
+        assert normal(at) == before
+        assert until(lambda: at.is_idle), "something is left of a request"
+        assert until(lambda: at.tasks() <= tasks)
+        assert resident() - warm < 192  # one specification may hold 128 MiB (`Limits.memory`) while it is kept
+
+
+WARNED = pytest.mark.filterwarnings("ignore::guided.errors.GuidedWarning")  # of keywords that no schema has
+
+
+@WARNED
+def test_broken_requests_do_no_harm():
+    run(300)
+
+
+@WARNED
+@pytest.mark.slow
+def test_ten_thousand_broken_requests_do_no_harm():
+    run(10_000)
