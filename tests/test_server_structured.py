@@ -13,7 +13,8 @@ from guided.errors import GuidedError
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from guided.server.errors import RequestError, body_of, status_of  # noqa: E402 - needs torch
+from guided.engine.constraint import compile_constraint  # noqa: E402 - needs torch
+from guided.server.errors import RequestError, body_of, status_of  # noqa: E402
 from guided.server.structured import FIELDS, structured  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 
@@ -96,7 +97,7 @@ def test_any_object(fields):
 
 def test_the_older_structural_tag():
     asked = structured({"response_format": {"type": "structural_tag", **OLD_TAG}})
-    matcher = guided.GrammarMatcher(engine().compiler.compile(asked.constraint))
+    matcher = guided.GrammarMatcher(compile_constraint(engine().compiler, asked.constraint))
     assert matcher.accept_string('free <f>{"x": 1}</f> text')
     assert not matcher.accept_string('<f>{"y')
 
@@ -173,3 +174,22 @@ def test_every_field_is_read():
         except (RequestError, GuidedError):
             continue
         assert asked.warnings, name
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"regex": "[a-z]+"},
+        {"lark": 'start: "a" /[0-9]+/'},
+        {"gbnf": 'root ::= "a" [0-9]+'},
+        {"grammar": "json"},
+        {"structured_outputs": {"choice": ["a", "b"]}},
+        {"json_schema": {"type": "integer"}},
+        {"structural_tag": {"type": "structural_tag", "format": {"type": "const_string", "value": "x"}}},
+    ],
+)
+def test_the_second_request_finds_what_the_first_one_has_compiled(fields):
+    compiler = guided.GrammarCompiler(engine().vocabulary)
+    first, second = (structured(json.loads(json.dumps(fields))) for _ in range(2))
+    grammars = [compile_constraint(compiler, each.constraint, each.options) for each in (first, second)]
+    assert grammars[0] is grammars[1] is not None

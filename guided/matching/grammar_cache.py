@@ -1,14 +1,43 @@
-"""The compiled grammars that a compiler keeps, by content; the least recently used are dropped first."""
+"""The compiled grammars that a compiler keeps, by content; the least recently used are dropped first.
+
+A grammar weighs little when it is kept, and more with each state that matching makes later. So whenever one is kept,
+some others are weighed again, in turns: cost that does not depend on how many there are, and no weight is older than as
+many grammars as are kept, divided by `_WEIGHED`.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final, NamedTuple
 
+from guided.automaton import _core
 from guided.matching.compiled import CompiledGrammar
 
 __all__ = ["GrammarCache", "content_of"]
+
+_WEIGHED: Final = 16  # others, whenever one is kept
+
+
+class _Weights(NamedTuple):
+    """What entries of a kind take, as measured in the memory of a process that keeps hundreds of them.
+
+    Attributes:
+        least: bytes of an entry, whatever it holds.
+        position: bytes of each position.
+        memory: bytes of each byte of states that the core tells of.
+    """
+
+    least: int
+    position: int
+    memory: float
+
+
+_OF_RULES: Final = _Weights(4096, 600, 1.0)
+_OF_LEXERS: Final = _Weights(192 << 10, 6 << 10, 6.0)  # the tables of their terminals are not told of
 
 
 class GrammarCache:
@@ -24,6 +53,7 @@ class GrammarCache:
         self.hits = 0
         self._kept: OrderedDict[object, _Kept] = OrderedDict()
         self._weight = 0
+        self._turn: Iterator[_Kept] = iter(())
         self._lock = threading.Lock()
 
     def find(self, key: object) -> CompiledGrammar | None:
@@ -47,17 +77,32 @@ class GrammarCache:
                 before = self._kept.pop(key, None)  # of another thread that compiled the same
             except TypeError:  # it holds what has no hash
                 return
-            self._weight -= 0 if before is None else before.weight
+            if before is not None:
+                before.is_dropped = True
+                self._weight -= before.weight
             kept = self._kept[key] = _Kept(compiled)
             self._weigh(kept)
+            self._weigh_others()
             while self._kept and self._weight > self.bytes:
                 _, dropped = self._kept.popitem(last=False)
                 self._weight -= dropped.weight
+                dropped.is_dropped = True
+
+    def _weigh_others(self) -> None:
+        """Weigh the entries whose turn it is."""
+        found = list(islice(self._turn, _WEIGHED))
+        if len(found) < _WEIGHED:
+            self._turn = iter(tuple(self._kept.values()))
+            found += islice(self._turn, _WEIGHED - len(found))
+        for entry in found:
+            if not entry.is_dropped:
+                self._weigh(entry)
 
     def _weigh(self, kept: _Kept) -> None:
         """Charge an entry for what it weighs now: its automaton, and the states that matching has made."""
         native = kept.compiled.native
-        weight = native.memory_bytes + 600 * native.positions
+        each = _OF_LEXERS if isinstance(native, _core.CompiledLexer) else _OF_RULES
+        weight = each.least + each.position * native.positions + round(each.memory * native.memory_bytes)
         self._weight += weight - kept.weight
         kept.weight = weight
 
@@ -68,6 +113,7 @@ class _Kept:
 
     compiled: CompiledGrammar
     weight: int = 0
+    is_dropped: bool = False
 
 
 def content_of(value: object) -> object:

@@ -22,14 +22,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import guided.spec.combinators as parts
-from guided.engine.constraint import Constraint
+from guided.engine.constraint import CompiledBy, Constraint
 from guided.errors import GuidedError, brief
 from guided.limits import Limits
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
 from guided.server.errors import RequestError
 from guided.spec.json_schema.documents.values import read_json
+from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.library import grammar as library_grammar
-from guided.spec.structural_tag import structural_tag
 
 __all__ = ["FIELDS", "Structured", "structured"]
 
@@ -50,6 +51,7 @@ _OLD: Final = {
 }
 _MODIFIERS: Final = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 _KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+_WRITING: Final = JsonSchemaOptions.for_generation().given()
 _ANY_OBJECT: Final = {"type": "object"}
 
 
@@ -171,7 +173,7 @@ class _Reader:
                 return Structured(value, {}, param, kind="choice", source=value)
             case "structural_tag":
                 tag = _json(param, value) if isinstance(value, str) else value
-                part = structural_tag(_mapping(param, tag), allow_special_tokens=self._allowed)
+                part = self._compiled("compile_structural_tag", _mapping(param, tag), **_WRITING)
                 return Structured(part, {}, param, kind="structural_tag", source=value)
         if not isinstance(value, str):
             raise RequestError(f"{param} is a text, not {brief(value)}", param=param)
@@ -179,13 +181,23 @@ class _Reader:
             kind = "gbnf" if kind == "ebnf" or "::=" in value else "lark"
         makers: dict[str, Callable[[str], Any]] = {
             "regex": str,
-            "gbnf": lambda text: parts.gbnf(text, allow_special_tokens=self._allowed),
-            "lark": lambda text: parts.lark(text, allow_special_tokens=self._allowed),
+            "gbnf": lambda text: self._compiled("compile_gbnf", text),
+            "lark": lambda text: self._compiled("compile_lark", text, **_WRITING),
             "grammar": library_grammar,
         }
         if kind not in makers:
             raise RequestError(f"{param} is {brief(value)}", param=param)
         return Structured(makers[kind](value), {}, param, kind=kind, source=value)
+
+    def _compiled(self, method: str, source: Any, **options: Any) -> CompiledBy:
+        """A constraint that a compiler finds again by its content, whoever asks."""
+        allowed = self._allowed
+
+        def compiled(compiler: GrammarCompiler) -> CompiledGrammar:
+            grammar: CompiledGrammar = getattr(compiler, method)(source, allow_special_tokens=allowed, **options)
+            return grammar
+
+        return CompiledBy(compiled)
 
 
 def _schema(param: str, value: Any) -> Any:

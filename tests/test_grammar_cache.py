@@ -1,0 +1,46 @@
+"""What a compiler keeps: found by content, bounded by what it weighs, also where matching makes it heavier later."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import guided
+
+VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+
+
+def lark(number: int) -> str:
+    return f'start: "a{number}" item+\nitem: NAME "=" NUMBER ";"\nNAME: /[a-z]+/\nNUMBER: /[0-9]+/\n%ignore " "'
+
+
+def schema(number: int) -> dict:
+    return {"type": "object", "properties": {f"x{number}": {"type": "string"}, "y": {"type": "array"}}}
+
+
+def walk(grammar: guided.CompiledGrammar, rng: random.Random) -> None:
+    matcher, bitmask = guided.GrammarMatcher(grammar), guided.allocate_token_bitmask(1, VOCABULARY.size)
+    for _ in range(60):
+        matcher.fill_next_token_bitmask(bitmask, max_tokens=100)
+        matcher.accept_token(rng.choice(guided.allowed_tokens(bitmask)))
+
+
+@pytest.mark.parametrize("kind", ["lark", "json_schema"])
+def test_grammars_that_become_heavy_after_they_are_kept_are_dropped(kind):
+    compiler, rng = guided.GrammarCompiler(VOCABULARY, cache_bytes=2 << 20), random.Random(1)
+    for number in range(120):
+        walk(
+            compiler.compile_lark(lark(number)) if kind == "lark" else compiler.compile_json_schema(schema(number)), rng
+        )
+    entries = [entry.compiled.native for entry in compiler.cache._kept.values()]
+    assert 0 < len(entries) < 120
+    assert sum(native.memory_bytes for native in entries) < 2 * compiler.cache.bytes
+    assert compiler.cache._weight == sum(entry.weight for entry in compiler.cache._kept.values())
+
+
+def test_what_is_kept_is_found_by_content():
+    compiler = guided.GrammarCompiler(VOCABULARY)
+    assert compiler.compile_lark(lark(1)) is compiler.compile_lark(lark(1))
+    assert compiler.compile_json_schema(schema(1)) is compiler.compile_json_schema(dict(schema(1)))
+    assert compiler.cache.hits == 2
