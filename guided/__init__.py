@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from guided.engine.chat import Message
     from guided.engine.request import Options, Request
     from guided.engine.result import BudgetBound, Result, StreamEvent, Timings, ToolCall
+    from guided.integrations.transformers_engine import from_transformers
     from guided.sampling.params import SamplingParams
     from guided.tools import CALCULATOR, Tool, ToolTokens
 
@@ -119,6 +120,7 @@ __all__ = [
     "check_json_schema",
     "choice",
     "fill_batch",
+    "from_transformers",
     "gbnf",
     "grammar",
     "json_schema",
@@ -147,6 +149,7 @@ _LAZY: Final = {
     **dict.fromkeys(("Options", "Request"), "guided.engine.request"),
     **dict.fromkeys(("BudgetBound", "Result", "StreamEvent", "Timings", "ToolCall"), "guided.engine.result"),
     "SamplingParams": "guided.sampling.params",
+    "from_transformers": "guided.integrations.transformers_engine",
 }
 """Where the names are that are imported when they are first asked for. Those of the engine need torch."""
 
@@ -167,4 +170,5 @@ def __dir__() -> list[str]:
 
 
 def _is_there(module: str) -> bool:
-    return not module.startswith("guided.engine") or find_spec("torch") is not None
+    needed = {"guided.engine": "torch", "guided.integrations": "transformers"}
+    return all(find_spec(package) is not None for start, package in needed.items() if module.startswith(start))

@@ -28,7 +28,7 @@ from guided.engine.ranks.leader import Ranks
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request, check_numbers, texts_of
 from guided.engine.result import Result, StreamEvent, ValueT_co
-from guided.engine.runner import Chunk, KVDtype
+from guided.engine.runner import Chunk, KVDtype, ModelRunner
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence as Output
 from guided.engine.stopping import Stops
@@ -73,17 +73,17 @@ class Engine:
         cache: KVCache | None = None,
         kv_dtype: KVDtype = "auto",
         ranks: Ranks | None = None,
+        runner: ModelRunner | None = None,
         token_budget: int = 512,
     ) -> None:
         """`cache`: a paged one of twice the model's context by default, whose keys and values take half the memory with
-        `kv_dtype` "int8" (kv/quantised.py). `ranks`: processes that have the other parts of the model. `token_budget`:
-        of one forward pass."""
+        `kv_dtype` "int8" (kv/quantised.py). `ranks`: processes that have the other parts of the model. `runner`:
+        instead of these what runs the model, with its own cache. `token_budget`: of one forward pass."""
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but only {model.config.vocab_size} logits: not this model's")
         self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, list(bos)
         self.ranks = ranks
-        runner = make_runner(model, cache, kv_dtype, ranks)
-        self.scheduler = Scheduler(runner, token_budget=token_budget)
+        self.scheduler = Scheduler(runner or make_runner(model, cache, kv_dtype, ranks), token_budget=token_budget)
         self.driver = Driver(self.scheduler)
 
     @classmethod

@@ -1,0 +1,151 @@
+"""A matcher for each row of a batch, where an engine tells nothing but the rows' token ids at each step.
+
+In: at each step the ids of all rows, prompts included. Out: for each row its matcher, moved to where the row is.
+
+Engines copy, reorder, and drop rows (beam search), take tokens back (assisted generation), and begin anew without a
+word. So nothing is assumed of how the rows came about: each row goes on from that earlier row with which it has the
+most ids in common, by taking back what differs and accepting what is new. Rows that go on from the same one get forks
+of its matcher. The first step's rows are the prompts; a step whose rows do not begin with them begins anew.
+
+Cost: where rows only grow, one comparison of the batch and one accepted token for each row; else a comparison of each
+row with those of the step before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from guided.errors import BudgetError, GuidedError
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.matcher import GrammarMatcher
+
+__all__ = ["Row", "RowMatchers"]
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(eq=False, slots=True)
+class Row:
+    """A row of the batch.
+
+    Attributes:
+        matcher: of its constraint; None: it has none.
+        written: how many tokens follow the prompt.
+        is_dead: it has a token that its constraint refuses, which only an engine's beam without a way on may have.
+    """
+
+    matcher: GrammarMatcher | None
+    written: int = 0
+    is_dead: bool = False
+
+    def read(self, tokens: Sequence[int]) -> None:
+        """Go on with tokens; what follows an end token is padding."""
+        self.written += len(tokens)
+        for token in tokens:
+            if self.matcher is None or self.is_dead or self.matcher.is_terminated():
+                return
+            self.is_dead = not self.matcher.accept_token(int(token))
+
+    def fork(self) -> Row:
+        """A copy that moves by itself."""
+        return Row(None if self.matcher is None else self.matcher.fork(), self.written, self.is_dead)
+
+
+class RowMatchers:
+    """See the head.
+
+    Args:
+        grammars: of each prompt, None for a free one. The rows of one prompt (several samples, beams) are neighbours.
+        max_new_tokens: of each row; its mask then leaves room for the end of the shortest completion. None: no budget.
+    """
+
+    def __init__(self, grammars: Sequence[CompiledGrammar | None], max_new_tokens: int | None = None) -> None:
+        if not grammars:
+            raise ValueError("there is no constraint: give one for each prompt, or None")
+        self.grammars, self.max_new_tokens = list(grammars), max_new_tokens
+        self._rows: list[Row] = []
+        self._ids: Ids = np.zeros((0, 0), np.int64)
+        self._prompt = 0  # its length
+
+    def follow(self, ids: Ids) -> list[Row]:
+        """The rows whose ids these are, int64 (rows, length).
+
+        Raises:
+            GuidedError: the rows cannot be shared out among the prompts.
+            BudgetError: no output of a constraint fits `max_new_tokens`.
+        """
+        before, grown = self._ids, ids.shape[1] - self._ids.shape[1]
+        if grown == 1 and ids.shape[0] == len(self._rows) and np.array_equal(ids[:, :-1], before):
+            for row, token in zip(self._rows, ids[:, -1].tolist(), strict=True):
+                row.read((token,))
+        elif self._goes_on(ids) and (regrouped := self._regrouped(ids, grown)) is not None:
+            self._rows = regrouped
+        else:
+            self._begin(ids)
+        self._ids = ids.copy()
+        return self._rows
+
+    def budget(self, row: Row) -> int | None:
+        """Tokens that are left to a row, an end token that need not be written counted."""
+        return None if self.max_new_tokens is None else max(1, self.max_new_tokens - row.written + 1)
+
+    def _goes_on(self, ids: Ids) -> bool:
+        """Whether each row begins with the prompt of one of its group, and has more."""
+        if not self._rows or len(ids) != len(self._rows) or ids.shape[1] <= self._prompt:
+            return False
+        return bool(np.array_equal(ids[:, : self._prompt], self._ids[:, : self._prompt]))
+
+    def _begin(self, ids: Ids) -> None:
+        count, prompts = len(ids), len(self.grammars)
+        if count % prompts:
+            raise GuidedError(
+                f"{count} rows cannot be shared out among {prompts} constraints: give one for each prompt of the batch"
+            )
+        each = count // prompts
+        made = [Row(None if grammar is None else GrammarMatcher(grammar)) for grammar in self.grammars]
+        for row in made:
+            left = self.budget(row)
+            if row.matcher is not None and left is not None and (least := row.matcher.min_tokens_to_finish()) > left:
+                raise BudgetError(least - 1, left - 1)
+        self._rows = [row.fork() for row in made for _ in range(each)] if each > 1 else made
+        self._prompt = ids.shape[1]
+
+    def _regrouped(self, ids: Ids, grown: int) -> list[Row] | None:
+        """The rows after some were copied, dropped, or taken back; None: they begin anew.
+
+        A conversation that goes on also begins with its earlier prompt; its answers' ends are then refused.
+        """
+        each = len(ids) // len(self.grammars)
+        rows = list[Row]()
+        for number, own in enumerate(ids):
+            group = range(number // each * each, (number // each + 1) * each)
+            common = {at: _common(own, self._ids[at]) for at in group}
+            parent = max(group, key=lambda at: (common[at], at == number))
+            row = self._cut(parent, max(0, common[parent] - self._prompt))
+            was_dead = row.is_dead
+            row.read(own[self._prompt + row.written :].tolist())
+            if grown > 1 and row.is_dead and not was_dead:
+                return None
+            rows.append(row)
+        return rows
+
+    def _cut(self, number: int, kept: int) -> Row:
+        """A copy of a row of the step before, as it was after `kept` tokens."""
+        row = self._rows[number]
+        if row.written == kept:
+            return row.fork()
+        grammar = self.grammars[number * len(self.grammars) // len(self._rows)]
+        again = Row(None if grammar is None else GrammarMatcher(grammar))
+        again.read(self._ids[number, self._prompt : self._prompt + kept].tolist())
+        return again
+
+
+def _common(one: Ids, other: Ids) -> int:
+    """How many ids both begin with."""
+    length = min(len(one), len(other))
+    differ = np.flatnonzero(one[:length] != other[:length])
+    return int(differ[0]) if len(differ) else length

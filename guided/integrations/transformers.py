@@ -1,0 +1,163 @@
+"""Constraints for `generate` of transformers.
+
+    from guided.integrations.transformers import GuidedLogitsProcessor
+
+    processor = GuidedLogitsProcessor({"type": "object", ...}, tokenizer, max_new_tokens=200)
+    model.generate(**inputs, logits_processor=[processor], max_new_tokens=200)
+
+In: constraints as `Engine.generate` takes them, one for all prompts or one for each; the tokenizer. Out: a
+`LogitsProcessor`, or a `prefix_allowed_tokens_fn`. Where the rows of a batch are, is found from their ids at each step
+(rows.py), so left padding, several samples, beams, and assisted generation need no help.
+
+What it does not do: skip forced tokens, which `generate` has no place for; see `guided.from_transformers`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import LogitsProcessor
+
+from guided.engine.constraint import Constraint, compile_constraint
+from guided.errors import GuidedError
+from guided.integrations.rows import Row, RowMatchers
+from guided.logits import apply_token_bitmask_inplace
+from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens, fill_batch
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
+from guided.vocabulary import Vocabulary
+
+__all__ = ["GuidedLogitsProcessor", "prefix_allowed_tokens_fn", "vocabulary_of"]
+
+Tokenizer = Any
+
+
+def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
+    """The vocabulary of a tokenizer of transformers.
+
+    Args:
+        model: where it is given, its logits say the vocabulary's size, and its `generation_config` further end tokens.
+
+    Raises:
+        VocabularyError: the tokenizer cannot be read.
+    """
+    if model is None:
+        return Vocabulary.from_huggingface(tokenizer)
+    ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
+    own = tokenizer.eos_token_id
+    size = model.get_output_embeddings().weight.shape[0] if hasattr(model, "get_output_embeddings") else None
+    return Vocabulary.from_huggingface(
+        tokenizer, eos_token_ids={*ends, *([] if own is None else [own])} or None, size=size
+    )
+
+
+class GuidedLogitsProcessor(LogitsProcessor):
+    """Masks the logits of each row by its constraint.
+
+    Args:
+        constraint: what `Engine.generate` takes: a compiled grammar, a JSON Schema as a dict, a type, a regular
+            expression, a list of texts, parts. A tuple gives one for each prompt of the batch, None for a free one.
+        tokenizer: of transformers, or a `Vocabulary`, or a `GrammarCompiler`, which remembers what it compiled.
+        max_new_tokens: what `generate` is given: each row is then complete within it.
+        **options: of `ConstraintOptions`, as `whitespace="compact"`.
+
+    Raises:
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
+    """
+
+    def __init__(
+        self,
+        constraint: Constraint | tuple[Constraint, ...],
+        tokenizer: Tokenizer | Vocabulary | GrammarCompiler,
+        *,
+        max_new_tokens: int | None = None,
+        **options: Any,
+    ) -> None:
+        each = constraint if isinstance(constraint, tuple) else (constraint,)
+        compiler = _compiler(tokenizer)
+        grammars = [compile_constraint(compiler, one, options if one is not None else {}) for one in each]  # type: ignore[arg-type]
+        self.vocabulary, self._one_for_all = compiler.vocabulary, not isinstance(constraint, tuple)
+        self._grammars: list[CompiledGrammar | None] = grammars
+        self._max_new_tokens = max_new_tokens
+        self._rows = RowMatchers(grammars, max_new_tokens)
+
+    def reset(self) -> None:
+        """Forget the rows: the next call is the first one of a generation."""
+        self._rows = RowMatchers(self._grammars, self._max_new_tokens)
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor) -> torch.Tensor:
+        """The scores, float (rows, vocabulary), changed in place: -inf where a row's constraint allows no token.
+
+        Args:
+            input_ids: int64 (rows, length), prompts and padding included.
+        """
+        if scores.shape[-1] < self.vocabulary.size:
+            raise GuidedError(
+                f"the model scores {scores.shape[-1]} tokens, the vocabulary has {self.vocabulary.size}: "
+                "this is another model's tokenizer"
+            )
+        rows = self._rows.follow(input_ids.cpu().numpy())
+        guided = [number for number, row in enumerate(rows) if row.matcher is not None]
+        if not guided:
+            return scores
+        bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
+        self._fill(rows, guided, bitmask)
+        apply_token_bitmask_inplace(scores, bitmask, None if len(guided) == len(rows) else guided)
+        return scores
+
+    def _fill(self, rows: Sequence[Row], guided: Sequence[int], bitmask: np.ndarray[Any, np.dtype[np.int32]]) -> None:
+        by_budget: dict[int | None, list[int]] = {}
+        for number in guided:
+            if rows[number].is_dead:
+                _warn_of_dead(number)
+                bitmask[number] = 0
+                for end in self.vocabulary.eos_token_ids:
+                    bitmask[number, end // 32] |= np.uint32(1 << end % 32).view(np.int32)
+            else:
+                by_budget.setdefault(self._rows.budget(rows[number]), []).append(number)
+        for budget, numbers in by_budget.items():
+            fill_batch([rows[number].matcher for number in numbers], bitmask, numbers, max_tokens=budget)  # type: ignore[misc]
+
+
+def prefix_allowed_tokens_fn(
+    constraint: Constraint, tokenizer: Tokenizer | Vocabulary | GrammarCompiler, **options: Any
+) -> Callable[[int, torch.Tensor], list[int]]:
+    """A function for `generate(prefix_allowed_tokens_fn=...)`: the ids that may come next in a row.
+
+    It has no budget, and lists of ids are slower than masks: prefer `GuidedLogitsProcessor`.
+    """
+    compiler = _compiler(tokenizer)
+    grammar = compile_constraint(compiler, constraint, options)  # type: ignore[arg-type]
+    states: dict[int, RowMatchers] = {}
+    bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
+
+    def allowed(batch_id: int, ids: torch.Tensor) -> list[int]:
+        row = states.setdefault(batch_id, RowMatchers([grammar])).follow(ids.cpu().numpy()[None])[0]
+        if row.matcher is None:
+            return list(range(compiler.vocabulary.size))
+        if row.is_dead:
+            return sorted(compiler.vocabulary.eos_token_ids)
+        row.matcher.fill_next_token_bitmask(bitmask)
+        return allowed_tokens(bitmask)
+
+    return allowed
+
+
+def _compiler(tokenizer: Any) -> GrammarCompiler:
+    if isinstance(tokenizer, GrammarCompiler):
+        return tokenizer
+    return GrammarCompiler(tokenizer if isinstance(tokenizer, Vocabulary) else vocabulary_of(tokenizer))
+
+
+def _warn_of_dead(number: int) -> None:
+    warnings.warn(
+        f"row {number} has a token that its constraint does not allow, and ends: another processor chose it, or a beam "
+        "had no other way on",
+        RuntimeWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,229 @@
+"""Constraints in transformers' `generate`: each mode writes what its constraint allows, complete within its budget."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import jsonschema
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+
+import guided  # noqa: E402
+from guided.integrations.rows import RowMatchers  # noqa: E402
+from guided.integrations.transformers import (  # noqa: E402
+    GuidedLogitsProcessor,
+    prefix_allowed_tokens_fn,
+    vocabulary_of,
+)
+from tests.transformers_support import small_model, small_tokenizer  # noqa: E402
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "array", "items": {"type": "boolean"}}},
+    "required": ["a", "b"],
+}
+PROMPTS = ["x", "abc true 12", "tell me of it"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return small_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    return small_model(tokenizer)
+
+
+def texts(tokenizer, out, inputs):
+    return tokenizer.batch_decode(out[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+
+
+def ask(tokenizer, model, prompts, processor, **options):
+    inputs = tokenizer(prompts, return_tensors="pt", padding=True)
+    out = model.generate(**inputs, logits_processor=[processor], **options)
+    return texts(tokenizer, out, inputs)
+
+
+@pytest.mark.parametrize("budget", [15, 20, 60])
+@pytest.mark.parametrize("sample", [False, True])
+def test_a_batch_with_left_padding_is_complete_within_its_budget(tokenizer, model, budget, sample):
+    processor = GuidedLogitsProcessor(SCHEMA, vocabulary_of(tokenizer, model), max_new_tokens=budget)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        for text in ask(tokenizer, model, PROMPTS, processor, max_new_tokens=budget, do_sample=sample):
+            jsonschema.validate(json.loads(text), SCHEMA)
+
+
+def test_a_constraint_for_each_row_or_none(tokenizer, model):
+    each = (r"[ab]{3,5}", None, ["yes", "no"])
+    processor = GuidedLogitsProcessor(each, tokenizer, max_new_tokens=12)
+    torch.manual_seed(1)
+    options = {"max_new_tokens": 12, "do_sample": True, "num_return_sequences": 3}
+    found = ask(tokenizer, model, PROMPTS, processor, **options)
+    assert all(re.fullmatch(each[0], text) for text in found[:3])
+    assert all(text in each[2] for text in found[6:])
+    torch.manual_seed(1)
+    free = ask(tokenizer, model, PROMPTS, GuidedLogitsProcessor((None,), tokenizer), **options)
+    assert all(len(text) > 0 for text in free[3:6])
+
+
+def test_a_free_row_is_as_without_a_processor(tokenizer, model):
+    inputs = tokenizer(PROMPTS[:2], return_tensors="pt", padding=True)
+    alone = texts(tokenizer, model.generate(**inputs, max_new_tokens=20, do_sample=False), inputs)
+    beside = ask(tokenizer, model, PROMPTS[:2], GuidedLogitsProcessor((None, "[ab]+"), tokenizer, max_new_tokens=20),
+                 max_new_tokens=20, do_sample=False)  # fmt: skip
+    assert beside[0] == alone[0] and re.fullmatch("[ab]+", beside[1])
+
+
+@pytest.mark.parametrize("beams", [2, 5])
+def test_beams(tokenizer, model, beams):
+    processor = GuidedLogitsProcessor((SCHEMA, "[ab]{2,6}"), tokenizer, max_new_tokens=40)
+    found = ask(tokenizer, model, PROMPTS[:2], processor, max_new_tokens=40, num_beams=beams, do_sample=False,
+                num_return_sequences=beams)  # fmt: skip
+    for text in found[:beams]:
+        jsonschema.validate(json.loads(text), SCHEMA)
+    assert all(re.fullmatch("[ab]{2,6}", text) for text in found[beams:])
+
+
+def test_beams_choose_what_an_exhaustive_search_does(tokenizer, model):
+    """With as many beams as there are texts the best one is found: all scored by the model itself."""
+    choices = ["aa", "ab", "ba", "bb"]
+    grammar = guided.GrammarCompiler(vocabulary_of(tokenizer, model)).compile_regex("[ab]{2}")
+    inputs = tokenizer([PROMPTS[1]], return_tensors="pt")
+    ids = inputs["input_ids"]
+
+    def score(tokens):
+        """Of the model's own probabilities, as beam search has them: masked, not normalised again."""
+        with torch.no_grad():
+            logits = model(torch.cat([ids, torch.tensor([tokens])], 1)).logits[0].log_softmax(-1)
+        return sum(float(logits[ids.shape[1] - 1 + at, token]) for at, token in enumerate(tokens)) / len(tokens)
+
+    end = tokenizer.eos_token_id
+    ways = [[*map(tokenizer.convert_tokens_to_ids, text), end] for text in choices]
+    ways.append([tokenizer.convert_tokens_to_ids("ab"), end])
+    best = max(ways, key=score)
+    processor = GuidedLogitsProcessor(grammar, tokenizer=guided.GrammarCompiler(grammar.vocabulary))
+    out = model.generate(**inputs, logits_processor=[processor], num_beams=8, max_new_tokens=6, do_sample=False)
+    assert out[0, ids.shape[1] :].tolist()[: len(best)] == best
+
+
+def test_assisted_generation(tokenizer, model):
+    """A second model drafts several tokens, some of which are taken back; the output is that of the model alone."""
+    alone = ask(tokenizer, model, PROMPTS[1:2], GuidedLogitsProcessor(SCHEMA, tokenizer, max_new_tokens=40),
+                max_new_tokens=40, do_sample=False)  # fmt: skip
+    drafted = ask(tokenizer, model, PROMPTS[1:2], GuidedLogitsProcessor(SCHEMA, tokenizer, max_new_tokens=40),
+                  max_new_tokens=40, do_sample=False, assistant_model=small_model(tokenizer, seed=5))  # fmt: skip
+    assert drafted == alone
+    jsonschema.validate(json.loads(alone[0]), SCHEMA)
+
+
+def test_one_processor_for_many_generations(tokenizer, model):
+    """Also where a prompt goes on from the one before, as a conversation does."""
+    processor = GuidedLogitsProcessor("[ab]{2}", tokenizer, max_new_tokens=4)
+    prompt = "x"
+    for _ in range(4):
+        text = ask(tokenizer, model, [prompt], processor, max_new_tokens=4, do_sample=False)[0]
+        assert re.fullmatch("[ab]{2}", text)
+        prompt += text + "?!"
+
+
+def test_prefix_allowed_tokens_fn(tokenizer, model):
+    inputs = tokenizer(PROMPTS, return_tensors="pt", padding=True)
+    for options in ({"do_sample": False}, {"num_beams": 3, "do_sample": False}):
+        allowed = prefix_allowed_tokens_fn("[ab]{3}c", tokenizer)
+        out = model.generate(**inputs, prefix_allowed_tokens_fn=allowed, max_new_tokens=8, **options)
+        assert all(re.fullmatch("[ab]{3}c", text) for text in texts(tokenizer, out, inputs))
+
+
+def test_a_pipeline(tokenizer, model):
+    pipe = transformers.pipeline("text-generation", model=model, tokenizer=tokenizer, device="cpu")
+    processor = GuidedLogitsProcessor(["left", "right"], tokenizer, max_new_tokens=10)
+    said = pipe("x", logits_processor=[processor], max_new_tokens=10, do_sample=False, return_full_text=False)
+    assert said[0]["generated_text"] in ("left", "right")
+
+
+def test_what_is_wrong_is_said(tokenizer, model):
+    with pytest.raises(guided.SpecError):
+        GuidedLogitsProcessor("(", tokenizer)
+    inputs = tokenizer(PROMPTS, return_tensors="pt", padding=True)
+    with pytest.raises(guided.BudgetError) as error:
+        model.generate(**inputs, logits_processor=[GuidedLogitsProcessor("a{9}", tokenizer, max_new_tokens=4)],
+                       max_new_tokens=4)  # fmt: skip
+    assert error.value.needed == 9
+    with pytest.raises(guided.GuidedError, match="3 rows cannot be shared out among 2 constraints"):
+        model.generate(**inputs, logits_processor=[GuidedLogitsProcessor(("a", "b"), tokenizer)], max_new_tokens=4)
+    bigger = guided.Vocabulary.from_characters("".join(map(chr, range(32, 2000))))
+    with pytest.raises(guided.GuidedError, match="another model's tokenizer"):
+        model.generate(**inputs, logits_processor=[GuidedLogitsProcessor("a", bigger)], max_new_tokens=4)
+
+
+def test_a_token_that_another_processor_chose_is_told_of(tokenizer, model):
+    class Stubborn(transformers.LogitsProcessor):
+        def __call__(self, input_ids, scores):
+            scores[:] = -torch.inf
+            scores[:, tokenizer.convert_tokens_to_ids("z")] = 0
+            return scores
+
+    processor = GuidedLogitsProcessor("[ab]{3}", tokenizer)
+    inputs = tokenizer(["x"], return_tensors="pt")
+    with pytest.warns(RuntimeWarning, match="another processor chose it"):
+        model.generate(**inputs, logits_processor=[processor, Stubborn()], max_new_tokens=3)
+
+
+def test_rows_are_found_whatever_becomes_of_them(tokenizer):
+    """Rows that are copied, dropped, cut and continued at random have the state that replaying them gives."""
+    import random
+
+    import numpy as np
+
+    vocabulary = vocabulary_of(tokenizer)
+    grammar = guided.GrammarCompiler(vocabulary).compile_regex("([ab]{2}c|b[ab]*d){2,40}")
+    rng = random.Random(3)
+    for _ in range(30):
+        rows = RowMatchers([grammar, None])
+        prompt = [[rng.randrange(50) for _ in range(3)] for _ in range(2)]
+        ids = np.array([prompt[0]] * 3 + [prompt[1]] * 3)
+        rows.follow(ids)
+        for _ in range(25):
+            if rng.random() < 0.2 and ids.shape[1] > 5:
+                ids = ids[:, : rng.randrange(4, ids.shape[1])]  # taken back
+                found = rows.follow(ids)
+            else:
+                order = [rng.randrange(3) for _ in range(3)] + [3 + rng.randrange(3) for _ in range(3)]
+                if rng.random() < 0.5:
+                    order = list(range(6))
+                mask = guided.allocate_token_bitmask(1, vocabulary.size)
+                new = []
+                for at in order:
+                    if at >= 3:
+                        new.append(rng.randrange(50))
+                        continue
+                    twin = replay(grammar, ids[at, 3:])
+                    twin.fill_next_token_bitmask(mask)
+                    new.append(rng.choice(guided.allowed_tokens(mask)))
+                ids = np.concatenate([ids[order], np.array(new)[:, None]], 1)
+                found = rows.follow(ids)
+            for own, row in zip(ids, found, strict=True):
+                assert row.written == ids.shape[1] - 3
+                assert (row.matcher is None) == (own[:3].tolist() == prompt[1])
+                if row.matcher is not None:
+                    assert not row.is_dead and state(row.matcher, vocabulary) == state(
+                        replay(grammar, own[3:]), vocabulary
+                    )
+
+
+def replay(grammar, tokens):
+    matcher = guided.GrammarMatcher(grammar)
+    for token in tokens:
+        assert matcher.is_terminated() or matcher.accept_token(int(token))
+    return matcher
+
+
+def state(matcher, vocabulary):
+    mask = guided.allocate_token_bitmask(1, vocabulary.size)
+    matcher.fill_next_token_bitmask(mask)
+    return guided.allowed_tokens(mask), matcher.is_terminated(), matcher.min_tokens_to_finish()
