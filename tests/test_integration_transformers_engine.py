@@ -25,28 +25,21 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2}
 def other_models(tokenizer):
     """Architectures whose caches are of other kinds: learned positions, a sliding window, a state space."""
     size, ends = len(tokenizer), {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
-    attention = {**SIZES, **ends, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2}
+    attention = {**SIZES, **ends, "num_attention_heads": 4, "num_key_value_heads": 2}
+    attention |= {"intermediate_size": 48, "max_position_embeddings": 256}
+    mamba = transformers.MambaConfig(vocab_size=size, state_size=4, **SIZES, **ends)
     torch.manual_seed(2)
     return {
         "gpt2": transformers.GPT2LMHeadModel(
             transformers.GPT2Config(vocab_size=size, n_embd=32, n_layer=2, n_head=4, n_positions=256, **ends)
         ),
         "mistral": transformers.MistralForCausalLM(
-            transformers.MistralConfig(vocab_size=size, sliding_window=8, max_position_embeddings=256, **attention)
+            transformers.MistralConfig(vocab_size=size, sliding_window=8, **attention)
         ),
         "gemma2": transformers.Gemma2ForCausalLM(
-            transformers.Gemma2Config(
-                vocab_size=size,
-                sliding_window=8,
-                head_dim=8,
-                max_position_embeddings=256,
-                pad_token_id=None,
-                **attention,
-            )
+            transformers.Gemma2Config(vocab_size=size, sliding_window=8, head_dim=8, pad_token_id=None, **attention)
         ),
-        "mamba": transformers.MambaForCausalLM(
-            transformers.MambaConfig(vocab_size=size, state_size=4, **SIZES, **ends)
-        ),
+        "mamba": transformers.MambaForCausalLM(mamba),
     }
 
 

@@ -1,9 +1,9 @@
 """The engine on any causal model of transformers: `guided.from_transformers(model, tokenizer)`.
 
-In: a model and its tokenizer, as transformers has loaded them. Out: an `Engine`, with its `generate`, `stream`, budgets,
-forced tokens, tools and values. The model runs as transformers runs it: each sequence with a cache of its own, as the
-model makes it, so every architecture works, one sequence after the other. What `Engine.from_pretrained` can load itself
-is faster there: its sequences share forward passes, and what they have in common.
+In: a model and its tokenizer, as transformers has loaded them. Out: an `Engine`, with its `generate`, `stream`,
+budgets, forced tokens, tools and values. The model runs as transformers runs it: each sequence with a cache of its own,
+as the model makes it, so every architecture works, one sequence after the other. What `Engine.from_pretrained` can load
+itself is faster there: its sequences share forward passes, and what they have in common.
 
 Cost: a forward pass of transformers for each sequence of a step. A model that gives no cache (a state-space model has
 none that can be handed over) reads its whole sequence again each time. Tokens that are taken back, as drafts are, drop
@@ -39,7 +39,7 @@ def from_transformers(model: Any, tokenizer: Any) -> Engine:
     """An engine that runs a causal model of transformers; see the head.
 
     Args:
-        model: what `AutoModelForCausalLM.from_pretrained` gives, on any device and of any dtype. It is put into `eval()`.
+        model: what `AutoModelForCausalLM.from_pretrained` gives, on any device, of any dtype. It is put into `eval()`.
         tokenizer: its tokenizer, a fast one.
 
     Raises:
