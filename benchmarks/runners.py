@@ -46,7 +46,7 @@ class Guided:
 
     def extract(self, prompts: Sequence[list[int]], schemas: Sequence[Any], variant: str) -> dict[str, Any]:
         """Seconds, tokens and texts of one answer after the other; a variant leaves something out."""
-        from guided.engine.constraint import compile_constraint
+        from guided.matching.constraint import compile_constraint
         from guided.matching.matcher import GrammarMatcher
 
         self._forget()

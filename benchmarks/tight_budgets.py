@@ -27,7 +27,7 @@ def measure_tight_budgets(weights: Path, *, seeds: int = SEEDS) -> dict[str, Any
     from guided.engine.request import Request
 
     engine = guided.Engine.from_pretrained(weights)
-    grammars = [guided.engine.constraint.compile_constraint(engine.compiler, schema) for _, schema in TASKS]
+    grammars = [guided.matching.constraint.compile_constraint(engine.compiler, schema) for _, schema in TASKS]
     least = [guided.GrammarMatcher(grammar).min_tokens_to_finish() for grammar in grammars]
 
     def right(times: float | None, ramp: float, temperature: float, seed: int) -> int:

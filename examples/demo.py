@@ -26,8 +26,8 @@ import jsonschema
 import torch
 
 import guided
-from guided.engine.constraint import compile_constraint
 from guided.engine.result import Result
+from guided.matching.constraint import compile_constraint
 
 HERE = Path(__file__).parent
 MAIL = (HERE / "email.txt").read_text(encoding="utf-8")

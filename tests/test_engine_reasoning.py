@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.engine.constraint import CompiledBy
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.errors import BudgetError, GuidedError, SpecError
+from guided.matching.constraint import CompiledBy
 from guided.matching.matcher import GrammarMatcher
 from tests.test_engine_drafting import CONTROL, END, ENGINE, LETTERS, VOCABULARY
 

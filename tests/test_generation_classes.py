@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import guided
-from guided.engine.constraint import compile_constraint
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.matching.constraint import compile_constraint
 from guided.matching.sentences import byte_vocabulary
 from guided.spec.regex import parse_regex
 from tests.effort import examples

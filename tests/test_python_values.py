@@ -22,8 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided import GrammarCompiler, GrammarMatcher
-from guided.engine.constraint import compile_constraint, value_parser
 from guided.errors import SpecError, UnsupportedError
+from guided.matching.constraint import compile_constraint, value_parser
 from guided.matching.sentences import byte_vocabulary, sentence
 from guided.spec.python_types import type_to_schema
 from guided.spec.python_values import DEEPEST, text_reader, value_of, value_reader

@@ -13,7 +13,7 @@ from guided.errors import GuidedError
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from guided.engine.constraint import compile_constraint  # noqa: E402 - needs torch
+from guided.matching.constraint import compile_constraint  # noqa: E402 - needs torch
 from guided.server.errors import RequestError, body_of, status_of  # noqa: E402
 from guided.server.structured import FIELDS, structured  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402

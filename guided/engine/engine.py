@@ -19,7 +19,6 @@ import torch
 
 from guided.engine.batch import Answer, answer_each
 from guided.engine.chat import ChatMl
-from guided.engine.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint, value_parser
 from guided.engine.driver import Driver
 from guided.engine.loading import load, make_runner
 from guided.engine.progress import Meter, ShowProgress
@@ -38,6 +37,7 @@ from guided.errors import GuidedError, OptionError
 from guided.keywords import keywords_checked
 from guided.kv.cache import KVCache
 from guided.matching.compiler import GrammarCompiler
+from guided.matching.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint, value_parser
 from guided.matching.matcher import GrammarMatcher
 from guided.models.model import Model
 from guided.sampling.logprobs import LogprobParams, LogprobsMode

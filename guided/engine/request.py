@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from guided.engine.chat import Conversation, Message
-from guided.engine.constraint import Constraint, ConstraintOptions
 from guided.errors import OptionError, brief
 from guided.keywords import check_keywords, keywords_checked_class
+from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.sampling.logprobs import LogprobsMode
 from guided.tools.tool import Tool
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from guided.engine.constraint import Constraint
 from guided.engine.result import ToolCall
 from guided.errors import GuidedError, VocabularyError
 from guided.matching.compiled import CompiledGrammar
+from guided.matching.constraint import Constraint
 from guided.matching.protocol import ForkingMatcher
 from guided.spec.combinators import Expr
 from guided.tools.tool import Tool, answer_with

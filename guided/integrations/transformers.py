@@ -22,13 +22,13 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor
 
-from guided.engine.constraint import Constraint, compile_constraint
 from guided.errors import GuidedError
 from guided.integrations.rows import Row, RowMatchers
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens, fill_batch
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
+from guided.matching.constraint import Constraint, compile_constraint
 from guided.vocabulary import Vocabulary
 
 __all__ = ["GuidedLogitsProcessor", "prefix_allowed_tokens_fn", "vocabulary_of"]

@@ -22,9 +22,9 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from guided.engine import Engine
-from guided.engine.constraint import compile_constraint
 from guided.errors import GuidedError, fields_of
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from guided.matching.constraint import compile_constraint
 from guided.matching.following import following
 from guided.matching.place import place_of
 from guided.matching.remarks import remarks_on

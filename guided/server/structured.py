@@ -22,11 +22,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from guided.engine.constraint import CompiledBy, Constraint
 from guided.errors import GuidedError, brief
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
+from guided.matching.constraint import CompiledBy, Constraint
 from guided.server.errors import RequestError
 from guided.spec.json_schema.documents.values import read_json
 from guided.spec.json_schema.options import JsonSchemaOptions

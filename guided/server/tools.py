@@ -20,10 +20,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from guided.engine.constraint import CompiledBy, ConstraintOptions, compile_constraint
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
+from guided.matching.constraint import CompiledBy, ConstraintOptions, compile_constraint
 from guided.server.errors import RequestError
 from guided.server.structured import Structured
 from guided.spec.json_schema.options import JsonSchemaOptions
