@@ -1,0 +1,77 @@
+"""The processor for llama-cpp-python, called as `Llama.generate` calls it: ids so far and logits, one token at a time."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+
+import jsonschema
+import numpy as np
+import pytest
+
+import guided
+from guided.integrations.llama_cpp import GuidedLogitsProcessor, LlamaGrammar
+
+VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos_token_ids=[256])
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": [1, "x"]}}, "required": ["a"]}
+
+
+def write(processor, prompt: bytes, most: int, rng: random.Random) -> str:
+    """A completion by random logits, as llama-cpp-python makes it; an end token ends it."""
+    ids = np.frombuffer(prompt, np.uint8).astype(np.intc)
+    begin = len(ids)
+    for _ in range(most):
+        own = np.array([rng.gauss(0, 3) for _ in range(VOCABULARY.size)], np.single)
+        before = own.copy()
+        scores = processor(ids, own)
+        assert (own == before).all() and scores.dtype == np.single
+        token = int(scores.argmax())
+        if token == 256:
+            break
+        ids = np.append(ids, np.intc(token))
+    return bytes(ids[begin:].astype(np.uint8)).decode()
+
+
+@pytest.mark.parametrize("most", [8, 20, 60])
+def test_completions_are_complete_within_their_budget(most):
+    processor, rng = GuidedLogitsProcessor(SCHEMA, VOCABULARY, max_tokens=most), random.Random(most)
+    for number in range(20):
+        jsonschema.validate(json.loads(write(processor, b"prompt %d" % number, most, rng)), SCHEMA)
+
+
+def test_the_next_completion_begins_anew():
+    processor, rng, prompt = GuidedLogitsProcessor("[ab]{3}", VOCABULARY, max_tokens=4), random.Random(1), b"x"
+    for _ in range(5):
+        text = write(processor, prompt, 4, rng)
+        assert re.fullmatch("[ab]{3}", text)
+        prompt += text.encode() + b" and "
+
+
+def test_grammars_by_the_names_of_llama_cpp(tmp_path):
+    (tmp_path / "g.gbnf").write_text('root ::= "a"+ "b"')
+    rng = random.Random(2)
+    for grammar in (LlamaGrammar.from_string('root ::= "a"+ "b"'), LlamaGrammar.from_file(tmp_path / "g.gbnf")):
+        assert re.fullmatch("a+b", write(grammar.processor(VOCABULARY, max_tokens=9), b"p", 9, rng))
+    grammar = LlamaGrammar.from_json_schema(json.dumps(SCHEMA))
+    jsonschema.validate(json.loads(write(grammar.processor(VOCABULARY, max_tokens=40), b"p", 40, rng)), SCHEMA)
+
+
+def test_what_is_wrong_is_said():
+    scores = np.zeros(257, np.single)
+    with pytest.raises(guided.BudgetError):
+        GuidedLogitsProcessor("a{9}", VOCABULARY, max_tokens=3)(np.array([1], np.intc), scores)
+    with pytest.raises(guided.GuidedError, match="leave the processor out"):
+        GuidedLogitsProcessor(None, VOCABULARY)
+    processor = GuidedLogitsProcessor("ab", VOCABULARY)
+    processor(np.array([1], np.intc), scores)
+    with pytest.raises(guided.GuidedError, match="another processor chose it"):
+        processor(np.array([1, ord("z")], np.intc), scores)
+
+
+def test_it_imports_neither_torch_nor_llama_cpp():
+    code = "import sys, guided.integrations.llama_cpp; print({'torch', 'llama_cpp'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
