@@ -1,4 +1,4 @@
-"""The processor for llama-cpp-python, called as `Llama.generate` calls it: ids so far and logits, one token at a time."""
+"""The processor for llama-cpp-python, called as `Llama.generate` calls it: with ids so far and logits."""
 
 from __future__ import annotations
 

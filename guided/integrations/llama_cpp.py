@@ -5,8 +5,8 @@
     processor = GuidedLogitsProcessor({"type": "object", ...}, llm, max_tokens=200)
     llm.create_chat_completion(messages, logits_processor=[processor], max_tokens=200)
 
-In: a constraint as `Engine.generate` takes it, and the `Llama` (or the path of its GGUF file, or a `Vocabulary`). Out: a
-logits processor, which masks what the constraint does not allow. `LlamaGrammar` has the constructors of the class of
+In: a constraint as `Engine.generate` takes it, and the `Llama` (or the path of its GGUF file, or a `Vocabulary`). Out:
+a logits processor, which masks what the constraint does not allow. `LlamaGrammar` has the constructors of the class of
 that name in llama-cpp-python; give its processor where the other is given as `grammar=grammar`. It enforces what that
 does not: a JSON Schema in all of its keywords, and an end within a budget.
 

@@ -1,0 +1,51 @@
+"""pytest's plug-in: fixtures that say why a text is allowed or not. pytest finds it where guided is installed.
+
+    def test_the_answer(assert_allowed, assert_refused):
+        assert_allowed(SCHEMA, '{"id": 3}')
+        assert_refused(SCHEMA, '{"id": 2}')
+
+In: a constraint as `Engine.generate` takes it, and a text. Out: nothing, or a failure with the place, what could have
+stood there, and which part of the specification refuses it. guided is imported when a fixture is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+__all__ = ["assert_allowed", "assert_refused"]
+
+
+@pytest.fixture
+def assert_allowed() -> Callable[..., None]:
+    """A function that fails where a specification refuses a text: `assert_allowed(constraint, text, **options)`."""
+    from guided import GrammarMatcher
+    from guided.testing.language import over_bytes
+
+    def check(constraint: Any, text: str, **options: Any) -> None:
+        explanation = GrammarMatcher(over_bytes(constraint, **options)).explain(text.encode())
+        complete = GrammarMatcher(over_bytes(constraint, **options))
+        if not explanation.accepted:
+            line = text[: explanation.characters_read].count("\n") + 1
+            pytest.fail(f"character {explanation.characters_read}, line {line}: {explanation.reason}")
+        if not (complete.accept_string(text) and complete.is_accepting()):
+            rest = complete.explain().completion.decode("utf-8", "replace")
+            pytest.fail(f"the text is not complete: the shortest way to finish it is {rest!r}")
+
+    return check
+
+
+@pytest.fixture
+def assert_refused() -> Callable[..., None]:
+    """A function that fails where a specification allows a text: `assert_refused(constraint, text, **options)`."""
+    from guided import GrammarMatcher
+    from guided.testing.language import over_bytes
+
+    def check(constraint: Any, text: str, **options: Any) -> None:
+        matcher = GrammarMatcher(over_bytes(constraint, **options))
+        if matcher.accept_string(text) and matcher.is_accepting():
+            pytest.fail(f"the specification allows {text!r}")
+
+    return check

@@ -1,0 +1,250 @@
+"""The testing kit, by brute force: counts, shortest differences, strategies; and engines with planted bugs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, find, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+
+import guided
+from guided.testing import MaskMismatch, check_masks, count, counts, equivalent, near_misses, sentences, subset
+
+PATTERNS = st.recursive(
+    st.sampled_from(["a", "b", "ab", "[ab]", "c?", "(ba)*"]),
+    lambda inner: st.one_of(
+        st.builds("({})({})".format, inner, inner),
+        st.builds("(({})|({}))".format, inner, inner),
+        st.builds("({}){{0,2}}".format, inner),
+        st.builds("({})*".format, inner),
+    ),
+    max_leaves=5,
+)
+TEXTS = ["".join(text) for length in range(7) for text in itertools.product("abc", repeat=length)]
+
+
+def language(pattern: str) -> list[str]:
+    return [text for text in TEXTS if re.fullmatch(pattern, text)]
+
+
+@given(PATTERNS)
+@settings(max_examples=60, deadline=None)
+def test_counts_are_those_of_brute_force(pattern):
+    wanted = [sum(len(text) == length for text in language(pattern)) for length in range(7)]
+    assert counts(pattern, 6) == wanted
+    assert count(pattern, 4) == wanted[4]
+
+
+@given(PATTERNS, PATTERNS)
+@settings(max_examples=100, deadline=None)
+def test_differences_are_shortest(a, b):
+    mine, theirs = language(a), language(b)
+    for found, wanted in (
+        (equivalent(a, b), [text for text in TEXTS if (text in mine) != (text in theirs)]),
+        (subset(a, b), [text for text in TEXTS if text in mine and text not in theirs]),
+    ):
+        if wanted:
+            assert found is not None and len(found.text) == len(wanted[0]) and found.text in wanted
+            assert (found.only == "first") == (found.text in mine)
+        else:  # any difference is longer than what was tried
+            assert found is None or len(found.text) > 6
+
+
+def test_languages_of_other_kinds():
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    closed = schema | {"additionalProperties": False}
+    assert equivalent(schema, schema) is None
+    assert equivalent({"enum": [1, 2]}, {"type": "integer", "minimum": 1, "maximum": 2}) is None
+    found = subset({"type": "integer"}, {"type": "integer", "not": {"const": 7}})
+    assert found is not None and found.text == "7" and str(found) == "only the first allows '7'"
+    assert subset(closed, schema, additional_properties=None) is None
+    assert count({"type": "integer"}, 2) == 99
+    balanced = guided.lark('start: "(" start ")" | "x"')
+    assert [count(balanced, length) for length in range(6)] == [0, 1, 0, 1, 0, 1]
+    deeper = guided.lark('start: "(" start ")" | "x" | "((((yy))))"')
+    found = equivalent(balanced, deeper)
+    assert found is not None and found.text == "((((yy))))" and found.only == "second"
+    with pytest.raises(guided.LimitExceeded, match="max_pairs"):
+        equivalent(balanced, balanced, max_pairs=200)
+    with pytest.raises(guided.LimitExceeded, match="max_states"):
+        count(balanced, 1000, max_states=100)
+    with pytest.raises(ValueError, match="at least 0"):
+        count("a", -1)
+    with pytest.raises(guided.GuidedError, match="no constraint"):
+        count(None, 1)
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"id": {"type": "integer", "minimum": 3}, "tags": {"type": "array", "items": {"enum": ["x", "é"]}}},
+    "required": ["id"],
+}
+
+
+@given(sentences(SCHEMA, max_length=60))
+@settings(max_examples=80, deadline=None)
+def test_sentences_are_texts_of_the_language(text):
+    jsonschema.validate(json.loads(text), SCHEMA)
+    assert len(text.encode()) <= 60
+
+
+@given(near_misses(SCHEMA, max_length=40))
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+def test_near_misses_are_none(text):
+    matcher = guided.GrammarMatcher(guided.GrammarCompiler(BYTES).compile_json_schema(SCHEMA, **GENERATED))
+    assert not (matcher.accept_string(text) and matcher.is_accepting())
+
+
+def test_examples_are_shrunk_to_short_and_plain_ones():
+    assert find(sentences(SCHEMA), lambda text: True) == '{"id": 3}'
+    assert find(sentences(SCHEMA), lambda text: "tags" in text) == '{"id": 3, "tags": []}'
+    assert find(sentences("[a-z]{2,9}"), lambda text: len(text) >= 4) == "aaaa"
+    assert find(near_misses("ab+"), lambda text: True) == ""
+    with pytest.raises(Unsatisfiable):
+        find(
+            near_misses("(?s).*", max_length=3),
+            lambda text: True,
+            settings=settings(max_examples=50, suppress_health_check=list(HealthCheck)),
+        )
+    with pytest.raises(guided.BudgetError):
+        sentences("a{30}", max_length=20)
+
+
+BYTES = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+GENERATED = guided.JsonSchemaOptions.for_generation().given()
+WORDS = [b"{", b"}", b'"', b":", b", ", b": ", b"[", b"]", b'"id"', b'{"id": ', b"1", b"12", b"3", b"0", b"-", b"true",
+         b'"tags"', b'"x"', b"x", b'", "', b" ", b",", None]  # fmt: skip
+VOCABULARY = guided.Vocabulary([*WORDS, None], eos_token_ids=[len(WORDS)], size=len(WORDS) + 9)
+KEYS = {"type": "object", "properties": {"id": {"type": "integer"}, "tags": {"type": "array", "items": {"const": "x"}}},
+        "required": ["id"]}  # fmt: skip
+
+
+class Engine:
+    """An engine that is right."""
+
+    def __init__(self):
+        compiler = guided.GrammarCompiler(VOCABULARY)
+        self.matcher = guided.GrammarMatcher(compiler.compile_json_schema(KEYS, **GENERATED))
+        self.bitmask, self.steps = guided.allocate_token_bitmask(1, VOCABULARY.size), 0
+
+    def allowed(self):
+        self.matcher.fill_next_token_bitmask(self.bitmask)
+        return set(guided.allowed_tokens(self.bitmask))
+
+    def accept(self, token):
+        self.steps += 1
+        return self.matcher.accept_token(token)
+
+    def rollback(self, n):
+        self.matcher.rollback(n)
+
+
+class AllowsPadding(Engine):
+    def allowed(self):
+        return super().allowed() | {VOCABULARY.size - 1}
+
+
+class ForgetsTheEnd(Engine):
+    def allowed(self):
+        return super().allowed() - {len(WORDS)}
+
+
+class EndsEarly(Engine):
+    def allowed(self):
+        return super().allowed() | ({len(WORDS)} if self.steps > 3 else set())
+
+
+class LosesTokensOfSeveralBytes(Engine):
+    def allowed(self):
+        found = super().allowed()
+        return {id for id in found if len(VOCABULARY.token_bytes(id) or b"") < 3} or found
+
+
+class IsAStepLate(Engine):
+    def __init__(self):
+        super().__init__()
+        self.before = None
+
+    def allowed(self):
+        now = super().allowed()
+        late, self.before = self.before if self.steps > 5 and self.before else now, now
+        return late
+
+
+class AcceptsAnything(Engine):
+    def accept(self, token):
+        super().accept(token)
+        return True
+
+
+class RefusesWhatItAllows(Engine):
+    def accept(self, token):
+        return False if VOCABULARY.token_bytes(token) == b"12" else super().accept(token)
+
+
+class TakesBackOneTooFew(Engine):
+    def rollback(self, n):
+        super().rollback(n - 1)
+
+
+class OpensAfterTheEnd(Engine):
+    def allowed(self):
+        return set(range(len(WORDS))) if self.matcher.is_terminated() else super().allowed()
+
+
+@pytest.mark.parametrize("reference", [False, True])
+def test_a_right_engine_conforms(reference):
+    check_masks(Engine, KEYS, VOCABULARY, walks=30 if not reference else 6, reference=reference)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [AllowsPadding, ForgetsTheEnd, EndsEarly, LosesTokensOfSeveralBytes, IsAStepLate, AcceptsAnything,
+     RefusesWhatItAllows, TakesBackOneTooFew, OpensAfterTheEnd],
+)  # fmt: skip
+def test_planted_bugs_are_found(engine):
+    for seed in range(3):
+        with pytest.raises(MaskMismatch) as found:
+            check_masks(engine, KEYS, VOCABULARY, seed=seed)
+        assert found.value.extra or found.value.missing
+        assert found.value.text == VOCABULARY.decode(found.value.tokens)
+
+
+def test_peers_conform_too():
+    """xgrammar's matcher on a regular expression, judged as any other engine is."""
+    xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
+    tokens = [bytes([byte]) for byte in range(256)] + [b"ab", b"ba", b"abc"]
+    vocabulary = guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
+    info = xgrammar.TokenizerInfo([*tokens, b"</s>"], vocab_size=vocabulary.size, stop_token_ids=[len(tokens)])
+    compiled = xgrammar.GrammarCompiler(info).compile_regex("(ab|c)+")
+
+    class Theirs:
+        def __init__(self):
+            self.matcher = xgrammar.GrammarMatcher(compiled)
+            self.bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
+
+        def allowed(self):
+            if self.matcher.is_terminated():
+                return {len(tokens)}
+            self.matcher.fill_next_token_bitmask(self.bitmask)
+            return guided.allowed_tokens(self.bitmask.numpy())
+
+        def accept(self, token):
+            return not self.matcher.is_terminated() and self.matcher.accept_token(token)
+
+    check_masks(Theirs, "(ab|c)+", vocabulary, walks=20)
+
+
+def test_seeds_give_the_same_walks():
+    told = []
+    for _ in range(2):
+        with pytest.raises(MaskMismatch) as found:
+            check_masks(EndsEarly, KEYS, VOCABULARY, seed=random.Random(4).randrange(1000))
+        told.append(str(found.value))
+    assert told[0] == told[1] and "which the specification refuses" in told[0]

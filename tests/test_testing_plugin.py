@@ -1,0 +1,34 @@
+"""pytest's plug-in, in a test run of its own."""
+
+from __future__ import annotations
+
+pytest_plugins = ("pytester",)
+
+TESTS = """
+SCHEMA = {"type": "object", "properties": {"id": {"type": "integer", "minimum": 3}}, "required": ["id"]}
+
+def test_right(assert_allowed, assert_refused):
+    assert_allowed(SCHEMA, '{"id": 3}')
+    assert_refused(SCHEMA, '{"id": 2}')
+    assert_allowed(SCHEMA, '{"id":3}', whitespace="json")
+
+def test_place(assert_allowed):
+    assert_allowed(SCHEMA, '{"id": x}')
+
+def test_incomplete(assert_allowed):
+    assert_allowed(SCHEMA, '{"id": 3')
+
+def test_allowed(assert_refused):
+    assert_refused("a+", "aaa")
+"""
+
+
+def test_fixtures_say_why(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # whether the entry point is installed or not
+    pytester.makepyfile(TESTS)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "guided.testing.plugin")
+    result.assert_outcomes(passed=1, failed=3)
+    told = result.stdout.str()
+    assert "character 7, line 1: " in told
+    assert "the shortest way to finish it is '}'" in told
+    assert "the specification allows 'aaa'" in told
