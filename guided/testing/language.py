@@ -18,14 +18,14 @@ from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, compile_constraint
 from guided.matching.matcher import GrammarMatcher
-from guided.vocabulary import Vocabulary
+from guided.matching.sentences import byte_vocabulary
 
 __all__ = ["BYTES", "END", "Language", "State", "over_bytes"]
 
 State: TypeAlias = int
 END: Final = 256
 """The id of the end token in `BYTES`."""
-BYTES: Final = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[END])
+BYTES: Final = byte_vocabulary()
 """A token for each byte: the specification itself, whatever the model."""
 _PLAIN: Final = b'abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ "{}[]:,.-'
 _RANK: Final = {byte: rank for rank, byte in enumerate(_PLAIN)}

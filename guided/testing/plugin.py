@@ -21,7 +21,7 @@ __all__ = ["assert_allowed", "assert_refused"]
 @pytest.fixture
 def assert_allowed() -> Callable[..., None]:
     """A function that fails where a specification refuses a text: `assert_allowed(constraint, text, **options)`."""
-    from guided import GrammarMatcher
+    from guided.matching.matcher import GrammarMatcher
     from guided.testing.language import over_bytes
 
     def check(constraint: Any, text: str, **options: Any) -> None:
@@ -40,7 +40,7 @@ def assert_allowed() -> Callable[..., None]:
 @pytest.fixture
 def assert_refused() -> Callable[..., None]:
     """A function that fails where a specification allows a text: `assert_refused(constraint, text, **options)`."""
-    from guided import GrammarMatcher
+    from guided.matching.matcher import GrammarMatcher
     from guided.testing.language import over_bytes
 
     def check(constraint: Any, text: str, **options: Any) -> None:
