@@ -23,10 +23,10 @@ def test_allowed(assert_refused):
 """
 
 
-def test_fixtures_say_why(pytester, monkeypatch):
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # whether the entry point is installed or not
+def test_fixtures_say_why(pytester):
+    pytester.makeconftest('pytest_plugins = ("guided.testing.plugin",)')
     pytester.makepyfile(TESTS)
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "guided.testing.plugin")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=3)
     told = result.stdout.str()
     assert "character 7, line 1: " in told

@@ -5,7 +5,7 @@
     count, counts               how many texts there are
     check_masks                 whether an engine's masks are those of the specification
 
-The strategies need hypothesis. pytest's plug-in (`guided.testing.plugin`) comes with the package: see there.
+The strategies need hypothesis. `guided.testing.plugin` has fixtures for pytest.
 """
 
 from __future__ import annotations

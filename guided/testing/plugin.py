@@ -1,4 +1,6 @@
-"""pytest's plug-in: fixtures that say why a text is allowed or not. pytest finds it where guided is installed.
+"""A plug-in for pytest: fixtures that say why a text is allowed or not.
+
+    pytest_plugins = ("guided.testing.plugin",)         # in conftest.py
 
     def test_the_answer(assert_allowed, assert_refused):
         assert_allowed(SCHEMA, '{"id": 3}')
