@@ -122,6 +122,8 @@ def test_completions_of_many_prompts():
         ({"messages": SAY, "stream_options": {"include_usage": True}}, None, "goes with stream=true"),
         ({"messages": SAY, "top_logprobs": 2}, None, "goes with logprobs=true"),
         ({"messages": [{"role": "robot", "content": "x"}]}, None, "robot"),
+        ({"messages": SAY, "temprature": None}, "temprature", "did you mean temperature?"),
+        ({"messages": None}, "messages", "required"),
         ({"messages": SAY, "regex": "(a"}, "regex", "^"),
         ({"messages": SAY, "stream": True, "lark": "start: b"}, "lark", "define it"),
         ({"messages": SAY, "regex": "a{30}", "max_tokens": 5}, "max_tokens", "give max_tokens=30 at least"),
@@ -141,6 +143,26 @@ def test_what_is_refused_says_where(body, param, message):
     run(asked)
 
 
+def test_a_field_that_is_null_is_not_given():
+    async def body(ask):
+        names = ("n", "stream", "temperature", "stop", "logprobs", "top_logprobs", "tools", "response_format")
+        nulls = dict.fromkeys((*names, "priority", "parallel_tool_calls", "return_token_ids", "include_reasoning"))
+        answer = await ask.post("/chat/completions", cast_to=object, body={"messages": SAY, "max_tokens": 3, **nulls})
+        assert len(answer["choices"]) == 1
+
+    run(body)
+
+
+def test_echo_is_refused_since_the_prompt_would_not_be_there():
+    async def body(ask):
+        with pytest.raises(openai.BadRequestError, match="leave echo out") as caught:
+            await ask.completions.create(model="guided", prompt="a", echo=True)
+        assert caught.value.param == "echo"
+        assert (await ask.completions.create(model="guided", prompt="a", echo=False, max_tokens=3)).choices
+
+    run(body)
+
+
 def test_other_errors_are_the_clients_classes():
     async def body(ask):
         with pytest.raises(openai.NotFoundError, match="there is no model 'other'"):
@@ -155,10 +177,16 @@ def test_other_errors_are_the_clients_classes():
 
 def test_keys():
     async def body(ask):
-        with pytest.raises(openai.AuthenticationError):
+        with pytest.raises(openai.AuthenticationError, match="this key is not known"):
             await ask.models.list()
-        found = await ask.with_options(api_key="secret").models.list()
-        assert [model.id for model in found.data] == ["guided"]
+        with pytest.raises(openai.AuthenticationError, match="a key is needed"):
+            await ask.get("/models", cast_to=object, options={"headers": {"Authorization": openai.Omit()}})
+        known = ask.with_options(api_key="secret").models
+        (model,) = (await known.list()).data
+        assert model.id == "guided"
+        assert await known.retrieve("guided") == model
+        with pytest.raises(openai.NotFoundError, match="there is no model 'other/one'"):
+            await known.retrieve("other/one")
 
     run(body, api_keys=("other", "secret"))
 

@@ -51,7 +51,7 @@ def test_every_route_is_in_it():
     assert len(ROUTES) >= 12
     for route in ROUTES:
         for method in route.methods:
-            operation = DOCUMENT["paths"][route.path][method.lower()]
+            operation = DOCUMENT["paths"][route.path_format][method.lower()]
             assert ("requestBody" in operation) == (method == "POST"), route.path
             assert operation["responses"].keys() >= {"200", "4XX", "5XX"} and "422" not in operation["responses"]
 

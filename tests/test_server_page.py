@@ -203,6 +203,16 @@ def test_a_click_shows_the_step_and_why_a_text_may_not_come(browser: Browser, ad
         assert page.locator("#step-back").is_disabled()
 
 
+def test_several_answers_are_refused_since_they_would_be_shown_as_one(browser: Browser, address: str):
+    with opened(browser, address) as page:
+        page.locator("summary", has_text="More fields").click()
+        page.fill("#more", '{"n": 2}')
+        generate(page, "regex", "a[0-9]", wait=False)
+        expect(page.locator("main")).to_contain_text("the page shows one answer: leave n out")
+        page.fill("#more", '{"n": 1}')
+        generate(page, "regex", "a[0-9]")
+
+
 def test_an_error_of_a_specification_is_marked_in_place(browser: Browser, address: str):
     with opened(browser, address) as page:
         page.select_option("#kind", "schema")

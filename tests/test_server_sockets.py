@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -60,6 +61,15 @@ def becomes_idle(address: str) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def test_the_example_that_it_prints_is_answered():
+    with served() as (process, _):
+        curl, url, _, body = shlex.split(process.stderr.readline())
+        assert curl == "curl"
+        answer = httpx.post(url, content=body)
+        assert answer.status_code == 200, answer.text
+        assert re.fullmatch("[A-Z][a-z]{2,14}", answer.json()["choices"][0]["text"])
 
 
 def test_two_streams_interleave_and_a_client_that_goes_away_leaves_nothing():

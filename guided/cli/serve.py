@@ -99,9 +99,11 @@ async def _serve(
         with contextlib.suppress(NotImplementedError):  # Windows
             loop.add_signal_handler(number, lambda: cut.set() if stop.is_set() else stop.set())
     if listening.started:
-        ask = '{"messages": [{"role": "user", "content": "Name a river."}], "regex": "[A-Z][a-z]{2,14}"}'
-        name = server.settings.model_name
-        note(f"{name} answers at {address}/v1, as in\n  curl {address}/v1/chat/completions -d '{ask}'")
+        route, ask = "chat/completions", '"messages": [{"role": "user", "content": "Name a river."}]'
+        if server.engine.chat is None:
+            route, ask = "completions", '"prompt": "A river:"'
+        ask = f'{{{ask}, "regex": "[A-Z][a-z]{{2,14}}"}}'
+        note(f"{server.settings.model_name} answers at {address}/v1, as in\n  curl {address}/v1/{route} -d '{ask}'")
         note(f"the inspector, to play with it in a browser: {address}/")
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)

@@ -98,7 +98,7 @@ def add_document(app: FastAPI, *, keys: bool) -> None:
 def _document(app: FastAPI, *, keys: bool) -> _Json:
     document: _Json = get_openapi(title=app.title, version=app.version, routes=app.routes)
     routes = [route for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema]
-    said = {route.path: getattr(route.endpoint, _SAID) for route in routes if hasattr(route.endpoint, _SAID)}
+    said = {route.path_format: getattr(route.endpoint, _SAID) for route in routes if hasattr(route.endpoint, _SAID)}
     kinds = dict.fromkeys(kind for each in said.values() for kind in each.kinds)
     _, made = models_json_schema([(kind, "validation") for kind in kinds], ref_template=_REF)
     schemas: _Json = made.get("$defs", {})

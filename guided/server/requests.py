@@ -67,8 +67,17 @@ class Specified(_Checked):
         return structured(self.__dict__, allow_special_tokens=allow_special_tokens)
 
 
+def _may_be_null(schema: dict[str, Any]) -> None:
+    """What need not be given may be null, see `TextRequest`."""
+    for name, each in schema["properties"].items():
+        if name not in schema.get("required", ()) and {"type": "null"} not in each.get("anyOf", ()):
+            schema["properties"][name] = {"anyOf": [each, {"type": "null"}]}
+
+
 class TextRequest(Specified):
-    """What requests for text have in common."""
+    """What requests for text have in common. A field that is null is not given, as in OpenAI's interface."""
+
+    model_config = ConfigDict(json_schema_extra=_may_be_null)
 
     model: str | None = None
     n: Annotated[int, Field(ge=1, le=_MOST_CHOICES, strict=True)] = 1
@@ -101,6 +110,14 @@ class TextRequest(Specified):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _forget_nulls(cls, given: Any) -> Any:
+        """A name that is not known is refused with null, too."""
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if value is not None or name not in cls.model_fields}
+
     @model_validator(mode="after")
     def _check_stream_options(self) -> Self:
         if self.stream_options is not None and not self.stream:
@@ -124,7 +141,7 @@ class CompletionRequest(TextRequest):
 
     prompt: str | list[str] | list[_Count] | list[list[_Count]]
     logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
-    echo: bool = False
+    echo: bool | None = None
     suffix: None = None
     best_of: Annotated[int, Field(ge=1, strict=True)] | None = None
 
@@ -144,6 +161,8 @@ class CompletionRequest(TextRequest):
         """One request of the engine for each prompt."""
         if self.best_of not in (None, self.n):
             raise RequestError("best_of chooses among answers, which is not done: give n", param="best_of")
+        if self.echo:
+            raise RequestError("the prompt is not given back: leave echo out, and put it before the text", param="echo")
         if not self.prompts():
             raise RequestError("there is no prompt", param="prompt")
         options = self.options() | dict(asked.options) | {"max_tokens": self.max_tokens or max_tokens, "raw": True}

@@ -4,6 +4,7 @@ Out: a constraint of the engine, with its options and the field that it comes fr
 | field | of |
 |---|---|
 | `response_format`: text, json_object, json_schema, structural_tag (both forms), grammar, regex | OpenAI, vLLM |
+| `response_format`: json_object or json_schema with `schema` beside it | llama.cpp |
 | `structured_outputs`: json, regex, choice, grammar, json_object, structural_tag; how whitespace is written | vLLM |
 | `guided_json`, `guided_regex`, `guided_choice`, `guided_grammar`, ... (with a warning) | older vLLM |
 | `json_schema`, `regex`, `ebnf`, `structural_tag` | SGLang |
@@ -120,7 +121,11 @@ class _Reader:
         match kind:
             case "text":
                 return Structured(param="response_format")
+            case "json_object" | "json_schema" if format.get("schema") is not None and "json_schema" not in format:
+                _known("response_format", format, ("type", "schema"))  # as llama.cpp's server has it
+                return self.read("json", "response_format.schema", format["schema"])
             case "json_object":
+                _known("response_format", format, ("type", "schema"))
                 return self.read("json_object", "response_format", True)
             case "json_schema":
                 inner = _mapping("response_format.json_schema", format.get("json_schema"))

@@ -59,6 +59,7 @@ function sampling() {
   try {
     const found = JSON.parse(more);
     if (found === null || typeof found !== "object" || Array.isArray(found)) throw new Error("it is no object");
+    if ((found.n ?? 1) !== 1) throw new Error("the page shows one answer: leave n out");
     return { ...fields, ...found };
   } catch (error) {
     throw new ApiError("refused", `More fields of the request: ${error.message}`);

@@ -51,9 +51,18 @@ def add(app: FastAPI, server: Server) -> None:
     @app.get("/v1/models")
     @takes(answer={"object": "string", "data": "array"})
     def models() -> dict[str, Any]:
-        name, context = server.settings.model_name, server.engine.model.config.context
-        model = {"id": name, "object": "model", "created": server.started, "owned_by": "guided"}
-        return {"object": "list", "data": [model | {"max_model_len": context}]}
+        return {"object": "list", "data": [_model(server)]}
+
+    @app.get("/v1/models/{name:path}")
+    @takes(answer={"id": "string", "object": "string", "created": "integer", "owned_by": "string"})
+    def model(name: str) -> dict[str, Any]:
+        server.check_model(name)
+        return _model(server)
+
+
+def _model(server: Server) -> dict[str, Any]:
+    name, context = server.settings.model_name, server.engine.model.config.context
+    return {"id": name, "object": "model", "created": server.started, "owned_by": "guided", "max_model_len": context}
 
 
 @dataclass(frozen=True, slots=True)
