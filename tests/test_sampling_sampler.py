@@ -150,3 +150,9 @@ def test_nothing_to_choose_from_is_an_error_with_its_reason(params):
 def test_wrong_numbers_are_refused_by_name(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         SamplingParams(**wrong)
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-320, 1e-46, 1e-40, 1e-30])
+def test_the_coldest_takes_the_most_likely_token(temperature):
+    params = SamplingParams(temperature=temperature, seed=1)
+    assert {choose(torch.tensor([0.0, 2.0, 1.0]), params, position) for position in range(20)} == {1}

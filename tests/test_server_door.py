@@ -34,6 +34,8 @@ def test_each_answer_has_its_id():
         assert len(ids) == 3
         named = await http.post("/v1/completions", json={**SHORT, "rid": "body-1"}, headers={"X-Request-Id": "mine"})
         assert named.headers["x-request-id"] == "body-1"
+        asked = {"input": "a", "regex": "a", "rid": "body-2"}
+        assert (await http.post("/v1/responses", json=asked)).headers["x-request-id"] == "body-2"
         for bad in ("a b", "x" * 129, "\u00e4"):
             answer = await http.get("/health", headers={b"X-Request-Id": bad.encode()})
             assert answer.headers["x-request-id"] not in (bad, "")
@@ -57,8 +59,11 @@ def test_what_needs_a_key():
         assert (await http.options("/v1/models")).status_code == 405
         for key in ("k1", "k2"):
             assert (await http.get("/v1/models", headers={"authorization": f"Bearer {key}"})).status_code == 200
+        for header in ("bearer k1", "BEARER  k1", "Bearer schl\u00fcssel"):
+            answer = await http.get("/v1/models", headers={b"authorization": header.encode()})
+            assert answer.status_code == 200, header
 
-    run(body, api_keys=("k1", "k2"))
+    run(body, api_keys=("k1", "k2", "schl\u00fcssel"))
 
 
 def test_origins():

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
@@ -19,6 +20,7 @@ from guided.errors import GuidedError, OptionError  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
 from guided.server.errors import RequestError, body_of, status_of  # noqa: E402
 from guided.server.preparing import CompileTimeout  # noqa: E402
+from guided.server.requests import ChatRequest, CompletionRequest, read_request  # noqa: E402
 from tests.test_server_app import SAY, served  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
@@ -201,3 +203,31 @@ def test_what_is_the_clients_and_what_is_not():
     assert status_of(ValueError("x")) == status_of(TypeError("x")) == 500
     assert isinstance(OptionError("x"), ValueError), "who caught ValueError goes on catching it"
     assert SAY and body_of(OptionError("seed is -1"))["error"]["message"] == "seed is -1"
+
+
+def test_a_million_errors_cost_as_much_as_one():
+    for kind, body in [
+        (CompletionRequest, {"prompt": [{}] * 1000}),
+        (CompletionRequest, {"prompt": [[{}] * 1000]}),
+        (CompletionRequest, {"prompt": [""] * (1 << 17)}),
+        (CompletionRequest, {"prompt": [[]] * (1 << 17)}),
+        (CompletionRequest, {"prompt": "a", "allowed_token_ids": [""] * 1000}),
+        (CompletionRequest, {"prompt": "a", "stop": [1] * 1000}),
+        (ChatRequest, {"messages": [{}] * 1000}),
+        (ChatRequest, {"messages": [{"role": "user", "content": [{}] * 1000}]}),
+    ]:
+        with pytest.raises(ValidationError) as caught:
+            kind.model_validate(body)
+        assert caught.value.error_count() <= 6
+
+
+def test_stops_are_bounded():
+    body = {"prompt": "a", "stop": [str(number) for number in range(128)]}
+    assert read_request(CompletionRequest, body).stop == body["stop"]
+    with pytest.raises(RequestError) as caught:
+        read_request(CompletionRequest, body | {"stop": [*body["stop"], "one more"]})
+    assert caught.value.param == "stop"
+
+
+def test_an_option_out_of_its_range_is_no_error_of_the_specification():
+    assert body_of(OptionError("seed is -1"), "regex")["error"]["param"] is None

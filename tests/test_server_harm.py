@@ -91,8 +91,15 @@ def test_a_client_that_is_killed_leaves_the_engine_within_two_steps():
         assert cache.available == cache.capacity
 
 
-@pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_leaves_before_its_first_token_is_forgotten(stream: bool):
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/completions", LONG),
+        ("/v1/completions", LONG | {"stream": False}),
+        ("/stream", {"prompt": "a", "max_tokens": 400}),
+    ],
+)
+def test_a_client_that_leaves_before_its_first_token_is_forgotten(path: str, body: dict):
     """The engine stands in a step of another request all the while."""
     with listening(small_engine()) as at, socket.socket() as other:
         held = Held(at.engine)
@@ -101,7 +108,7 @@ def test_a_client_that_leaves_before_its_first_token_is_forgotten(stream: bool):
         other.sendall(raw_request("/v1/completions", LONG))
         assert until(lambda: held.begun)
         with socket.create_connection(("127.0.0.1", at.port)) as leaves:
-            leaves.sendall(raw_request("/v1/completions", LONG | {"stream": stream}))
+            leaves.sendall(raw_request(path, body))
             assert until(lambda: at.server.thread.requests == 2)
         assert until(lambda: at.server.thread.requests == 1)
         other.close()

@@ -197,3 +197,23 @@ def test_the_second_request_finds_what_the_first_one_has_compiled(fields):
     first, second = (structured(json.loads(json.dumps(fields))) for _ in range(2))
     grammars = [compile_constraint(compiler, each.constraint, each.options) for each in (first, second)]
     assert grammars[0] is grammars[1] is not None
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"response_format": {"type": "text", "regex": "a"}}, "response_format.regex"),
+        ({"response_format": {"type": "regex", "regex": "a", "pattern": "b"}}, "response_format.pattern"),
+        ({"response_format": {**named(POINT), "schema": POINT}}, "response_format.schema"),
+        ({"structured_outputs": {"regex": "a", "disable_any_whitespace": True}},
+         "structured_outputs.disable_any_whitespace"),
+        ({"structured_outputs": {"choice": ["a"], "disable_additional_properties": True}},
+         "structured_outputs.disable_additional_properties"),
+        ({"structured_outputs": {"json": POINT, "disable_any_whitespace": "no"}},
+         "structured_outputs.disable_any_whitespace"),
+    ],
+)  # fmt: skip
+def test_nothing_that_is_said_is_left_out(fields, param):
+    with pytest.raises(RequestError) as caught:
+        structured(fields)
+    assert caught.value.param == param

@@ -120,3 +120,19 @@ def why_different(style: str, row: dict[str, Any]) -> str | None:
         return EMPTY
     named = isinstance(choice, dict) and choice["type"] == "function"
     return TWO_CALLS if named and row["text"].count("functions.pick") == 2 else None
+
+
+@pytest.mark.parametrize("style", ["deepseek_v3_1", "kimi"])
+@pytest.mark.parametrize("value", ["5", "-1.5e+3", "true", '"a"', "[1, 2]"])
+def test_arguments_that_are_no_object_end_where_the_value_does(style: str, value: str) -> None:
+    """What is behind them follows at once."""
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"const": json.loads(value)}}}]
+    data = guided.tool_style(style).data
+    call, section = data["call"], data["section"]
+    begin = (call["begin"] if isinstance(call["begin"], str) else call["begin"][0]).replace("{name}", "f")
+    text = section["begin"] + begin.replace("{index}", "0") + value + call["end"] + section["end"]
+    for size in (1, 3, 1000):
+        reader = guided.tool_style(style).reader(tools)
+        for at in range(0, len(text), size):
+            reader.read(text[at : at + size])
+        assert [(call.arguments, call.complete) for call in reader.calls] == [(value, True)]

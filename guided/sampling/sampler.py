@@ -26,6 +26,7 @@ from guided.sampling.params import SamplingParams
 __all__ = ["argmax", "choose", "log_mass", "uniform"]
 
 _PACK = struct.Struct("<QQ")
+_COLDEST = torch.finfo(torch.float32).tiny  # a lower temperature could be 0 in the numbers of the logits
 
 
 def uniform(seed: int, position: int) -> float:
@@ -60,7 +61,7 @@ def choose(logits: Tensor, params: SamplingParams, position: int) -> int:
         return best
     size, k = logits.shape[0], params.top_k
     values, ids = torch.topk(logits, k) if k is not None and 0 < k < size else (logits, None)
-    weights = torch.softmax((values - highest) / params.temperature, 0)
+    weights = torch.softmax((values - highest) / max(params.temperature, _COLDEST), 0)
     if params.min_p:
         weights = torch.where(weights >= params.min_p * weights.max(), weights, 0)
     if params.top_p is not None and params.top_p < 1:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from guided.errors import BudgetError, GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.errors import BudgetError, GuidedError, LimitExceeded, OptionError, SpecError, UnsupportedError
 from guided.server.engine_thread import EngineStopped
 from guided.server.preparing import CompilerBusy, CompileTimeout
 
@@ -112,6 +112,8 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
         case BudgetError():
             code, param = "max_tokens_too_small", "max_tokens"
             message = f"{message}: give max_tokens={error.needed} at least"
+        case OptionError():
+            param = None  # it is not the specification that is wrong
         case EngineStopped():
             code, message = "engine_stopped", "the engine has stopped"  # why is a defect, see above
         case CompileTimeout():

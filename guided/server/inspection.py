@@ -54,7 +54,7 @@ class ExplainRequest(Specified):
     """What may follow `prefix`, a text or token ids; why `text`, or the token with the id `token`, may or may not.
     `most`: how many allowed tokens are listed."""
 
-    prefix: str | list[_Id] = Field("", max_length=LONGEST)
+    prefix: str | Annotated[list[_Id], Field(fail_fast=True)] = Field("", max_length=LONGEST)
     text: Annotated[str, Field(max_length=LONGEST)] | None = None
     token: _Id | None = None
     most: Annotated[int, Field(ge=0, le=_MOST_ALLOWED, strict=True)] = 100

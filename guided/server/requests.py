@@ -21,11 +21,14 @@ __all__ = ["ChatRequest", "CompletionRequest", "Message", "Specified", "StreamOp
 
 _MOST_CHOICES = 128
 _MOST_TOOLS = 512
+_MOST_STOPS = 128  # each is looked for after each token
+_MOST_PROMPTS = 1 << 16
 _INSTEAD = {
     "functions": 'write tools=[{"type": "function", "function": {...}}]',
     "function_call": 'write tool_choice="none", "auto" or {"type": "function", "function": {"name": ...}}',
 }
 _Count = Annotated[int, Field(ge=0, strict=True)]
+_Counts = Annotated[list[_Count], Field(fail_fast=True)]  # a million errors take half a minute, and gigabytes
 _Read = TypeVar("_Read", bound=BaseModel)
 
 
@@ -92,10 +95,10 @@ class TextRequest(Specified):
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0)] | None = None
     logit_bias: dict[Annotated[int, Field(strict=False)], float] | None = None
-    allowed_token_ids: list[_Count] | None = None
+    allowed_token_ids: _Counts | None = None
     seed: Annotated[int, Field(strict=True)] | None = None
-    stop: str | list[str] | None = None
-    stop_token_ids: list[_Count] | None = None
+    stop: str | Annotated[list[str], Field(max_length=_MOST_STOPS, fail_fast=True)] | None = None
+    stop_token_ids: _Counts | None = None
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None
     min_tokens: _Count | None = None
@@ -139,7 +142,12 @@ class TextRequest(Specified):
 class CompletionRequest(TextRequest):
     """A request of /v1/completions. `prompt`: a text, token ids, or a list of either."""
 
-    prompt: str | list[str] | list[_Count] | list[list[_Count]]
+    prompt: (
+        str
+        | Annotated[list[str], Field(max_length=_MOST_PROMPTS, fail_fast=True)]
+        | _Counts
+        | Annotated[list[_Counts], Field(max_length=_MOST_PROMPTS, fail_fast=True)]
+    )
     logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
     echo: bool | None = None
     suffix: None = None
@@ -194,10 +202,10 @@ class Message(_Checked):
     """A message of a conversation."""
 
     role: str
-    content: str | list[_Text] | None = None
+    content: str | Annotated[list[_Text], Field(fail_fast=True)] | None = None
     name: str | None = None
     refusal: str | None = None
-    tool_calls: list[_Call] | None = None
+    tool_calls: Annotated[list[_Call], Field(fail_fast=True)] | None = None
     tool_call_id: str | None = None
     reasoning: str | None = None  # of earlier turns is not shown to the model, as in the templates of Qwen 3
     reasoning_content: str | None = None
@@ -235,7 +243,7 @@ class ThinkingSwitch(_Checked):
 class ChatRequest(TextRequest):
     """A request of /v1/chat/completions."""
 
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Annotated[list[Message], Field(min_length=1, fail_fast=True)]
     max_completion_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None

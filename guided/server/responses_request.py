@@ -315,6 +315,7 @@ class InputTokensRequest(_Checked):
 class _ResponseStreamOptions(StreamOptions):
     include_usage: Literal[False] = False
     continuous_usage_stats: Literal[False] = False
+    include_partial_json: Literal[False] = False
 
 
 class ResponsesRequest(InputTokensRequest, TextRequest):
@@ -330,6 +331,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
     background: Literal[False] | None = None
     max_tool_calls: None = None
     n: Literal[1] = 1
+    return_token_ids: Literal[False] = False
     max_tokens: None = None
     response_format: None = None
 

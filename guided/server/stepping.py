@@ -44,9 +44,9 @@ class StepRequest(Specified):
     """
 
     model: str | None = None
-    prompt: str | list[_Id] | None = None
-    messages: Annotated[list[Message], Field(min_length=1)] | None = None
-    tokens: list[_Id] = Field(default_factory=list, max_length=LONGEST)
+    prompt: str | Annotated[list[_Id], Field(fail_fast=True)] | None = None
+    messages: Annotated[list[Message], Field(min_length=1, fail_fast=True)] | None = None
+    tokens: Annotated[list[_Id], Field(fail_fast=True)] = Field(default_factory=list, max_length=LONGEST)
     max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     top: Annotated[int, Field(ge=0, le=100, strict=True)] = 20
     most: Annotated[int, Field(ge=0, le=1000, strict=True)] = 100

@@ -120,6 +120,7 @@ class _Reader:
         kind = format.get("type")
         match kind:
             case "text":
+                _known("response_format", format, ("type",))
                 return Structured(param="response_format")
             case "json_object" | "json_schema" if format.get("schema") is not None and "json_schema" not in format:
                 _known("response_format", format, ("type", "schema"))  # as llama.cpp's server has it
@@ -132,12 +133,14 @@ class _Reader:
                 param = "response_format.json_schema.schema"
                 if "schema" not in inner:
                     raise RequestError("response_format.json_schema has no schema", param=param)
+                _known("response_format", format, ("type", "json_schema"))
                 _known("response_format.json_schema", inner, ("name", "schema", "strict", "description"))
                 return self.read("json", param, inner["schema"])
             case "structural_tag":
                 return self.read("structural_tag", "response_format", format)
             case "grammar" | "regex" | "lark" | "gbnf":
                 name = next((name for name in (kind, "grammar", "value", "pattern") if name in format), kind)
+                _known("response_format", format, ("type", name))
                 return self.read(
                     kind if kind != "grammar" else "text_grammar", f"response_format.{name}", format.get(name)
                 )
@@ -151,8 +154,12 @@ class _Reader:
             told = " and ".join(kinds) if kinds else "none of them is given"
             raise RequestError(f"give one of {', '.join(_KINDS)} ({told})", param=prefix.rstrip("._"))
         kind = kinds[0]
-        if given.get("whitespace_pattern") is not None and kind not in ("json", "json_object"):
-            raise RequestError("whitespace_pattern goes with json", param=f"{prefix}whitespace_pattern")
+        for name in _MODIFIERS:
+            if given.get(name) not in (None, False) and kind not in ("json", "json_object"):
+                raise RequestError(f"{name} goes with json", param=f"{prefix}{name}")
+            if name != "whitespace_pattern" and not isinstance(given.get(name), bool | None):
+                message = f"{prefix}{name} is true or false, not {brief(given[name])}"
+                raise RequestError(message, param=f"{prefix}{name}")
         read = self.read("text_grammar" if kind == "grammar" else kind, prefix + kind, given[kind])
         if not read.is_json:
             return read

@@ -21,8 +21,8 @@ from guided.server.engine_thread import Stream
 from guided.server.errors import body_of
 from guided.server.openapi import takes
 from guided.server.requests import read_request
-from guided.server.server import Server, stream_response
-from guided.server.streaming import milliseconds, sse
+from guided.server.server import Server, stream_response, unless_gone
+from guided.server.streaming import all_begun, milliseconds, sse
 
 __all__ = ["StreamRequest", "add"]
 
@@ -45,7 +45,7 @@ def add(app: FastAPI, server: Server) -> None:
         asked = read_request(StreamRequest, await server.json(request))
         options = Options(max_tokens=asked.max_tokens, raw=True)
         (found,) = server.submit(request, [EngineRequest(asked.prompt, options=options)])
-        await found.begun()
+        await unless_gone(request, all_begun([found]))
         return stream_response(_events(found), {})
 
 

@@ -17,6 +17,7 @@ from guided.server.responses_request import InputTokensRequest, ResponsesRequest
 from guided.server.routes.openai import prepared
 from guided.server.server import Server, stream_response, unless_gone
 from guided.server.streaming import all_begun
+from guided.server.visit import visit_of
 
 __all__ = ["add"]
 
@@ -62,8 +63,8 @@ async def _answer(server: Server, request: Request) -> Response:
     chat = asked.chat()
     with asked.by_its_names():
         found = prepared(server, chat, own_tools=False)
-        request.state.param = asked.param(found.param)
-        [stream] = server.submit(request, found.parts, asked.priority)
+        request.state.param, visit_of(request).kind = asked.param(found.param), asked.param(found.text.param) or ""
+        [stream] = server.submit(request, found.parts, asked.priority, rid=asked.rid)
         answer = Answer(True, server.settings.model_name, server.engine.vocabulary, asked.top)
         events = ResponseEvents(answer, asked.told())
         if not asked.stream:

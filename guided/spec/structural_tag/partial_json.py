@@ -18,7 +18,7 @@ from typing import Final
 
 __all__ = ["PartialJson", "completed_json"]
 
-_TOKEN: Final = re.compile(r'\s*([{}\[\],:"]|[^\s{}\[\],:"]+)')
+_TOKEN: Final = re.compile(r'\s*([{}\[\],:"]|[-+.0-9A-Za-z]+)')  # a number ends where what is behind it begins
 _MARKS: Final = '{}[],:"'
 _CHARACTERS: Final = re.compile(  # whole ones: no half of a pair of surrogates
     r'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4})*', re.DOTALL
