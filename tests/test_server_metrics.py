@@ -56,6 +56,7 @@ def test_they_say_what_was_answered():
             assert found["vllm:generation_tokens_total"] == sum(each["completion_tokens"] for each in usage)
             for reason in ("stop", "length"):
                 assert found[f"vllm:request_success_total {reason}"] == reasons.count(reason) > 0
+            assert found["vllm:request_success_total abort"] == 0  # what is refused is none
             for name in ("time_to_first_token", "e2e_request_latency", "request_queue_time", "request_prefill_time",
                          "request_decode_time"):  # fmt: skip
                 assert found[f"vllm:{name}_seconds_count"] == 3

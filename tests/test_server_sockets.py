@@ -63,11 +63,14 @@ def becomes_idle(address: str) -> bool:
     return False
 
 
-def test_the_example_that_it_prints_is_answered():
-    with served() as (process, _):
-        curl, url, _, body = shlex.split(process.stderr.readline())
-        assert curl == "curl"
-        answer = httpx.post(url, content=body)
+@pytest.mark.parametrize("by_path", [False, True])
+def test_the_example_that_it_prints_is_answered(tmp_path: Path, by_path: bool):
+    path = str(tmp_path / "a b.sock")
+    with served(*(("--uds", path) if by_path else ())) as (process, _):
+        curl, *option, url, _, body = shlex.split(process.stderr.readline())
+        assert curl == "curl" and option == (["--unix-socket", path] if by_path else [])
+        with httpx.Client(transport=httpx.HTTPTransport(uds=path if by_path else None)) as http:
+            answer = http.post(url, content=body)
         assert answer.status_code == 200, answer.text
         assert re.fullmatch("[A-Z][a-z]{2,14}", answer.json()["choices"][0]["text"])
 

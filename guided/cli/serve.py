@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import shlex
 import signal
 import socket
 from pathlib import Path
@@ -80,7 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
         server: Server = app.state.server
         address = _address(arguments, listener)
         try:
-            asyncio.run(_serve(uvicorn.Server(config), server, listener, address, arguments.shutdown_timeout))
+            listening = uvicorn.Server(config)
+            asyncio.run(_serve(listening, server, listener, address, arguments.uds, arguments.shutdown_timeout))
         finally:
             if arguments.uds:
                 Path(arguments.uds).unlink(missing_ok=True)
@@ -88,7 +90,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(
-    listening: uvicorn.Server, server: Server, listener: socket.socket, address: str, shutdown_timeout: float
+    listening: uvicorn.Server,
+    server: Server,
+    listener: socket.socket,
+    address: str,
+    uds: str | None,
+    shutdown_timeout: float,
 ) -> None:
     """Run until a signal, and tell when requests are answered. See `_drain` for what comes then."""
     loop, serving = asyncio.get_running_loop(), asyncio.ensure_future(listening.serve([listener]))
@@ -103,8 +110,11 @@ async def _serve(
         if server.engine.chat is None:
             route, ask = "completions", '"prompt": "A river:"'
         ask = f'{{{ask}, "regex": "[A-Z][a-z]{{2,14}}"}}'
-        note(f"{server.settings.model_name} answers at {address}/v1, as in\n  curl {address}/v1/{route} -d '{ask}'")
-        note(f"the inspector, to play with it in a browser: {address}/")
+        where, option = ("", "") if uds is None else (f" (the socket {uds})", f"--unix-socket {shlex.quote(uds)} ")
+        name = server.settings.model_name
+        note(f"{name} answers at {address}/v1{where}, as in\n  curl {option}{address}/v1/{route} -d '{ask}'")
+        if uds is None:  # browsers open no sockets of the file system
+            note(f"the inspector, to play with it in a browser: {address}/")
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -130,7 +140,7 @@ async def _drain(server: Server, cut: asyncio.Event, seconds: float) -> None:
 def _address(arguments: argparse.Namespace, listener: socket.socket) -> str:
     scheme = "https" if arguments.ssl_certfile else "http"
     if arguments.uds:
-        return f"{scheme}://localhost (--unix-socket {arguments.uds})"
+        return f"{scheme}://localhost"
     host, port = listener.getsockname()[:2]
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 

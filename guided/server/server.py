@@ -157,7 +157,8 @@ class Server:
         self.visits.discard(visit)
         left = sum(len(stream.tasks) - len(stream.results) for stream in visit.streams)
         if left:
-            self.metrics.aborted(left)
+            if visit.status != 400:  # what was refused was never begun
+                self.metrics.aborted(left)
             error = next((stream.error for stream in visit.streams if stream.error is not None), None)
             visit.ended = visit.ended or ("client_gone" if error is None else body_of(error)["error"]["code"])
         results = [result for stream in visit.streams for result in stream.results]
