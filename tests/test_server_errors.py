@@ -21,6 +21,7 @@ from guided.server.engine_thread import EngineStopped  # noqa: E402
 from guided.server.errors import RequestError, body_of, status_of  # noqa: E402
 from guided.server.preparing import CompileTimeout  # noqa: E402
 from guided.server.requests import ChatRequest, CompletionRequest, read_request  # noqa: E402
+from guided.server.responses_request import ResponsesRequest  # noqa: E402
 from tests.test_server_app import SAY, served  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
@@ -237,3 +238,13 @@ def test_an_echo_is_refused_as_long_as_there_is_none():
     with pytest.raises(RequestError) as caught:
         read_request(CompletionRequest, {"prompt": "a", "echo": True})
     assert caught.value.param == "echo"
+
+
+def test_null_says_nothing():
+    nothing = {"n": None, "stream": None, "priority": None, "seed": None, "stop": None}
+    for kind, body in [
+        (CompletionRequest, PROMPT),
+        (ChatRequest, {"messages": SAY}),
+        (ResponsesRequest, {"input": "a"}),
+    ]:
+        assert read_request(kind, body | nothing).options() == read_request(kind, body).options()

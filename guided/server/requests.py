@@ -104,6 +104,17 @@ class TextRequest(Specified):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out(cls, body: Any) -> Any:
+        """Null says nothing, as in OpenAI's interface."""
+        nothing = (
+            [name for name in ("n", "stream", "priority") if body.get(name, 0) is None]
+            if isinstance(body, dict)
+            else []
+        )
+        return {name: value for name, value in body.items() if name not in nothing} if nothing else body
+
     @model_validator(mode="after")
     def _check_stream_options(self) -> Self:
         if self.stream_options is not None and not self.stream:
