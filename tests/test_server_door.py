@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 
 import pytest
 
@@ -119,6 +120,19 @@ def test_the_very_deep_is_told_as_such():
         assert answer.status_code == 400 and "more than 256 deep" in answer.json()["error"]["message"]
 
     run(ask)
+
+
+def test_a_client_that_leaves_within_its_body_is_no_defect(capsys: pytest.CaptureFixture[str], caplog):
+    with listening(log_format="json") as (_, address):
+        with socket.create_connection(("127.0.0.1", int(address.rsplit(":", 1)[1])), timeout=20) as client:
+            client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\n{")
+        lines = list[str]()
+        for _ in range(1000):
+            lines += capsys.readouterr().err.splitlines()
+            if lines:
+                break
+            time.sleep(0.01)
+    assert json.loads(lines[0])["error"] == "client_gone" and not caplog.records
 
 
 def test_a_body_that_does_not_come_is_given_up():

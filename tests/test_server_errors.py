@@ -21,6 +21,7 @@ from guided.server.engine_thread import EngineStopped  # noqa: E402
 from guided.server.errors import RequestError, body_of, status_of  # noqa: E402
 from guided.server.preparing import CompileTimeout  # noqa: E402
 from guided.server.requests import ChatRequest, CompletionRequest, read_request  # noqa: E402
+from guided.server.responses_request import ResponsesRequest  # noqa: E402
 from tests.test_server_app import SAY, served  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
@@ -231,3 +232,13 @@ def test_stops_are_bounded():
 
 def test_an_option_out_of_its_range_is_no_error_of_the_specification():
     assert body_of(OptionError("seed is -1"), "regex")["error"]["param"] is None
+
+
+def test_null_says_nothing():
+    nothing = {"n": None, "stream": None, "priority": None, "seed": None, "stop": None}
+    for kind, body in [
+        (CompletionRequest, PROMPT),
+        (ChatRequest, {"messages": SAY}),
+        (ResponsesRequest, {"input": "a"}),
+    ]:
+        assert read_request(kind, body | nothing).options() == read_request(kind, body).options()

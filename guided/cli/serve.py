@@ -109,7 +109,7 @@ async def _serve(
         route, ask = "chat/completions", '"messages": [{"role": "user", "content": "Name a river."}]'
         if server.engine.chat is None:
             route, ask = "completions", '"prompt": "A river:"'
-        ask = f'{{{ask}, "regex": "[A-Z][a-z]{{2,14}}"}}'
+        ask = f'{{{ask}, "temperature": 0, "regex": "[A-Z][a-z]{{2,14}}"}}'
         where, option = ("", "") if uds is None else (f" (the socket {uds})", f"--unix-socket {shlex.quote(uds)} ")
         name = server.settings.model_name
         note(f"{name} answers at {address}/v1{where}, as in\n  curl {option}{address}/v1/{route} -d '{ask}'")

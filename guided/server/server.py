@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, cast
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.requests import ClientDisconnect
 from starlette.types import Send
 
 from guided.engine import Engine
@@ -84,6 +85,8 @@ class Server:
         except TimeoutError:
             message = f"the body did not arrive within {settings.body_timeout:g} s"
             raise RequestError(message, code="body_timeout", status=408) from None
+        except ClientDisconnect:
+            raise RequestError("the client has gone away", status=499) from None
         try:
             text = body.decode()
             found = json.loads(text, parse_constant=_finite, parse_float=_finite)
