@@ -237,3 +237,36 @@ def test_the_operator_says_how_long_an_answer_is_where_the_request_does_not():
         assert (await ask.chat.completions.create(**options, max_tokens=30)).usage.completion_tokens == 30
 
     run(body, default_max_tokens=21)
+
+
+def test_bodies_that_arrive_are_bounded_together():
+    async def whole():
+        async with served(max_body=1000) as (server, http):
+            body = {"prompt": "a", "max_tokens": 2}
+            server._read = 16 * 1000 - 10  # as if others were sending theirs
+            refused = await http.post("/v1/completions", json=body)
+            assert refused.status_code == 503 and refused.json()["error"]["code"] == "overloaded"
+            assert int(refused.headers["retry-after"]) >= 1 and server._read == 16 * 1000 - 10
+            server._read = 0
+            assert (await http.post("/v1/completions", json=body)).status_code == 200 and server._read == 0
+
+    asyncio.run(whole())
+
+
+def test_tokenizing_counts_as_a_request_of_its_key():
+    async def whole():
+        async with served(api_keys=("k",), requests_per_minute=1) as (_, http):
+            ask = {"json": {"prompt": "a"}, "headers": {"Authorization": "Bearer k"}}
+            assert [(await http.post("/tokenize", **ask)).status_code for _ in range(2)] == [200, 429]
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("body", [{"prompt": "a", "x" * 100_000: 1}, {"prompt": "a", "model": "x" * 100_000}])
+def test_an_error_does_not_repeat_a_long_name(body):
+    async def whole():
+        async with served() as (_, http):
+            answer = await http.post("/v1/completions", json=body)
+            assert answer.status_code in (400, 404) and len(answer.json()["error"]["message"]) < 500
+
+    asyncio.run(whole())

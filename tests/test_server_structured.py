@@ -217,3 +217,9 @@ def test_nothing_that_is_said_is_left_out(fields, param):
     with pytest.raises(RequestError) as caught:
         structured(fields)
     assert caught.value.param == param
+
+
+def test_what_is_malformed_counts_as_given():
+    """0 equals False in Python, which says that a field is not given."""
+    with pytest.raises(RequestError, match="json and regex"):
+        structured({"structured_outputs": {"json": 0, "regex": "x"}})

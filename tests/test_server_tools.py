@@ -388,3 +388,17 @@ def test_parse_of_nested_models_unions_and_recursion():
             await ask.chat.completions.parse(model="guided", messages=SAY, max_tokens=5, seed=1)
 
     run(body)
+
+
+@pytest.mark.parametrize("schema", [{}, {"title": "f"}, {"anyOf": [{"required": ["a"]}, {"maxProperties": 0}]}])
+def test_arguments_are_an_object_whatever_their_schema_leaves_open(schema):
+    ask_for = {"type": "function", "function": {"name": "f"}}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+
+    async def body(ask):
+        for seed in range(6):
+            options = {"tools": tools, "tool_choice": ask_for, "max_tokens": 120, "seed": seed}
+            answer = await ask.chat.completions.create(model="guided", messages=SAY, **options)
+            assert isinstance(json.loads(answer.choices[0].message.tool_calls[0].function.arguments), dict)
+
+    run(body)

@@ -28,7 +28,7 @@ from guided.server.visit import Visit, new_id
 
 __all__ = ["Door"]
 
-_NEEDS_NO_ROOM: Final = ("/abort_request", "/tokenize", "/detokenize", "/v1/models")
+_NEEDS_NO_ROOM: Final = ("/abort_request", "/v1/models")
 _log = logging.getLogger("guided.server")
 
 

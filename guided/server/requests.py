@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from guided.engine.request import Options, Request
+from guided.errors import brief
 from guided.server.errors import RequestError
 from guided.server.structured import Structured, structured
 
@@ -329,7 +330,7 @@ def read_request(kind: type[_Read], body: object) -> _Read:
             close = get_close_matches(names[-1], kind.model_fields, n=1)
             hint = f": did you mean {close[0]}?" if close else ""
             hint = f": {_INSTEAD[names[-1]]}" if names[-1] in _INSTEAD else hint
-            message = f"there is no field {names[-1]!r}{hint}"
+            message = f"there is no field {brief(names[-1])}{hint}"
         elif param:
             message = f"{param}: {message}"
         raise RequestError(message, param=param) from None

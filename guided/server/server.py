@@ -22,6 +22,7 @@ from starlette.types import Send
 from guided.engine import Engine
 from guided.engine.reasoning import find_reasoning_end
 from guided.engine.request import Request as EngineRequest
+from guided.errors import brief
 from guided.server.admission import Admission
 from guided.server.conversations import style_of
 from guided.server.engine_thread import EngineThread, Stream
@@ -39,6 +40,7 @@ __all__ = ["Server", "stream_response", "unless_gone"]
 _Found = TypeVar("_Found")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TOO_DEEP: Final = object()
+_MOST_BODIES: Final = 16  # times `max_body` may arrive at once
 
 
 class Server:
@@ -65,6 +67,7 @@ class Server:
         self.admission = Admission(self.thread, settings)
         self.metrics = Metrics(self.thread, self.admission, settings.model_name)
         self.visits = set[Visit]()
+        self._read = 0  # bytes of bodies that have not arrived as a whole
         self.started = int(time.time())
         engine.scheduler.max_running = settings.max_running
 
@@ -80,13 +83,19 @@ class Server:
             async with asyncio.timeout(settings.body_timeout):
                 async for piece in request.stream():
                     body += piece
+                    self._read += len(piece)
                     if len(body) > settings.max_body:
                         raise RequestError(f"the body has more than {settings.max_body} bytes", status=413)
+                    if self._read > _MOST_BODIES * settings.max_body:
+                        message = "too many bodies arrive at once"
+                        raise RequestError(message, code="overloaded", status=503)
         except TimeoutError:
             message = f"the body did not arrive within {settings.body_timeout:g} s"
             raise RequestError(message, code="body_timeout", status=408) from None
         except ClientDisconnect:
             raise RequestError("the client has gone away", status=499) from None
+        finally:
+            self._read -= len(body)
         try:
             text = body.decode()
             found = json.loads(text, parse_constant=_finite, parse_float=_finite)
@@ -107,7 +116,7 @@ class Server:
     def check_model(self, name: str | None) -> None:
         """Raises RequestError where a request names another model than this server has."""
         if name not in (None, self.settings.model_name):
-            message = f"there is no model {name!r}; this server has {self.settings.model_name!r}"
+            message = f"there is no model {brief(name)}; this server has {self.settings.model_name!r}"
             raise RequestError(message, param="model", code="model_not_found", status=404)
 
     def submit(

@@ -149,7 +149,7 @@ class _Reader:
 
     def structured_outputs(self, prefix: str, given: Mapping[str, Any]) -> Structured:
         _known(prefix.rstrip("._"), given, (*_KINDS, *_MODIFIERS))
-        kinds = [kind for kind in _KINDS if given.get(kind) not in (None, False)]
+        kinds = [kind for kind in _KINDS if given.get(kind) is not None and given[kind] is not False]
         if len(kinds) != 1:
             told = " and ".join(kinds) if kinds else "none of them is given"
             raise RequestError(f"give one of {', '.join(_KINDS)} ({told})", param=prefix.rstrip("._"))

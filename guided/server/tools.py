@@ -76,6 +76,7 @@ class Functions:
             raise _told(error) from None
         if tool_choice == "none":
             return None
+        tools = [_of_an_object(tool) for tool in tools]
         _check_names(tools, style, vocabulary)
         mixed = chosen.mode == "auto" and text.constraint is None
         form = _text_format(style, text) if chosen.mode == "auto" else None
@@ -94,6 +95,15 @@ class Functions:
 
         apart = () if form is None else tuple(_begins(style, chosen.functions))
         return cls(style, tools, CompiledBy(compiled, free=mixed), apart, chosen.mode == "named")
+
+
+def _of_an_object(tool: _Json) -> _Json:
+    """Arguments are an object, also where their schema does not say so, as `{}`."""
+    function = tool["function"]
+    parameters = function.get("parameters")
+    if not isinstance(parameters, dict) or "type" in parameters:
+        return tool
+    return {**tool, "function": {**function, "parameters": {"type": "object", **parameters}}}
 
 
 def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
