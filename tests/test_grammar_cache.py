@@ -44,3 +44,19 @@ def test_what_is_kept_is_found_by_content():
     assert compiler.compile_lark(lark(1)) is compiler.compile_lark(lark(1))
     assert compiler.compile_json_schema(schema(1)) is compiler.compile_json_schema(dict(schema(1)))
     assert compiler.cache.hits == 2
+
+
+def test_one_that_is_found_again_and_again_does_not_grow_for_ever():
+    """Brackets that nest ever deeper make states that were never seen."""
+    compiler, grammars = guided.GrammarCompiler(VOCABULARY, cache_bytes=100_000), list[guided.CompiledGrammar]()
+    bitmask = guided.allocate_token_bitmask(1, VOCABULARY.size)
+    for depth in range(0, 3000, 30):
+        grammar = compiler.compile_gbnf('root ::= "(" root ")" | "x"')
+        if not grammars or grammar is not grammars[-1]:
+            grammars.append(grammar)
+        matcher = guided.GrammarMatcher(grammar)
+        for _ in range(depth):
+            matcher.fill_next_token_bitmask(bitmask)
+            matcher.accept_token(ord("("))
+    assert len(grammars) > 1 and compiler.cache.hits > 0
+    assert compiler.cache._weight <= 100_000

@@ -67,6 +67,7 @@ class GrammarCache:
                 return None
             self._kept.move_to_end(key)
             self._weigh(found)
+            self._shrink()
             self.hits += 1
             return found.compiled
 
@@ -83,10 +84,14 @@ class GrammarCache:
             kept = self._kept[key] = _Kept(compiled)
             self._weigh(kept)
             self._weigh_others()
-            while self._kept and self._weight > self.bytes:
-                _, dropped = self._kept.popitem(last=False)
-                self._weight -= dropped.weight
-                dropped.is_dropped = True
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Drop the least recently used entries, as long as all weigh too much; one that is used goes on being used."""
+        while self._kept and self._weight > self.bytes:
+            _, dropped = self._kept.popitem(last=False)
+            self._weight -= dropped.weight
+            dropped.is_dropped = True
 
     def _weigh_others(self) -> None:
         """Weigh the entries whose turn it is."""
