@@ -76,7 +76,9 @@ class _TransformersModel:
         numbers = model.config.get_text_config(decoder=True)
         context = next((value for name in _NAMES if isinstance(value := getattr(numbers, name, None), int)), _CONTEXT)
         self.config = _Config(int(model.get_output_embeddings().weight.shape[0]), context)
-        self.keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+        takes = inspect.signature(model.forward).parameters
+        self.keeps = "logits_to_keep" in takes
+        self.cache_name = "cache" if "cache" in takes else "past_key_values"  # its name before transformers 5.24
 
     @property
     def dtype(self) -> torch.dtype:
@@ -183,7 +185,7 @@ class _TransformersRunner(ModelRunner):
         ids = [*lease.tokens, *chunk.tokens] if again else list(chunk.tokens)
         options = {"logits_to_keep": max(1, chunk.keep)} if it.keeps else {}
         tokens = torch.tensor([ids], dtype=torch.int64, device=it.device)
-        out = it.model(input_ids=tokens, past_key_values=lease.cache, use_cache=True, **options)
-        lease.cache = getattr(out, "past_key_values", None)
+        out = it.model(input_ids=tokens, use_cache=True, **{it.cache_name: lease.cache}, **options)
+        lease.cache = getattr(out, it.cache_name, None)
         logits: Tensor = out.logits[0]
         return logits[len(logits) - chunk.keep :].float()
