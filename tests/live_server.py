@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 import httpx
@@ -61,3 +61,12 @@ async def becomes_idle(server: Server) -> bool:
             return True
         await asyncio.sleep(0.005)
     return False
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Wait for something that becomes true within 5 seconds."""
+    for _ in range(1000):
+        if true():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not become true")

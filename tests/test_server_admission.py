@@ -13,7 +13,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.server.settings import Settings  # noqa: E402
-from tests.live_server import becomes_idle, served  # noqa: E402
+from tests.live_server import becomes_idle, served, until  # noqa: E402
 
 LONG = {"prompt": "a", "max_tokens": 300, "ignore_eos": True}
 SHORT = {"prompt": "a", "max_tokens": 3}
@@ -21,14 +21,6 @@ SHORT = {"prompt": "a", "max_tokens": 3}
 
 def post(http, body, **headers):
     return asyncio.create_task(http.post("/v1/completions", json=body, headers=headers))
-
-
-async def until(true):
-    for _ in range(1000):
-        if true():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not become true")
 
 
 def told(answer) -> tuple[int, str, str]:

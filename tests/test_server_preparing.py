@@ -15,7 +15,7 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.errors import LimitExceeded
 from guided.server.preparing import QUICK, Preparing
-from tests.live_server import becomes_idle, served
+from tests.live_server import becomes_idle, served, until
 from tests.server_support import small_engine
 
 
@@ -37,14 +37,6 @@ def slow_compilations(server, monkeypatch: pytest.MonkeyPatch) -> threading.Even
 def post(http, regex: str, **headers):
     body = {"prompt": "a", "max_tokens": 20} | ({"regex": regex} if regex else {})
     return asyncio.create_task(http.post("/v1/completions", json=body, headers=headers))
-
-
-async def until(true):
-    for _ in range(1000):
-        if true():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not become true")
 
 
 def test_a_long_compilation_holds_up_nobody(monkeypatch: pytest.MonkeyPatch):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from guided.integrations.rows import RowMatchers
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import Constraint, compile_constraint
+from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
 from guided.vocabulary import Vocabulary
 
 __all__ = ["GuidedLogitsProcessor", "LlamaGrammar", "vocabulary_of"]
@@ -62,9 +62,11 @@ class GuidedLogitsProcessor:
         SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
     """
 
-    def __init__(self, constraint: Constraint, llama: Any, *, max_tokens: int | None = None, **options: Any) -> None:
+    def __init__(
+        self, constraint: Constraint, llama: Any, *, max_tokens: int | None = None, **options: Unpack[ConstraintOptions]
+    ) -> None:
         compiler = llama if isinstance(llama, GrammarCompiler) else GrammarCompiler(vocabulary_of(llama))
-        grammar = compile_constraint(compiler, constraint, options)  # type: ignore[arg-type]
+        grammar = compile_constraint(compiler, constraint, options)
         if grammar is None:
             raise GuidedError("there is no constraint: leave the processor out")
         self.vocabulary = compiler.vocabulary

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens, fill_batch
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import Constraint, compile_constraint
+from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
 from guided.vocabulary import Vocabulary
 
 __all__ = ["GuidedLogitsProcessor", "prefix_allowed_tokens_fn", "vocabulary_of"]
@@ -76,11 +76,11 @@ class GuidedLogitsProcessor(LogitsProcessor):
         tokenizer: Tokenizer | Vocabulary | GrammarCompiler,
         *,
         max_new_tokens: int | None = None,
-        **options: Any,
+        **options: Unpack[ConstraintOptions],
     ) -> None:
         each = constraint if isinstance(constraint, tuple) else (constraint,)
         compiler = _compiler(tokenizer)
-        grammars = [compile_constraint(compiler, one, options if one is not None else {}) for one in each]  # type: ignore[arg-type]
+        grammars = [compile_constraint(compiler, one, options if one is not None else {}) for one in each]
         self.vocabulary, self._one_for_all = compiler.vocabulary, not isinstance(constraint, tuple)
         self._grammars: list[CompiledGrammar | None] = grammars
         self._max_new_tokens = max_new_tokens
@@ -125,14 +125,14 @@ class GuidedLogitsProcessor(LogitsProcessor):
 
 
 def prefix_allowed_tokens_fn(
-    constraint: Constraint, tokenizer: Tokenizer | Vocabulary | GrammarCompiler, **options: Any
+    constraint: Constraint, tokenizer: Tokenizer | Vocabulary | GrammarCompiler, **options: Unpack[ConstraintOptions]
 ) -> Callable[[int, torch.Tensor], list[int]]:
     """A function for `generate(prefix_allowed_tokens_fn=...)`: the ids that may come next in a row.
 
     It has no budget, and lists of ids are slower than masks: prefer `GuidedLogitsProcessor`.
     """
     compiler = _compiler(tokenizer)
-    grammar = compile_constraint(compiler, constraint, options)  # type: ignore[arg-type]
+    grammar = compile_constraint(compiler, constraint, options)
     states: dict[int, RowMatchers] = {}
     bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
 

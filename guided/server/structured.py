@@ -185,7 +185,7 @@ class _Reader:
                 return Structured(value, {}, param, kind="choice", source=value)
             case "structural_tag":
                 tag = _json(param, value) if isinstance(value, str) else value
-                part = self._compiled("compile_structural_tag", _mapping(param, tag), **_WRITING)
+                part = self._compiled(GrammarCompiler.compile_structural_tag, _mapping(param, tag), **_WRITING)
                 return Structured(part, {}, param, kind="structural_tag", source=value)
         if not isinstance(value, str):
             raise RequestError(f"{param} is a text, not {brief(value)}", param=param)
@@ -193,21 +193,20 @@ class _Reader:
             kind = "gbnf" if kind == "ebnf" or "::=" in value else "lark"
         makers: dict[str, Callable[[str], Any]] = {
             "regex": str,
-            "gbnf": lambda text: self._compiled("compile_gbnf", text),
-            "lark": lambda text: self._compiled("compile_lark", text, **_WRITING),
+            "gbnf": lambda text: self._compiled(GrammarCompiler.compile_gbnf, text),
+            "lark": lambda text: self._compiled(GrammarCompiler.compile_lark, text, **_WRITING),
             "grammar": library_grammar,
         }
         if kind not in makers:
             raise RequestError(f"{param} is {brief(value)}", param=param)
         return Structured(makers[kind](value), {}, param, kind=kind, source=value)
 
-    def _compiled(self, method: str, source: Any, **options: Any) -> CompiledBy:
+    def _compiled(self, method: Callable[..., CompiledGrammar], source: Any, **options: Any) -> CompiledBy:
         """A constraint that a compiler finds again by its content, whoever asks."""
         allowed = self._allowed
 
         def compiled(compiler: GrammarCompiler) -> CompiledGrammar:
-            grammar: CompiledGrammar = getattr(compiler, method)(source, allow_special_tokens=allowed, **options)
-            return grammar
+            return method(compiler, source, allow_special_tokens=allowed, **options)
 
         return CompiledBy(compiled)
 

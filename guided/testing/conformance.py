@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
 from guided.automaton.reference import ReferenceGrammar
 from guided.errors import GuidedError
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import Constraint, compile_constraint
+from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
 from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary import Vocabulary
 
@@ -73,7 +73,7 @@ def check_masks(
     length: int = 40,
     seed: int = 0,
     reference: bool = False,
-    **options: Any,
+    **options: Unpack[ConstraintOptions],
 ) -> None:
     """Compare an engine's masks with guided's; see the head.
 
@@ -88,7 +88,7 @@ def check_masks(
     Raises:
         MaskMismatch: they differ. SpecError, UnsupportedError: the specification.
     """
-    grammar = compile_constraint(GrammarCompiler(vocabulary), constraint, options)  # type: ignore[arg-type]
+    grammar = compile_constraint(GrammarCompiler(vocabulary), constraint, options)
     if grammar is None:
         raise GuidedError("there is no constraint, and so no mask")
     judge = _Twin(grammar) if reference else _Core(grammar)

@@ -10,13 +10,13 @@ Cost: a mask and an accepted byte for each step, once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, Unpack
 
 from guided.errors import GuidedError
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import Constraint, compile_constraint
+from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.sentences import byte_vocabulary
 
@@ -31,7 +31,7 @@ _PLAIN: Final = b'abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ
 _RANK: Final = {byte: rank for rank, byte in enumerate(_PLAIN)}
 
 
-def over_bytes(constraint: Constraint, **options: Any) -> CompiledGrammar:
+def over_bytes(constraint: Constraint, **options: Unpack[ConstraintOptions]) -> CompiledGrammar:
     """The grammar of a constraint over `BYTES`.
 
     A compiled grammar is compiled again from its specification; any other constraint is read as `Engine.generate` reads
@@ -43,7 +43,7 @@ def over_bytes(constraint: Constraint, **options: Any) -> CompiledGrammar:
     compiler = GrammarCompiler(BYTES)
     if isinstance(constraint, CompiledGrammar):
         return constraint if constraint.vocabulary is BYTES else compiler.compile_grammar(constraint.grammar)
-    grammar = compile_constraint(compiler, constraint, options)  # type: ignore[arg-type]
+    grammar = compile_constraint(compiler, constraint, options)
     if grammar is None:
         raise GuidedError("there is no constraint, and so no language")
     return grammar
