@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import threading
-from contextlib import asynccontextmanager
 from itertools import islice
 from math import exp
 
@@ -16,26 +15,15 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
-from guided.server.app import create_app  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
 from guided.server.routes import grammars  # noqa: E402
-from guided.server.settings import Settings  # noqa: E402
-from tests.server_support import small_engine  # noqa: E402
+from tests.live_server import served  # noqa: E402
 
 POINT = {
     "type": "object",
     "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 99}, "tag": {"enum": ["on", "off"]}},
     "required": ["x", "tag"],
 }
-
-
-@asynccontextmanager
-async def served(**settings):
-    app = create_app(small_engine(), Settings(**settings))
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://t", timeout=60) as http:
-            yield app.state.server, http
 
 
 def run(body, **settings):

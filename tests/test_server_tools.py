@@ -21,6 +21,7 @@ from guided.server.app import create_app  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
 from guided.server.structured import Structured  # noqa: E402
 from guided.server.tools import Functions  # noqa: E402
+from tests.live_server import served  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 
 SAY = [{"role": "user", "content": "Say something."}]
@@ -44,11 +45,8 @@ BOTH = {"model": "guided", "messages": SAY, "tools": TOOLS, "max_tokens": 300}
 @asynccontextmanager
 async def client(engine=None, **settings):
     """OpenAI's client of an application that runs."""
-    app = create_app(engine or small_engine(4000), Settings(**settings))
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://t") as http:
-            yield openai.AsyncOpenAI(api_key="k", base_url="http://t/v1", http_client=http, max_retries=0)
+    async with served(engine or small_engine(4000), **settings) as (_, http):
+        yield openai.AsyncOpenAI(api_key="k", base_url="http://t/v1", http_client=http, max_retries=0)
 
 
 def run(body, engine=None, **settings):
