@@ -1,10 +1,11 @@
 """What the server costs over the engine: eight streams over HTTP, beside `Engine.generate_batch` of the same requests.
 
-`python -m benchmarks.server_speed [--model PATH] [--threads 1 2] [--rounds 5] [--tokens 128]`. In: SmolLM2's GGUF
-file. Out, as JSON: tokens per second of both, and the ratio within each round, whose runs meet the same noise. The
-engine and the server have a process of their own, with as many threads, and take turns; the client that reads the
-streams shares the machine with the server, and its share is counted against it. Greedy and free text of a fixed length:
-each token is an event of its own, which is the most that a server has to do for a token.
+`python -m benchmarks.server_speed [--model PATH] [--threads 1 2] [--interval 1] [--rounds 5] [--tokens 128]`. In:
+SmolLM2's GGUF file. Out, as JSON: tokens per second of both, and the ratio within each round, whose runs meet the same
+noise. The engine and the server have a process of their own, with as many threads, and take turns; the client that
+reads the streams shares the machine with the server, and its share is counted against it. Greedy and free text of a
+fixed length: with an interval of 1 each token is an event of its own, which is the most that a server has to do for a
+token.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import asyncio
 import json
 import time
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,7 +28,7 @@ __all__ = ["measure_server_speed"]
 _PROMPTS = [f"A story about {what}:" for what in ("a fox", "rain", "Oslo", "tea", "a king", "bees", "chess", "Mars")]
 
 
-def measure_server_speed(model: Path, *, threads: int, rounds: int, tokens: int) -> dict[str, Any]:
+def measure_server_speed(model: Path, *, threads: int, interval: int, rounds: int, tokens: int) -> dict[str, Any]:
     """Tokens per second of both in each round, and the medians; the first round warms."""
     from guided import Vocabulary
 
@@ -35,7 +37,7 @@ def measure_server_speed(model: Path, *, threads: int, rounds: int, tokens: int)
     engine = Process("guided", model, threads, "auto")
     found = list[tuple[float, float]]()
     try:
-        with served(str(model), "--threads", str(threads)) as server:
+        with served(str(model), "--threads", str(threads), "--stream-interval", str(interval)) as server:
             for number in range(rounds + 1):
                 pair = (
                     len(prompts) * tokens / engine.call("decode", prompts, tokens),
@@ -47,6 +49,7 @@ def measure_server_speed(model: Path, *, threads: int, rounds: int, tokens: int)
         engine.close()
     return {
         "threads": threads,
+        "stream interval": interval,
         "engine tokens/s": [round(mine, 1) for mine, _ in found],
         "server tokens/s": [round(its, 1) for _, its in found],
         "median overhead": round(1 - median(its / mine for mine, its in found), 4),
@@ -71,12 +74,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server_speed", description=__doc__.split("\n\n")[0])
     parser.add_argument("--model", help="SmolLM2's GGUF file")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="of the engine (1 2)")
+    parser.add_argument("--interval", type=int, nargs="+", default=[1], help="tokens between parts of a stream (1)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=128, help="of each answer (128)")
     args = parser.parse_args()
-    for threads in args.threads:
-        model = find_weights(args.model)
-        report = measure_server_speed(model, threads=threads, rounds=args.rounds, tokens=args.tokens)
+    model = find_weights(args.model)
+    for threads, interval in product(args.threads, args.interval):
+        report = measure_server_speed(model, threads=threads, interval=interval, rounds=args.rounds, tokens=args.tokens)
         print(json.dumps(report), flush=True)
 
 

@@ -61,7 +61,12 @@ def test_no_more_threads_than_cores_unless_the_environment_says_so(monkeypatch, 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [({}, "1000"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None"), ({"GOMP_SPINCOUNT": "5"}, "5")],
+    [
+        ({}, "ACTIVE 1000"),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None"),
+        ({"OMP_WAIT_POLICY": "PASSIVE"}, "PASSIVE None"),
+        ({"GOMP_SPINCOUNT": "5"}, "None 5"),
+    ],
 )
 def test_threads_sleep_early_while_they_wait(given: dict[str, str], expected: str):
     """Set before torch is imported, and only where the caller has not said anything."""
@@ -70,7 +75,7 @@ import os, sys
 class Spy:
     def find_spec(self, name, path=None, target=None):
         if name == "torch":
-            print(os.environ.get("GOMP_SPINCOUNT"))
+            print(os.environ.get("OMP_WAIT_POLICY"), os.environ.get("GOMP_SPINCOUNT"))
             raise SystemExit
 sys.meta_path.insert(0, Spy())
 import guided.engine
@@ -79,6 +84,19 @@ import guided.engine
     environment = {name: value for name, value in os.environ.items() if name not in names} | given
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == expected, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "policy"),
+    [({}, None), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE"), ({"GOMP_SPINCOUNT": "5"}, None)],
+)
+def test_other_processes_are_told_only_the_policy_that_the_caller_asked_for(monkeypatch, given, policy):
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    threads.shorten_waiting()
+    assert threads.asked_environment().get("OMP_WAIT_POLICY") == policy
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux alone")

@@ -80,6 +80,27 @@ def test_two_streams_interleave():
     assert sum(one != other for one, other in pairwise(order)) == len(order) - 3  # the last step ends both, one by one
 
 
+@pytest.mark.parametrize(("interval", "most"), [(0, 1), (1, 61), (7, 12), (1000, 2)])
+def test_a_stream_is_told_after_so_many_steps_and_at_its_begin_and_end(interval: int, most: int):
+    """Fewer times, and the same; when each token came is known."""
+    engine = small_engine()
+    request = Request("a", options={"max_tokens": 60, "ignore_eos": True, "seed": 1, "temperature": 1.0})
+
+    async def run():
+        with EngineThread(engine) as thread:
+            times, told, hand_out = [], [], thread._hand_out
+            thread.observers.append(lambda stream, task, outcome, now: times.append(now))
+            thread._hand_out = lambda arrived: (told.append(len(arrived)), hand_out(arrived))
+            [text] = await text_of(thread.submit(request, interval=interval))
+            return text, told, times
+
+    text, told, times = asyncio.run(run())
+    assert text == engine.generate("a", max_tokens=60, ignore_eos=True, seed=1, temperature=1.0).text
+    assert len(told) <= most and sum(told) == len(times)
+    assert interval == 0 or told[0] == 1
+    assert times == sorted(times) and len(set(times)) > 50
+
+
 @pytest.mark.parametrize("read", [0, 1, 5])
 def test_what_is_cancelled_stops_within_a_step(read: int):
     engine = small_engine()

@@ -82,6 +82,7 @@ def _style(name: str) -> str:
 def _add_load(group: argparse._ArgumentGroup) -> None:
     _number(group, "--default-max-tokens", "of an answer whose request says nothing of it; 0: the whole context")
     _number(group, "--max-running", "outputs in the batch at once", least=1)
+    _number(group, "--stream-interval", "tokens of an answer between the parts of its stream; more cost less", least=1)
     _number(group, "--max-queued-requests", "outputs that wait for a place in the batch; past them 503", least=1)
     _number(group, "--max-queued-tokens", "tokens of prompts that wait; past them 503")
     _number(group, "--max-requests-per-key", "of one key at once; past them 429")
@@ -146,7 +147,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     names = (
         "allow_special_tokens", "default_max_tokens", "max_running", "max_queued_requests", "max_queued_tokens",
         "max_requests_per_key", "requests_per_minute", "max_body", "max_depth", "queue_timeout", "request_timeout",
-        "compile_timeout", "body_timeout", "log_format", "log_requests",
+        "compile_timeout", "body_timeout", "stream_interval", "log_format", "log_requests",
     )  # fmt: skip
     return Settings(
         model_name=arguments.served_model_name or Path(arguments.model).stem,

@@ -8,8 +8,10 @@ very threads that everyone waits for. SmolLM2 in tokens/s on two cores, idle and
     idle         70-95     88-115   80-105    52-63
     busy          1-15     21-39    49-75     62-86
 
-So a thread checks 1,000 times here, unless the environment says otherwise. The setting is read once, when PyTorch is
-loaded; a program that has imported torch before guided keeps its own.
+So a thread checks 1,000 times here, unless the environment says otherwise. OpenMP checks only 100 times where there are
+more of its threads than cores, which is so when a program has run the model on two threads (each has helpers of its
+own, which outlive the work): eight sequences then took a fifth longer. OMP_WAIT_POLICY=ACTIVE is what turns that off.
+The settings are read once, when PyTorch is loaded; a program that has imported torch before guided keeps its own.
 
 A thread that compiles specifications computes all the time, too, and holds Python's lock while it does. It gives way in
 two respects. It has the lowest priority for the cores; on Linux each thread has its own. And it gives up the lock after
@@ -31,7 +33,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-__all__ = ["SWITCH_SECONDS", "available_cores", "give_way", "limit_threads", "shorten_waiting"]
+__all__ = ["SWITCH_SECONDS", "asked_environment", "available_cores", "give_way", "limit_threads", "shorten_waiting"]
 
 SWITCH_SECONDS: Final = 50e-6
 """For `sys.setswitchinterval`: how long a thread computes while another one waits for Python's lock."""
@@ -46,8 +48,16 @@ def shorten_waiting() -> None:
 
     Without effect once PyTorch is loaded, or where OMP_WAIT_POLICY or GOMP_SPINCOUNT is set.
     """
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", _CHECKS)
+    if os.environ.keys().isdisjoint(("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")):
+        os.environ.update(OMP_WAIT_POLICY="ACTIVE", GOMP_SPINCOUNT=_CHECKS)
+
+
+def asked_environment() -> dict[str, str]:
+    """The environment of this process without the policy of waiting that `shorten_waiting` has put into it."""
+    environment = dict(os.environ)
+    if environment.get("GOMP_SPINCOUNT") == _CHECKS and environment.get("OMP_WAIT_POLICY") == "ACTIVE":
+        del environment["OMP_WAIT_POLICY"]
+    return environment
 
 
 def give_way() -> None:

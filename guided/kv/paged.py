@@ -129,6 +129,10 @@ class PagedCache:
         self._unused = OrderedDict((block.number, block) for block in self._blocks)  # the next to be taken first
         self._pages: dict[int, _Page] = {}
 
+    def touch(self) -> None:
+        """See `SlotPool.touch`; for servers, whose size should say at the start what it will be."""
+        self._pool.touch()
+
     @property
     def capacity(self) -> int:
         """Positions that fit in all."""

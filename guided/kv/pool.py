@@ -26,6 +26,11 @@ class SlotPool:
         self.v = torch.empty(size, dtype=shape.dtype, device=shape.device)
         self.slots = slots
 
+    def touch(self) -> None:
+        """Take the memory now. Else the system gives it page by page, as it is first written."""
+        self.k.zero_()
+        self.v.zero_()
+
     def index(self, slots: Sequence[int]) -> slice | Tensor:
         """The index that addresses these slots, in order: a slice if they are consecutive, else int64."""
         run = run_of(slots)

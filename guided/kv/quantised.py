@@ -28,6 +28,7 @@ from torch import Tensor
 
 from guided import kernels
 from guided.kv.cache import CacheShape, KVCache, KVView, Lease, Plan, Segment, SegmentedPlan
+from guided.kv.paged import PagedCache
 
 __all__ = ["PackedKVView", "QuantisedCache", "pack", "quantised", "unpack"]
 
@@ -89,6 +90,11 @@ class QuantisedCache:
 
     def __init__(self, inner: KVCache, shape: CacheShape) -> None:
         self.inner, self._dtype = inner, shape.dtype
+
+    def touch(self) -> None:
+        """As the inner cache does, if it is one that can."""
+        if isinstance(self.inner, PagedCache):
+            self.inner.touch()
 
     @property
     def capacity(self) -> int:

@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from guided.engine import Engine
+from guided.engine.driver import Take
 from guided.engine.request import Request
 from guided.engine.result import Result, StreamEvent
 from guided.engine.scheduler import Outcome, Task
@@ -38,6 +39,7 @@ from guided.server.preparing import Preparing
 __all__ = ["EngineStopped", "EngineThread", "Observer", "Stream"]
 
 _Note: TypeAlias = Callable[[], None]
+_Arrival: TypeAlias = "tuple[Task, Outcome, float]"  # and when, by perf_counter
 _Found = TypeVar("_Found")
 _PATIENCE: Final = 30.0  # seconds that `stop` waits for a step to end
 
@@ -185,7 +187,7 @@ class EngineThread:
         self._lock, self._noted = threading.Lock(), list[_Note]()
         self._wake, self._stopping = threading.Event(), False
         self._streams = dict[Task, Stream]()  # of tasks that have not ended; touched by the loop alone
-        self._arrived = list[tuple[Task, Outcome]]()  # in this round
+        self._arrived, self._due = list[_Arrival](), False  # not handed out yet, and whether it should be
         self._calls = set[Future[Any]]()  # that have no answer; touched by the loop alone
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -226,6 +228,7 @@ class EngineThread:
         *,
         owner: str = "",
         admit: Callable[[Stream, int], object] = lambda stream, tokens: None,
+        interval: int = 1,
     ) -> Stream:
         """Begin a request; on the event loop.
 
@@ -233,6 +236,8 @@ class EngineThread:
             request: what is asked.
             priority: requests with a lower number run first.
             owner, admit: see `Preparing.tasks`; `admit` is given the stream, too.
+            interval: steps of the engine after which the stream is given what came meanwhile; the first token and the
+                end are given at once. 0: only the end need be.
 
         Raises:
             EngineStopped: see there.
@@ -248,7 +253,7 @@ class EngineThread:
         for task in tasks:
             task.priority = priority
             self._streams[task] = stream
-        self._note(lambda: self.engine.driver.add(tasks, self._take))
+        self._note(lambda: self.engine.driver.add(tasks, self._taker(interval)))
         return stream
 
     async def call(self, work: Callable[[], _Found]) -> _Found:
@@ -321,14 +326,26 @@ class EngineThread:
             act()
         if self.engine.driver.step():
             self.steps += 1
-            if self._arrived:
-                arrived, self._arrived = self._arrived, []
+            if self._due:
+                arrived, self._arrived, self._due = self._arrived, [], False
                 self._to_loop(lambda: self._hand_out(arrived))
         elif not noted:
             self._wake.wait()
 
-    def _take(self, task: Task, outcome: Outcome) -> None:
-        self._arrived.append((task, outcome))
+    def _taker(self, interval: int) -> Take:
+        """Takes the outcomes of a request. All that has arrived is handed out together, since each time costs the loop
+        a call and a switch of threads, and so it costs little where answers are wanted whole."""
+        begun = False
+
+        def take(task: Task, outcome: Outcome) -> None:
+            nonlocal begun
+            self._arrived.append((task, outcome, perf_counter()))
+            if isinstance(outcome, Exception) or outcome.result is not None:
+                self._due = True
+            elif interval and (not begun or self.steps % interval == 0):
+                self._due = begun = True
+
+        return take
 
     def _to_loop(self, act: Callable[[], None]) -> None:
         assert self._loop is not None
@@ -336,9 +353,8 @@ class EngineThread:
             self._loop.call_soon_threadsafe(act)
 
     # ---- on the loop
-    def _hand_out(self, arrived: list[tuple[Task, Outcome]]) -> None:
-        now = perf_counter()
-        for task, outcome in arrived:
+    def _hand_out(self, arrived: list[_Arrival]) -> None:
+        for task, outcome, now in arrived:
             stream = self._streams.get(task)
             if stream is not None:
                 for observe in self.observers:

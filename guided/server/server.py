@@ -120,9 +120,22 @@ class Server:
             raise RequestError(message, param="model", code="model_not_found", status=404)
 
     def submit(
-        self, request: Request, parts: Sequence[EngineRequest], priority: int = 0, *, rid: str | None = None
+        self,
+        request: Request,
+        parts: Sequence[EngineRequest],
+        priority: int = 0,
+        *,
+        rid: str | None = None,
+        streams: bool = True,
     ) -> list[Stream]:
-        """Give requests to the engine, if there is room for them. `rid`: the id, where the body has one.
+        """Give requests to the engine, if there is room for them.
+
+        Args:
+            request: of HTTP.
+            parts: one for each prompt.
+            priority: requests with a lower number run first.
+            rid: the id, where the body has one.
+            streams: whether the answers are told while they are written.
 
         Raises:
             RequestError: too many wait already. EngineStopped.
@@ -135,8 +148,11 @@ class Server:
             visit.id = known
         self.admission.make_room(sum(part.n for part in parts))
         owner = "" if visit.key is None else str(visit.key)
+        interval = self.settings.stream_interval if streams else 0
         for part in parts:
-            stream = self.thread.submit(part, priority, owner=owner, admit=self.admission.make_room_for_prompt)
+            stream = self.thread.submit(
+                part, priority, owner=owner, admit=self.admission.make_room_for_prompt, interval=interval
+            )
             visit.streams.append(stream)
             self.admission.watch(stream)
         self.visits.add(visit)

@@ -36,6 +36,8 @@ class Settings:
         tools: of the server itself: free answers of conversations may call them, and their results are forced.
         reasoning_end: what ends the reasoning of a model that reasons before it answers; "" for one that does not.
         reasoning_begin: what begins it; it ends the prompt.
+        stream_interval: steps of the engine, so tokens, after which a stream is told what came; the first token and the
+            end are told at once.
         retry_after: seconds that a refused client is asked to wait, while it is not known how fast requests end.
         log_format: a line for each request on standard error, as JSON or as text; "none": no lines.
         log_requests: whether these lines hold the requests themselves, prompts included.
@@ -58,6 +60,7 @@ class Settings:
     max_body: int = 4 << 20
     max_depth: int = 256
     keep_alive: float = 15.0
+    stream_interval: int = 1
     retry_after: int = 1
     tool_style: str | None = None
     tools: tuple[Tool, ...] = ()

@@ -17,6 +17,7 @@ from dataclasses import asdict
 from typing import Final
 
 from guided.engine.ranks.commands import READY, WorkerConfig
+from guided.engine.threads import asked_environment
 from guided.errors import GuidedError
 
 __all__ = ["Workers"]
@@ -37,7 +38,7 @@ class Workers:
         self.processes: list[subprocess.Popen[str]] = []
         paths = [path or os.getcwd() for path in sys.path]
         command = [sys.executable, "-P", "-c", _PROGRAM, json.dumps(paths)]
-        environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, "OMP_NUM_THREADS": str(threads)}
+        environment = {"OMP_WAIT_POLICY": "PASSIVE", **asked_environment(), "OMP_NUM_THREADS": str(threads)}
         try:
             for config in configs:
                 process = subprocess.Popen(

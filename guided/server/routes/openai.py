@@ -111,7 +111,7 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     server.check_model(asked.model)
     found = prepared(server, asked)
     request.state.param, visit_of(request).kind = found.param, found.text.param
-    streams = server.submit(request, found.parts, asked.priority, rid=asked.rid)
+    streams = server.submit(request, found.parts, asked.priority, rid=asked.rid, streams=asked.stream)
     is_chat = isinstance(asked, ChatRequest)
     answer = Answer(is_chat, server.settings.model_name, server.engine.vocabulary, asked.top, asked.return_token_ids)
     if not asked.stream:

@@ -64,7 +64,7 @@ async def _answer(server: Server, request: Request) -> Response:
     with asked.by_its_names():
         found = prepared(server, chat, own_tools=False)
         request.state.param, visit_of(request).kind = asked.param(found.param), asked.param(found.text.param) or ""
-        [stream] = server.submit(request, found.parts, asked.priority, rid=asked.rid)
+        [stream] = server.submit(request, found.parts, asked.priority, rid=asked.rid, streams=asked.stream)
         answer = Answer(True, server.settings.model_name, server.engine.vocabulary, asked.top)
         events = ResponseEvents(answer, asked.told())
         if not asked.stream:
