@@ -81,7 +81,7 @@ test-all: lint
 	$(BIN)/python -m pytest -q $(PARALLEL) -m "slow or not slow" --hypothesis-seed=$$seed
 
 test-llama-cpp: $(VENV)/.llama-cpp
-	$(BIN)/python -m pytest -q tests/test_integration_llama_cpp_model.py
+	$(BIN)/python -m pytest -q tests/test_integration_llama_cpp_model.py tests/test_examples_engines.py
 
 lint: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/ruff check .
