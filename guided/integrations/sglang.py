@@ -1,6 +1,6 @@
 """Constraints of requests to SGLang: its option `--grammar-backend guided`.
 
-    pip install guided-decoding[tokenizers,grammars]       # where sglang is installed
+    pip install 'guided-decoding[sglang]'
     python -m sglang.launch_server --model-path ... --grammar-backend guided
 
 In: what SGLang starts with: its arguments, the tokenizer, the size of the vocabulary, the end tokens. Out: a grammar
