@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 
@@ -77,5 +78,5 @@ def install() -> None:
     """Put it where `import` finds it."""
     for name in ("exllamav3", "exllamav3.generator", "exllamav3.generator.filter"):
         sys.modules[name] = ModuleType(name)
-        sys.modules[name].__path__ = []
+        sys.modules[name].__path__, sys.modules[name].__spec__ = [], ModuleSpec(name, None)
     sys.modules["exllamav3.generator.filter"].Filter = Filter

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -253,6 +254,7 @@ def install() -> None:
     own = sys.modules[__name__]
     for place, names in PLACES.items():
         module = ModuleType(place)
+        module.__spec__ = ModuleSpec(place, None)
         module.__dict__.update({name: getattr(own, name) for name in names}, __path__=[])
         sys.modules[place] = module
     for place in PLACES:

@@ -11,7 +11,9 @@ import json
 import random
 import tomllib
 import warnings
+from argparse import ArgumentParser
 from importlib import import_module
+from importlib.metadata import EntryPoint
 from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
@@ -327,6 +329,23 @@ def test_the_stand_ins_have_sglangs_signatures():
 
 def parameters(function):
     return [(each.name, each.kind, each.default) for each in signature(function).parameters.values()]
+
+
+@needs_sglang
+def test_sglang_finds_it_and_takes_its_name_as_an_option(monkeypatch):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plugins = import_module("sglang.srt.plugins")
+        arguments = import_module("sglang.srt.server_args").ServerArgs
+    entry = EntryPoint("guided", "guided.integrations.sglang:register", "sglang.srt.plugins")
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [entry] if group == entry.group else [])
+    monkeypatch.setattr(plugins, "_plugins_loaded", False)
+    monkeypatch.setattr(base, "GRAMMAR_BACKEND_REGISTRY", {})
+    plugins.load_plugins()
+    assert {"guided": plugin.create_backend} == base.GRAMMAR_BACKEND_REGISTRY
+    parser = ArgumentParser()
+    arguments.add_cli_args(parser)
+    assert parser.parse_args(["--model-path", "m", "--grammar-backend", "guided"]).grammar_backend == "guided"
 
 
 @needs_sglang
