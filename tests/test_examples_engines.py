@@ -76,8 +76,8 @@ def test_llama_cpp():
         pytest.skip("llama_cpp is not installed: `make test-llama-cpp` does it")
     if not path.is_file():
         pytest.skip(f"{path} is not there: `make demo` fetches it")
-    command = [sys.executable, str(EXAMPLES / "llama_cpp_completion.py"), str(path)]  # it and torch need two processes
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    command = [sys.executable, "-m", "examples.llama_cpp_completion", str(path)]  # it and torch need two processes
+    done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     person = json.loads(done.stdout)
     assert isinstance(person["name"], str) and person["age"] == 36 and len(person) == 2
