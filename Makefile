@@ -3,6 +3,7 @@
 #   make demo      the guarantees, shown on SmolLM2 (fetched once, 93 MB)
 #   make test      lint and the hermetic tests: the same examples every time
 #   make test-all  and the long property runs (half an hour), on random examples; SEED=n repeats a run
+#   make test-llama-cpp  compiles llama-cpp-python, and compares what SmolLM2 writes in it and in guided
 #   make lint      ruff, mypy, import-linter, clang-format
 #   make format    applies the formatters
 #   make stubs     writes the stubs of the native modules anew
@@ -35,10 +36,10 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format stubs bench docs sanitize dist clean
+.PHONY: help demo test test-all test-llama-cpp lint format stubs bench docs sanitize dist clean
 
 help:
-	@sed -n '3,18s/^# \{0,1\}//p' Makefile
+	@sed -n '3,19s/^# \{0,1\}//p' Makefile
 
 # torch comes first: the extra's range is then satisfied, and no larger build is fetched unasked.
 $(VENV)/.torch:
@@ -60,6 +61,12 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/.guided
 	@$(STEP) "what the benchmarks compare with" sh -c '$(BIN)/python scripts/requirements.py bench | $(PIP) -r /dev/stdin'
 	@touch $@
 
+# Not for this very processor: what is found out of it may be wrong in a virtual machine.
+$(VENV)/.llama-cpp: pyproject.toml | $(VENV)/.test
+	@$(STEP) "llama-cpp-python, which is compiled (some minutes)" env CMAKE_ARGS=-DGGML_NATIVE=OFF \
+	sh -c '$(BIN)/python scripts/requirements.py llama-cpp | $(PIP) -r /dev/stdin'
+	@touch $@
+
 demo: $(VENV)/.guided
 	@$(BIN)/python examples/demo.py
 
@@ -72,6 +79,9 @@ test-all: lint
 	echo "== make test-all SEED=$$seed repeats this run" >&2; \
 	GUIDED_EXAMPLES=100 GUIDED_FUZZ_SEED=$$seed PYTHONHASHSEED=$$seed \
 	$(BIN)/python -m pytest -q $(PARALLEL) -m "slow or not slow" --hypothesis-seed=$$seed
+
+test-llama-cpp: $(VENV)/.llama-cpp
+	$(BIN)/python -m pytest -q tests/test_integration_llama_cpp_model.py tests/test_examples_engines.py
 
 lint: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/ruff check .

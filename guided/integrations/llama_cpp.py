@@ -23,12 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 import guided.spec.combinators as parts
-from guided.errors import GuidedError
-from guided.integrations.rows import RowMatchers
+from guided.integrations.sequence_mask import SequenceMask, compiler_of, required_grammar
 from guided.logits import apply_token_bitmask_inplace
-from guided.matching.bitmask import allocate_token_bitmask
-from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
+from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.vocabulary import Vocabulary
 
 __all__ = ["GuidedLogitsProcessor", "LlamaGrammar", "vocabulary_of"]
@@ -43,8 +40,6 @@ def vocabulary_of(llama: Any) -> Vocabulary:
     Raises:
         VocabularyError, ModelFileError: the file cannot be read.
     """
-    if isinstance(llama, Vocabulary):
-        return llama
     path = llama if isinstance(llama, str | os.PathLike) else llama.model_path
     return Vocabulary.from_gguf(Path(path))
 
@@ -65,13 +60,9 @@ class GuidedLogitsProcessor:
     def __init__(
         self, constraint: Constraint, llama: Any, *, max_tokens: int | None = None, **options: Unpack[ConstraintOptions]
     ) -> None:
-        compiler = llama if isinstance(llama, GrammarCompiler) else GrammarCompiler(vocabulary_of(llama))
-        grammar = compile_constraint(compiler, constraint, options)
-        if grammar is None:
-            raise GuidedError("there is no constraint: leave the processor out")
+        compiler = compiler_of(llama, vocabulary_of)
         self.vocabulary = compiler.vocabulary
-        self._rows = RowMatchers([grammar], max_tokens)
-        self._bitmask = allocate_token_bitmask(1, self.vocabulary.size)
+        self._mask = SequenceMask(required_grammar(compiler, constraint, options), max_tokens)
 
     def __call__(self, input_ids: Ids, scores: Scores) -> Scores:
         """The scores, (n_vocab,), with -inf for each token that is not allowed after `input_ids`, prompt included.
@@ -80,13 +71,9 @@ class GuidedLogitsProcessor:
             GuidedError: a token was chosen that the constraint does not allow, by another processor.
             BudgetError: no output of the constraint fits the budget.
         """
-        row = self._rows.follow(np.asarray(input_ids, np.int64)[None])[0]
-        assert row.matcher is not None
-        if row.is_dead:
-            raise GuidedError("the constraint does not allow the last token: another processor chose it")
-        row.matcher.fill_next_token_bitmask(self._bitmask, max_tokens=self._rows.budget(row))
+        row = self._mask.after(input_ids)
         scores = np.array(scores, np.single)  # llama-cpp-python's own memory stays as it is
-        apply_token_bitmask_inplace(scores, self._bitmask[0])
+        apply_token_bitmask_inplace(scores, row)
         return scores
 
 

@@ -13,6 +13,7 @@ row with those of the step before.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from guided.errors import BudgetError, GuidedError
+from guided.matching.bitmask import fill_batch, row_of
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.matcher import GrammarMatcher
 
@@ -93,6 +95,34 @@ class RowMatchers:
         """Tokens that are left to a row, an end token that need not be written counted."""
         return None if self.max_new_tokens is None else max(1, self.max_new_tokens - row.written + 1)
 
+    def fill(self, bitmask: npt.NDArray[np.int32]) -> list[int]:
+        """Fill the rows that have a constraint, as they are now; a dead one may end.
+
+        Args:
+            bitmask: int32 (rows, ceil(size / 32)); others stay as they are.
+
+        Returns:
+            Which rows have a constraint.
+
+        Raises:
+            BudgetError: a row cannot be completed any more.
+
+        Warns:
+            RuntimeWarning: a row is dead.
+        """
+        guided = [(number, row.matcher, row) for number, row in enumerate(self._rows) if row.matcher is not None]
+        by_budget: dict[int | None, list[tuple[int, GrammarMatcher]]] = {}
+        for number, matcher, row in guided:
+            if row.is_dead:
+                _warn_of_dead(number)
+                vocabulary = matcher.grammar.vocabulary
+                bitmask[number] = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
+            else:
+                by_budget.setdefault(self.budget(row), []).append((number, matcher))
+        for budget, each in by_budget.items():
+            fill_batch([matcher for _, matcher in each], bitmask, [number for number, _ in each], max_tokens=budget)
+        return [number for number, _, _ in guided]
+
     def _goes_on(self, ids: Ids) -> bool:
         """Whether each row begins with the prompt of one of its group, and has more."""
         if not self._rows or len(ids) != len(self._rows) or ids.shape[1] <= self._prompt:
@@ -142,6 +172,15 @@ class RowMatchers:
         again = Row(None if grammar is None else GrammarMatcher(grammar))
         again.read(self._ids[number, self._prompt : self._prompt + kept].tolist())
         return again
+
+
+def _warn_of_dead(number: int) -> None:
+    warnings.warn(
+        f"row {number} has a token that its constraint does not allow, and ends: another processor chose it, or a beam "
+        "had no other way on",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 def _common(one: Ids, other: Ids) -> int:

@@ -14,18 +14,17 @@ What it does not do: skip forced tokens, which `generate` has no place for; see 
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Unpack
 
-import numpy as np
 import torch
 from transformers import LogitsProcessor
 
 from guided.errors import GuidedError
-from guided.integrations.rows import Row, RowMatchers
+from guided.integrations.rows import RowMatchers
+from guided.integrations.sequence_mask import compiler_of
 from guided.logits import apply_token_bitmask_inplace
-from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens, fill_batch
+from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
@@ -79,7 +78,7 @@ class GuidedLogitsProcessor(LogitsProcessor):
         **options: Unpack[ConstraintOptions],
     ) -> None:
         each = constraint if isinstance(constraint, tuple) else (constraint,)
-        compiler = _compiler(tokenizer)
+        compiler = compiler_of(tokenizer, vocabulary_of)
         grammars = [compile_constraint(compiler, one, options if one is not None else {}) for one in each]
         self.vocabulary, self._one_for_all = compiler.vocabulary, not isinstance(constraint, tuple)
         self._grammars: list[CompiledGrammar | None] = grammars
@@ -102,26 +101,10 @@ class GuidedLogitsProcessor(LogitsProcessor):
                 "this is another model's tokenizer"
             )
         rows = self._rows.follow(input_ids.cpu().numpy())
-        guided = [number for number, row in enumerate(rows) if row.matcher is not None]
-        if not guided:
-            return scores
         bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
-        self._fill(rows, guided, bitmask)
-        apply_token_bitmask_inplace(scores, bitmask, None if len(guided) == len(rows) else guided)
+        if guided := self._rows.fill(bitmask):
+            apply_token_bitmask_inplace(scores, bitmask, None if len(guided) == len(rows) else guided)
         return scores
-
-    def _fill(self, rows: Sequence[Row], guided: Sequence[int], bitmask: np.ndarray[Any, np.dtype[np.int32]]) -> None:
-        by_budget: dict[int | None, list[int]] = {}
-        for number in guided:
-            if rows[number].is_dead:
-                _warn_of_dead(number)
-                bitmask[number] = 0
-                for end in self.vocabulary.eos_token_ids:
-                    bitmask[number, end // 32] |= np.uint32(1 << end % 32).view(np.int32)
-            else:
-                by_budget.setdefault(self._rows.budget(rows[number]), []).append(number)
-        for budget, numbers in by_budget.items():
-            fill_batch([rows[number].matcher for number in numbers], bitmask, numbers, max_tokens=budget)  # type: ignore[misc]
 
 
 def prefix_allowed_tokens_fn(
@@ -131,7 +114,7 @@ def prefix_allowed_tokens_fn(
 
     It has no budget, and lists of ids are slower than masks: prefer `GuidedLogitsProcessor`.
     """
-    compiler = _compiler(tokenizer)
+    compiler = compiler_of(tokenizer, vocabulary_of)
     grammar = compile_constraint(compiler, constraint, options)
     states: dict[int, RowMatchers] = {}
     bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
@@ -146,18 +129,3 @@ def prefix_allowed_tokens_fn(
         return allowed_tokens(bitmask)
 
     return allowed
-
-
-def _compiler(tokenizer: Any) -> GrammarCompiler:
-    if isinstance(tokenizer, GrammarCompiler):
-        return tokenizer
-    return GrammarCompiler(tokenizer if isinstance(tokenizer, Vocabulary) else vocabulary_of(tokenizer))
-
-
-def _warn_of_dead(number: int) -> None:
-    warnings.warn(
-        f"row {number} has a token that its constraint does not allow, and ends: another processor chose it, or a beam "
-        "had no other way on",
-        RuntimeWarning,
-        stacklevel=4,
-    )

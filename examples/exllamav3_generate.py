@@ -1,0 +1,45 @@
+"""A constrained answer of ExLlamaV3.
+
+pip install guided-decoding[tokenizers] exllamav3
+python examples/exllamav3_generate.py FOLDER_OF_THE_MODEL
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from exllamav3 import Cache, Config, Generator, Model, Tokenizer
+
+from guided.integrations.exllamav3 import GuidedFilter
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer", "minimum": 0}},
+    "required": ["name", "age"],
+}
+BUDGET = 60
+
+
+def main(folder: str) -> Any:
+    """The value of the answer, which is printed."""
+    config = Config.from_directory(folder)
+    model = Model.from_config(config)
+    cache = Cache(model, max_num_tokens=4096)
+    model.load()
+    tokenizer = Tokenizer.from_config(config)
+    generator = Generator(model=model, cache=cache, tokenizer=tokenizer)
+    text = generator.generate(
+        prompt="Ada is 36 years old. As JSON: ",
+        filters=[GuidedFilter(SCHEMA, tokenizer, max_tokens=BUDGET)],
+        max_new_tokens=BUDGET,
+        stop_conditions=config.eos_token_id_list,
+        completion_only=True,
+    )
+    print(text)
+    return json.loads(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

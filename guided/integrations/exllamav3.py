@@ -1,0 +1,147 @@
+"""Constraints in ExLlamaV3: a filter for its generator.
+
+    from guided.integrations.exllamav3 import GuidedFilter
+
+    generator.generate(prompt, filters=[GuidedFilter({"type": "object", ...}, tokenizer)], max_new_tokens=200,
+                       stop_conditions=[tokenizer.eos_token_id])
+
+In: a constraint as `Engine.generate` takes it, and ExLlamaV3's tokenizer. Out: a `Filter`, which is fed the tokens of
+one job and gives packed masks, which the generator computes on its own threads while the model runs. Tokens that the
+generator takes back (banned strings) are taken back from the matcher. A filter is for one job at a time; the next one
+begins anew.
+
+The output ends where the model writes an end token, or where nothing but an end may follow: the filter is completed
+then. The interface is tested with that of version 1.6.5, and not on a device.
+"""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any, Final, Unpack
+
+import numpy as np
+import torch
+from exllamav3.generator.filter import Filter
+
+from guided.errors import GuidedError
+from guided.integrations.sequence_mask import compiler_of, required_grammar
+from guided.matching.bitmask import allocate_token_bitmask, row_of
+from guided.matching.constraint import Constraint, ConstraintOptions
+from guided.matching.matcher import GrammarMatcher
+from guided.vocabulary import Vocabulary
+
+__all__ = ["EXPECTED", "GuidedFilter", "vocabulary_of"]
+
+EXPECTED: Final = {
+    "__init__": ("self", "tokenizer", "trigger_token", "prefix_str", "eos_after_completed"),
+    "feed": ("self", "token"),
+    "rollback_tokens": ("self", "num_tokens"),
+    "reset": ("self",),
+    "accept_token": ("self", "token"),
+    "get_next_logit_mask": ("self",),
+    "is_completed": ("self",),
+    "use_background_worker": ("self",),
+}
+"""The methods of `Filter` that guided relies on. Older versions take no packed masks, and have no `rollback_tokens`."""
+
+
+def vocabulary_of(tokenizer: Any) -> Vocabulary:
+    """The vocabulary of an `exllamav3.Tokenizer`.
+
+    Raises:
+        VocabularyError: the tokenizer cannot be read.
+    """
+    ends = set(getattr(tokenizer.config, "eos_token_id_list", None) or ())
+    if not ends and tokenizer.eos_token_id is not None:
+        ends = {tokenizer.eos_token_id}
+    return Vocabulary.from_huggingface(tokenizer.tokenizer, eos_token_ids=ends or None)
+
+
+class GuidedFilter(Filter):  # type: ignore[misc]
+    """Keeps one job to a constraint.
+
+    Args:
+        constraint: what `Engine.generate` takes.
+        tokenizer: of ExLlamaV3.
+        trigger_token: the filter begins after this token; None: at once.
+        prefix_str: text that the output is said to begin with already.
+        eos_after_completed: whether the job ends where the constraint does; otherwise it goes on freely.
+        vocabulary: a `Vocabulary`, or a `GrammarCompiler`, which remembers what it compiled; None: the tokenizer's.
+        max_tokens: what the job is given; its text is then complete within it.
+        **options: of `ConstraintOptions`, as `whitespace="compact"`.
+
+    Raises:
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. GuidedError: this version of ExLlamaV3 has
+        another interface; or the prefix is not allowed.
+    """
+
+    def __init__(
+        self,
+        constraint: Constraint,
+        tokenizer: Any,
+        trigger_token: int | None = None,
+        prefix_str: str | None = None,
+        eos_after_completed: bool = True,
+        *,
+        vocabulary: Any = None,
+        max_tokens: int | None = None,
+        **options: Unpack[ConstraintOptions],
+    ) -> None:
+        _check_interface()
+        super().__init__(tokenizer, trigger_token, prefix_str, eos_after_completed)
+        compiler = compiler_of(tokenizer if vocabulary is None else vocabulary, vocabulary_of)
+        grammar = required_grammar(compiler, constraint, options)
+        size = compiler.vocabulary.size
+        self._matcher, self._max_tokens = GrammarMatcher(grammar), max_tokens
+        self._ends = row_of(size, sorted(compiler.vocabulary.eos_token_ids))
+        self._bitmask = allocate_token_bitmask(1, size)
+        self._written = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._matcher.reset()
+        self._written = 0
+        if self.prefix_str and not self._matcher.accept_string(self.prefix_str):
+            raise GuidedError(f"the constraint does not allow the prefix: {self._matcher.explain(self.prefix_str)}")
+
+    def accept_token(self, token: int) -> None:
+        """Go on with a token. GuidedError: it is not allowed."""
+        if not self._matcher.accept_token(token):
+            raise GuidedError(f"token {token} is not allowed: {self._matcher.explain(token)}")
+        self._written += 1
+
+    def rollback_tokens(self, num_tokens: int) -> bool:
+        """Take back the last tokens; False: there are not so many, and the generator feeds them again."""
+        if num_tokens > self._written:
+            return False
+        self._matcher.rollback(num_tokens)
+        self._written -= num_tokens
+        return True
+
+    def get_next_logit_mask(self) -> torch.Tensor:
+        """The tokens that may come next, packed, int32 (1, ceil(vocabulary / 32)); the next call overwrites it.
+
+        Raises:
+            BudgetError: no output of the constraint fits the budget.
+        """
+        left = None if self._max_tokens is None else max(1, self._max_tokens - self._written + 1)
+        if not self._matcher.fill_next_token_bitmask(self._bitmask, max_tokens=left):
+            self._bitmask.fill(-1)
+        return torch.from_numpy(self._bitmask)
+
+    def is_completed(self) -> bool:
+        """Whether the output is complete and cannot go on."""
+        if self._matcher.is_terminated():
+            return True
+        if not self._matcher.is_accepting():
+            return False
+        allowed = self.get_next_logit_mask().numpy()[0]
+        return not bool(np.any(allowed & ~self._ends))
+
+
+def _check_interface() -> None:
+    found = {name: getattr(Filter, name, None) for name in EXPECTED}
+    wrong = [name for name, own in found.items() if own is None or tuple(signature(own).parameters) != EXPECTED[name]]
+    if wrong:
+        raise GuidedError(f"this ExLlamaV3 has other filters than guided expects ({', '.join(wrong)}): install 1.6.5")

@@ -1,0 +1,87 @@
+"""Constraints in mlx-lm: a logits processor for `generate`, `stream_generate`, `generate_step` and `BatchGenerator`.
+
+    from guided.integrations.mlx_lm import GuidedLogitsProcessor
+
+    model, tokenizer = mlx_lm.load(...)
+    processor = GuidedLogitsProcessor({"type": "object", ...}, tokenizer, max_tokens=200)
+    mlx_lm.generate(model, tokenizer, prompt, logits_processors=[processor], max_tokens=200)
+
+In: a constraint as `Engine.generate` takes it, and mlx-lm's tokenizer. Out: a callable of ids (n,) and logits (1, V),
+both arrays of MLX. One processor follows one sequence at a time: `BatchGenerator` is given one for each row. Drafts of
+a smaller model (`draft_model`) are followed, as their ids are taken back.
+
+MLX is imported when the processor is called. Cost: the ids and the mask go from and to MLX, so a step waits for the
+token before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+
+from guided.errors import GuidedError
+from guided.integrations.sequence_mask import SequenceMask, compiler_of, required_grammar
+from guided.matching.constraint import Constraint, ConstraintOptions
+from guided.vocabulary import Vocabulary
+
+__all__ = ["GuidedLogitsProcessor", "vocabulary_of"]
+
+
+def vocabulary_of(tokenizer: Any) -> Vocabulary:
+    """The vocabulary of mlx-lm's `TokenizerWrapper`, whose end tokens are the model's, or of one of transformers.
+
+    Raises:
+        VocabularyError: the tokenizer cannot be read.
+    """
+    ends = getattr(tokenizer, "eos_token_ids", None)
+    return Vocabulary.from_huggingface(getattr(tokenizer, "_tokenizer", tokenizer), eos_token_ids=ends or None)
+
+
+class GuidedLogitsProcessor:
+    """Masks the logits of one sequence; the next generation begins anew.
+
+    Args:
+        constraint: what `Engine.generate` takes.
+        tokenizer: of mlx-lm, or a `Vocabulary`, or a `GrammarCompiler`, which remembers what it compiled.
+        max_tokens: what the generation is given; its text is then complete within it.
+        **options: of `ConstraintOptions`, as `whitespace="compact"`.
+
+    Raises:
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
+    """
+
+    def __init__(
+        self,
+        constraint: Constraint,
+        tokenizer: Any,
+        *,
+        max_tokens: int | None = None,
+        **options: Unpack[ConstraintOptions],
+    ) -> None:
+        compiler = compiler_of(tokenizer, vocabulary_of)
+        self.vocabulary = compiler.vocabulary
+        self._mask = SequenceMask(required_grammar(compiler, constraint, options), max_tokens)
+
+    def __call__(self, tokens: Any, logits: Any) -> Any:
+        """The logits, (1, V), with -inf for each token that is not allowed after `tokens`.
+
+        Args:
+            tokens: the ids so far; of the prompt perhaps the last ones alone, as mlx-lm has read others before.
+
+        Raises:
+            GuidedError: a token was chosen that the constraint does not allow; or the model is another one.
+            BudgetError: no output of the constraint fits the budget.
+        """
+        import mlx.core as mx
+
+        width = logits.shape[-1]
+        if width < self.vocabulary.size:
+            raise GuidedError(
+                f"the model scores {width} tokens, the vocabulary has {self.vocabulary.size}: this is another model's"
+            )
+        row = self._mask.after(np.array(tokens))
+        allowed = np.zeros(width, np.bool_)
+        bits = np.unpackbits(row.astype("<i4", copy=False).view(np.uint8), bitorder="little")
+        allowed[: min(width, len(bits))] = bits[:width]
+        return mx.where(mx.array(allowed), logits, mx.array(-np.inf, logits.dtype))

@@ -1,0 +1,195 @@
+"""Constraints of requests to SGLang: its option `--grammar-backend guided`.
+
+    pip install 'guided-decoding[sglang]'
+    python -m sglang.launch_server --model-path ... --grammar-backend guided
+
+In: what SGLang starts with: its arguments, the tokenizer, the size of the vocabulary, the end tokens. Out: a grammar
+backend (sglang_backend.py), for `json_schema`, `regex`, `ebnf` and `structural_tag` of requests, and for what their
+equivalents in OpenAI's interface become. SGLang finds `register` by an entry point of this package; it adds a name to
+SGLang's list of backends and does nothing else, so a server that is started with another backend is as it was.
+
+| what | how |
+|---|---|
+| a specification that is wrong, or is not enforced | the request is answered with status 400 and guided's message |
+| reasoning (`--reasoning-parser`) | SGLang's own gate, around guided's grammar: the constraint begins after it |
+| `--constrained-json-...` | how white space is written: any, none, at most n characters in a gap, or an expression |
+| EBNF | GBNF or xgrammar's EBNF where the text has `::=`, else Lark's notation |
+
+Nothing is imported from SGLang before it calls. Its interface is compared with what guided expects when a server is
+started: an unknown one is an error at once, not a wrong answer later.
+
+What it does not do: embed a constraint in the messages of a model whose reasoning parser frames whole turns (Inkling);
+this is refused when the server is started. SGLang itself refuses a specification that holds the character U+0000.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from importlib import import_module
+from inspect import signature
+from types import MappingProxyType
+from typing import Any, Final
+
+from guided.errors import GuidedError
+from guided.matching.compiler import GrammarCompiler
+from guided.vocabulary import Vocabulary
+
+__all__ = ["EXPECTED", "NAME", "TESTED", "create_backend", "register"]
+
+NAME: Final = "guided"
+"""The name of the backend."""
+
+TESTED: Final = ("0.5.23",)
+"""The versions of SGLang that the tests were run with."""
+
+_BASE: Final = "sglang.srt.constrained.base_grammar_backend"
+_REASONER: Final = "sglang.srt.constrained.reasoner_grammar_backend"
+
+EXPECTED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        f"{_BASE}:BaseGrammarBackend.__init__": ("self",),
+        f"{_BASE}:BaseGrammarBackend.dispatch_json": ("self", "key_string"),
+        f"{_BASE}:BaseGrammarBackend.dispatch_regex": ("self", "key_string"),
+        f"{_BASE}:BaseGrammarBackend.dispatch_ebnf": ("self", "key_string"),
+        f"{_BASE}:BaseGrammarBackend.dispatch_structural_tag": ("self", "key_string"),
+        f"{_BASE}:BaseGrammarBackend.get_cached_or_future_value": ("self", "key", "require_reasoning"),
+        f"{_BASE}:BaseGrammarBackend.set_cache": ("self", "key", "value"),
+        f"{_BASE}:BaseGrammarBackend.reset": ("self",),
+        f"{_BASE}:BaseGrammarBackend.set_token_filter": (
+            *("self", "vocab_mask", "token_ids", "batch_idx", "is_allowed", "reset_vocab_mask"),
+        ),
+        f"{_BASE}:BaseGrammarObject.__init__": ("self",),
+        f"{_BASE}:BaseGrammarObject.accept_token": ("self", "token"),
+        f"{_BASE}:BaseGrammarObject.rollback": ("self", "k"),
+        f"{_BASE}:BaseGrammarObject.is_terminated": ("self",),
+        f"{_BASE}:BaseGrammarObject.allocate_vocab_mask": ("self", "vocab_size", "batch_size", "device"),
+        f"{_BASE}:BaseGrammarObject.fill_vocab_mask": ("self", "vocab_mask", "idx"),
+        f"{_BASE}:BaseGrammarObject.fill_vocab_mask_batched": ("entries", "vocab_mask"),
+        f"{_BASE}:BaseGrammarObject.reset_vocab_mask": ("vocab_mask",),
+        f"{_BASE}:BaseGrammarObject.move_vocab_mask": ("vocab_mask", "device"),
+        f"{_BASE}:BaseGrammarObject.apply_vocab_mask": ("logits", "vocab_mask"),
+        f"{_BASE}:BaseGrammarObject.copy": ("self",),
+        f"{_BASE}:GrammarRow": ("row", "grammar"),
+        f"{_BASE}:InvalidGrammarObject": ("error_message",),
+        f"{_BASE}:register_grammar_backend": ("name", "init_func"),
+        f"{_REASONER}:ReasonerGrammarBackend": (
+            *("grammar_backend", "reasoning_parser", "tokenizer", "enable_strict_thinking"),
+        ),
+        "sglang.srt.parser.reasoning_parser:ReasoningParser": ("model_type", "stream_reasoning", "tokenizer"),
+        "sglang.srt.runtime_context:get_serving": (),
+    }
+)
+"""What guided relies on: module, name, and names of parameters. Those of methods are all that there are, as guided's
+own methods take their places; a class or a function may have more."""
+
+_log = logging.getLogger(__name__)
+
+
+def register() -> None:
+    """Add the backend's name to SGLang's. The entry point of this package in SGLang's group of plug-ins calls it."""
+    from sglang.srt.arg_groups.choices import GRAMMAR_BACKEND_CHOICES, add_grammar_backend_choices
+    from sglang.srt.constrained.base_grammar_backend import register_grammar_backend
+
+    register_grammar_backend(NAME, create_backend)
+    if NAME not in GRAMMAR_BACKEND_CHOICES:
+        add_grammar_backend_choices([NAME])
+
+
+def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Collection[int] | None) -> Any:
+    """The backend of a server, as SGLang's registry asks for it: a `BaseGrammarBackend`.
+
+    Args:
+        server_args: not read: SGLang's resolved configuration is.
+        tokenizer: of transformers.
+        vocab_size: the number of logits.
+        eos_token_ids: of the model; those of the tokenizer end an output as well.
+
+    Raises:
+        GuidedError: this SGLang has another interface, or its options contradict each other or are not supported.
+        VocabularyError: the tokenizer cannot be read.
+    """
+    _check_interface()
+    from sglang.srt.runtime_context import get_serving
+
+    from guided.integrations.sglang_backend import GuidedBackend, RecentGrammars
+
+    serving = get_serving()
+    ends = set(eos_token_ids or ())
+    if (own := getattr(tokenizer, "eos_token_id", None)) is not None:
+        ends.add(own)
+    vocabulary = Vocabulary.from_huggingface(tokenizer, eos_token_ids=ends or None, size=vocab_size)
+    backend: Any = GuidedBackend(GrammarCompiler(vocabulary), _whitespace(serving))
+    if serving.reasoning_parser:
+        backend = _gated(backend, serving, tokenizer)
+    backend.cache = RecentGrammars()
+    return backend
+
+
+def _gated(backend: Any, serving: Any, tokenizer: Any) -> Any:
+    """The backend behind SGLang's gate for reasoning, which its registry does not put around other backends.
+
+    As SGLang does it for its own: without a marker that the tokenizer can encode there is no gate, of which it warns.
+    """
+    from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
+    from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+    parser = ReasoningParser(model_type=serving.reasoning_parser, stream_reasoning=False, tokenizer=tokenizer)
+    if not parser.detector.get_think_end_token_ids(tokenizer):
+        return backend
+    if parser.detector.get_answer_frame() is not None:
+        raise GuidedError(
+            f"the reasoning parser {serving.reasoning_parser!r} frames whole turns, which guided's backend does not: "
+            "use --grammar-backend xgrammar with this model"
+        )
+    return ReasonerGrammarBackend(
+        backend, parser, tokenizer, enable_strict_thinking=bool(serving.enable_strict_thinking)
+    )
+
+
+def _whitespace(serving: Any) -> str:
+    """The option `whitespace` of guided that the server's options mean."""
+    pattern = serving.constrained_json_whitespace_pattern
+    none_at_all = serving.constrained_json_disable_any_whitespace
+    most = serving.constrained_json_max_whitespace_cnt
+    if sum((pattern is not None, bool(none_at_all), most is not None)) > 1:
+        raise GuidedError(
+            "--constrained-json-whitespace-pattern, --constrained-json-disable-any-whitespace and "
+            "--constrained-json-max-whitespace-cnt each say how white space is written: give one"
+        )
+    if pattern is not None:
+        return str(pattern)
+    if most is not None:
+        return f"[ \\t\\n\\r]{{0,{int(most)}}}"
+    return "compact" if none_at_all else "json"
+
+
+def _check_interface() -> None:
+    """Compare SGLang with `EXPECTED`.
+
+    Raises:
+        GuidedError: something that guided relies on is gone or has other parameters.
+    """
+    import sglang
+
+    version = getattr(sglang, "__version__", "of an unknown version")
+    if differences := [place for place, parameters in EXPECTED.items() if not _has(place, parameters)]:
+        raise GuidedError(
+            f"SGLang {version} has another interface than guided expects, which was tested with {', '.join(TESTED)}: "
+            f"{', '.join(differences)}. Install one of these versions, or use another --grammar-backend"
+        )
+    if version not in TESTED:
+        _log.warning("guided was tested with SGLang %s, not with %s", ", ".join(TESTED), version)
+
+
+def _has(place: str, parameters: tuple[str, ...]) -> bool:
+    """Whether there is what a place names, with these parameters."""
+    module, _, path = place.partition(":")
+    try:
+        found: Any = import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+        own = tuple(signature(found).parameters)
+    except (ImportError, AttributeError, ValueError):
+        return False
+    return own == parameters if "." in path else set(parameters) <= set(own)

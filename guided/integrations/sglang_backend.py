@@ -1,0 +1,273 @@
+"""The classes that SGLang's scheduler calls: a grammar backend, and the grammar of one request.
+
+In: a specification's kind and text. Out: a grammar whose tokens are accepted one by one, taken back, and masked in rows
+of SGLang's bitmask (int32, bit `id % 32` of word `id // 32`, 1 is allowed), which is guided's own layout.
+
+SGLang compiles on threads and calls all else from its scheduler's thread. A step fills the rows of a batch on several
+OS threads without Python's lock. A drafted token is accepted, masked and taken back as SGLang walks its tree of drafts.
+Grammars that were compiled are kept in two places, both bounded: by SGLang for the same text, by guided by content.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+from sglang.srt.constrained.base_grammar_backend import (
+    BaseGrammarBackend,
+    BaseGrammarObject,
+    GrammarRow,
+    GrammarStats,
+    InvalidGrammarObject,
+)
+
+from guided.errors import GuidedError, SpecError
+from guided.limits import Limits
+from guided.logits import apply_token_bitmask_inplace
+from guided.matching.bitmask import fill_batch, row_of
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
+from guided.matching.matcher import GrammarMatcher
+from guided.spec.json_schema.documents.values import read_json
+from guided.spec.json_schema.options import JsonSchemaOptions
+
+__all__ = ["GuidedBackend", "GuidedGrammar", "RecentGrammars"]
+
+_ANY_JSON: Final = "$$ANY$$"  # SGLang's name for JSON without a schema
+_KEPT: Final = 1024
+
+_log = logging.getLogger(__name__)
+
+
+class RecentGrammars(OrderedDict[tuple[str, str], Any]):
+    """What SGLang keeps by a specification's kind and text: the latest `most`. Its own dictionary has no bound."""
+
+    def __init__(self, most: int = _KEPT) -> None:
+        super().__init__()
+        self._most = most
+
+    def get(self, key: tuple[str, str], default: Any = None) -> Any:
+        """As of a dictionary; what is found is the latest."""
+        if key in self:
+            self.move_to_end(key)
+        return super().get(key, default)
+
+    def __setitem__(self, key: tuple[str, str], value: Any) -> None:
+        super().__setitem__(key, value)
+        while len(self) > self._most:
+            self.popitem(last=False)
+
+
+class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
+    """The grammar of one request.
+
+    Args:
+        matcher: its state.
+        stats: what SGLang tells of its compilation.
+    """
+
+    def __init__(self, matcher: GrammarMatcher, stats: GrammarStats | None = None) -> None:
+        super().__init__()
+        self.matcher = matcher
+        self.grammar_stats = stats
+        self._after_end = 0  # tokens past the end, which are not the grammar's
+
+    def __repr__(self) -> str:
+        return f"GuidedGrammar({self.matcher!r})"
+
+    def accept_token(self, token: int) -> None:
+        """Go on with a token; what follows the end counts for `rollback` alone.
+
+        Raises:
+            ValueError: it is not allowed. SGLang ends the request.
+        """
+        self.current_token = token
+        if self.matcher.is_terminated():
+            self._after_end += 1
+        elif not self.matcher.accept_token(token):
+            raise ValueError(f"token {token} is not allowed: {self.matcher.explain(token)}")
+
+    def rollback(self, k: int) -> None:
+        """Take back the last k tokens. ValueError: there are not so many."""
+        after_end = min(k, self._after_end)
+        self.matcher.rollback(k - after_end)
+        self._after_end -= after_end
+
+    def is_terminated(self) -> bool:
+        """Whether an end token was accepted."""
+        return self.matcher.is_terminated()
+
+    def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
+        """Rows that allow everything, int32 (batch_size, ceil(vocab_size / 32)), on the CPU."""
+        return GuidedBackend.allocate_vocab_mask(vocab_size, batch_size, device)
+
+    def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
+        """Write the tokens that may come next into a row."""
+        if not self.matcher.fill_next_token_bitmask(vocab_mask, idx):
+            vocab_mask[idx].fill_(-1)
+
+    @staticmethod
+    def fill_vocab_mask_batched(entries: list[GrammarRow], vocab_mask: torch.Tensor) -> None:
+        """Fill rows; others stay as they are. On several threads, but behind SGLang's gate one by one."""
+        if all(isinstance(entry.grammar, GuidedGrammar) for entry in entries):
+            fill_batch([entry.grammar.matcher for entry in entries], vocab_mask, [entry.row for entry in entries])
+        else:
+            BaseGrammarObject.fill_vocab_mask_batched(entries, vocab_mask)
+
+    @staticmethod
+    def reset_vocab_mask(vocab_mask: torch.Tensor) -> None:
+        """Allow everything in every row."""
+        vocab_mask.fill_(-1)
+
+    @staticmethod
+    def move_vocab_mask(vocab_mask: torch.Tensor, device: Any) -> torch.Tensor:
+        """The mask on a device."""
+        return GuidedBackend.move_vocab_mask(vocab_mask, device)
+
+    @staticmethod
+    def apply_vocab_mask(logits: torch.Tensor, vocab_mask: torch.Tensor) -> None:
+        """Set the logits of what is not allowed to -inf, in place."""
+        GuidedBackend.apply_vocab_mask(logits, vocab_mask)
+
+    def copy(self) -> GuidedGrammar:
+        """The same state, which moves by itself. O(1)."""
+        stats = self.grammar_stats
+        again = None if stats is None else replace(stats, is_cache_hit=True, tree_traversal_time=[])
+        return GuidedGrammar(self.matcher.fork(), again)
+
+
+class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
+    """Compiles what requests ask for.
+
+    Args:
+        compiler: of the model's vocabulary.
+        whitespace: of JSON, see `JsonSchemaOptions`.
+    """
+
+    def __init__(self, compiler: GrammarCompiler, whitespace: str = "json") -> None:
+        super().__init__()
+        self.compiler = compiler
+        self._writing = JsonSchemaOptions.for_generation(whitespace=whitespace).given()
+
+    @property
+    def is_support_token_filter(self) -> bool:
+        """Whether `set_token_filter` is there, which strict thinking needs."""
+        return True
+
+    def dispatch_json(self, key_string: str) -> BaseGrammarObject:
+        """The grammar of a JSON Schema, given as JSON text."""
+        if key_string == _ANY_JSON:
+            return self._grammar("json", lambda: self.compiler.compile_json_schema(True, **self._writing))
+        return self._grammar("json", lambda: self.compiler.compile_json_schema(key_string, **self._writing))
+
+    def dispatch_regex(self, key_string: str) -> BaseGrammarObject:
+        """The grammar of a regular expression, which the whole output matches."""
+        classes = self._writing["classes"]
+        return self._grammar("regex", lambda: self.compiler.compile_regex(key_string, classes=classes))
+
+    def dispatch_ebnf(self, key_string: str) -> BaseGrammarObject:
+        """The grammar of a text in GBNF or EBNF, which has `::=`, or in Lark's notation."""
+
+        def compiled() -> CompiledGrammar:
+            if "::=" in key_string:
+                return self.compiler.compile_gbnf(key_string, allow_special_tokens=True)
+            return self.compiler.compile_lark(key_string, allow_special_tokens=True, **self._writing)
+
+        return self._grammar("ebnf", compiled)
+
+    def dispatch_structural_tag(self, key_string: str) -> BaseGrammarObject:
+        """The grammar of a structural tag, also in the older form with `structures`."""
+        return self._grammar(
+            "structural_tag",
+            lambda: self.compiler.compile_structural_tag(
+                _read_tag(key_string), allow_special_tokens=True, **self._writing
+            ),
+        )
+
+    def _grammar(self, kind: str, compile: Callable[[], CompiledGrammar]) -> BaseGrammarObject:
+        """What the request gets: a grammar, or the reason why there is none, which becomes a status of 400."""
+        try:
+            return GuidedGrammar(GrammarMatcher(compile()), GrammarStats(dispatch_type=kind))
+        except GuidedError as error:
+            _log.warning("a request's %s is refused: %s", kind, error)
+            return InvalidGrammarObject(str(error))
+
+    @staticmethod
+    def allocate_vocab_mask(vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
+        """Rows that allow everything, int32 (batch_size, ceil(vocab_size / 32)), in memory that CUDA can copy from."""
+        shape = (batch_size, (vocab_size + 31) // 32)
+        return torch.full(shape, -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
+
+    @staticmethod
+    def move_vocab_mask(vocab_mask: torch.Tensor, device: Any) -> torch.Tensor:
+        """The mask on a device."""
+        return vocab_mask.to(device, non_blocking=True)
+
+    @staticmethod
+    def apply_vocab_mask(logits: torch.Tensor, vocab_mask: torch.Tensor) -> None:
+        """Set the logits of what is not allowed to -inf, in place."""
+        apply_token_bitmask_inplace(logits, vocab_mask)
+
+    @staticmethod
+    def set_token_filter(
+        vocab_mask: torch.Tensor,
+        token_ids: Sequence[int],
+        batch_idx: int,
+        is_allowed: bool = True,
+        reset_vocab_mask: bool = True,
+    ) -> None:
+        """Allow or forbid some ids in a row; with `reset_vocab_mask` all others become the opposite."""
+        row = vocab_mask[batch_idx]
+        if reset_vocab_mask:
+            row.fill_(0 if is_allowed else -1)
+        ids = torch.from_numpy(row_of(32 * len(row), list(token_ids))).to(row.device)
+        if is_allowed:
+            row |= ids
+        else:
+            row &= ~ids
+
+
+def _read_tag(text: str) -> Mapping[str, Any]:
+    """A structural tag, where what SGLang alone has is written as guided reads it.
+
+    That is `at_least_one` beside `structures`, and schemas that are null, as those of functions without parameters.
+    """
+    read_json(text, Limits(), "structural_tag")  # its errors have a place, and it refuses members that come twice
+    document = json.loads(text)
+    if not isinstance(document, dict):
+        raise SpecError("a structural tag is an object", hint='write {"type": "structural_tag", "format": {...}}')
+    if not isinstance(document.get("structures"), list):
+        return {name: _without_null_schemas(value) for name, value in document.items()}
+    structures = [_open(each, "schema") for each in document["structures"]]
+    older = {**document, "structures": structures}
+    if not older.pop("at_least_one", False):
+        return older
+    if unknown := sorted(older.keys() - {"type", "triggers", "structures"}):
+        raise SpecError(f'a structural tag has no "{unknown[0]}"', hint="write structures, triggers, at_least_one")
+    tags = []
+    for at, each in enumerate(structures):
+        if not isinstance(each, dict) or each.keys() != {"begin", "schema", "end"}:
+            raise SpecError("a structure has begin, schema and end", pointer=f"/structures/{at}")
+        content = {"type": "json_schema", "json_schema": each["schema"]}
+        tags.append({"begin": each["begin"], "content": content, "end": each["end"]})
+    triggered = {"type": "triggered_tags", "triggers": older.get("triggers"), "tags": tags, "at_least_one": True}
+    return {"type": "structural_tag", "format": triggered}
+
+
+def _without_null_schemas(format: Any) -> Any:
+    """A format in which a missing or null schema of JSON is the one that allows everything."""
+    if isinstance(format, list):
+        return [_without_null_schemas(each) for each in format]
+    if not isinstance(format, dict):
+        return format
+    inner = {name: value if name == "json_schema" else _without_null_schemas(value) for name, value in format.items()}
+    return _open(inner, "json_schema") if format.get("type") in ("json_schema", "qwen_xml_parameter") else inner
+
+
+def _open(item: Any, name: str) -> Any:
+    return {**item, name: {}} if isinstance(item, dict) and item.get(name) is None else item

@@ -1,0 +1,145 @@
+"""Constraints in TensorRT-LLM: a logits processor for `SamplingParams`, and a batched one for `LLM`.
+
+    from guided.integrations.tensorrt_llm import GuidedLogitsProcessor
+
+    processor = GuidedLogitsProcessor({"type": "object", ...}, "path/of/the/model/tokenizer.json", max_tokens=200)
+    llm.generate(prompts, SamplingParams(logits_processor=processor, max_tokens=200))
+
+In: a constraint as `Engine.generate` takes it, and the tokenizer. Out: callables of the signatures that
+`tensorrt_llm.sampling_params` documents, which set logits in place. They follow requests by their ids, and the beams of
+a request by their tokens (rows.py), so one processor serves any number of requests. TensorRT-LLM takes any callable, so
+nothing of it is imported.
+
+Limits. TensorRT-LLM may run in other processes, to which processors are sent; there they compile their constraint
+again. What it accepts from such a message is its own matter (its class must be approved there, or the engine run in one
+process). It tells nobody that a request has ended, so what is known of requests is kept for the latest 1,024. The
+interface is tested with its signatures on a CPU, and not on a device.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+import numpy as np
+
+from guided.errors import GuidedError
+from guided.integrations.rows import RowMatchers
+from guided.integrations.sequence_mask import compiler_of, required_grammar
+from guided.logits import apply_token_bitmask_inplace
+from guided.matching.bitmask import allocate_token_bitmask
+from guided.matching.constraint import Constraint, ConstraintOptions
+from guided.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["GuidedBatchedLogitsProcessor", "GuidedLogitsProcessor"]
+
+_KEPT: Final = 1024
+
+
+class GuidedLogitsProcessor:
+    """Masks the logits of requests; each is followed by its id.
+
+    Args:
+        constraint: what `Engine.generate` takes.
+        tokenizer: of transformers, or the path of a tokenizer.json; or a `Vocabulary`, or a `GrammarCompiler`, which
+            remembers what it compiled, but cannot be sent to other processes.
+        max_tokens: what the requests are given; their texts are then complete within it.
+        **options: of `ConstraintOptions`, as `whitespace="compact"`.
+
+    Raises:
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
+    """
+
+    def __init__(
+        self,
+        constraint: Constraint,
+        tokenizer: Any,
+        *,
+        max_tokens: int | None = None,
+        **options: Unpack[ConstraintOptions],
+    ) -> None:
+        again = partial(type(self), max_tokens=max_tokens, **options)
+        self._again = (again, (constraint, tokenizer))
+        compiler = compiler_of(tokenizer, Vocabulary.from_huggingface)
+        self.vocabulary = compiler.vocabulary
+        self._grammar, self._max_tokens = required_grammar(compiler, constraint, options), max_tokens
+        self._requests: OrderedDict[int, RowMatchers] = OrderedDict()
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """How it is made again in another process."""
+        return self._again
+
+    def __call__(
+        self,
+        req_id: int,
+        logits: torch.Tensor,
+        token_ids: list[list[int]],
+        stream_ptr: int | None,
+        client_id: int | None,
+    ) -> None:
+        """Set what is not allowed to -inf, in place.
+
+        Args:
+            req_id: of the request.
+            logits: (..., beams, vocabulary), on any device.
+            token_ids: of each beam, so far, all of one length.
+            stream_ptr: the CUDA stream of the logits; None: the current one.
+            client_id: not used.
+
+        Raises:
+            GuidedError: the logits do not fit the vocabulary, or the beams.
+            BudgetError: no output of the constraint fits the budget.
+        """
+        rows = logits.view(-1, logits.shape[-1])
+        if rows.shape[1] < self.vocabulary.size:
+            raise GuidedError(
+                f"the model scores {rows.shape[1]} tokens, the vocabulary has {self.vocabulary.size}: "
+                "this is another model's tokenizer"
+            )
+        if len(rows) != len(token_ids):
+            raise GuidedError(f"there are logits of {len(rows)} beams, and ids of {len(token_ids)}")
+        matchers = self._matchers(req_id)
+        matchers.follow(np.array(token_ids, np.int64))
+        bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
+        matchers.fill(bitmask)
+        with _stream(logits, stream_ptr):
+            apply_token_bitmask_inplace(rows, bitmask)
+
+    def _matchers(self, req_id: int) -> RowMatchers:
+        """What is known of a request."""
+        if req_id not in self._requests:
+            self._requests[req_id] = RowMatchers([self._grammar], self._max_tokens)
+        self._requests.move_to_end(req_id)
+        while len(self._requests) > _KEPT:
+            self._requests.popitem(last=False)
+        return self._requests[req_id]
+
+
+class GuidedBatchedLogitsProcessor(GuidedLogitsProcessor):
+    """The same for `LLM(batched_logits_processor=...)`, and requests with `apply_batched_logits_processor`."""
+
+    def __call__(  # type: ignore[override]  # the signature that TensorRT-LLM asks for
+        self,
+        req_ids: Sequence[int],
+        logits: Sequence[torch.Tensor],
+        token_ids: Sequence[list[list[int]]],
+        stream_ptr: int | None,
+        client_ids: Sequence[int | None],
+    ) -> None:
+        """Set what is not allowed to -inf, in place, for each request; see `GuidedLogitsProcessor.__call__`."""
+        for one in zip(req_ids, logits, token_ids, client_ids, strict=True):
+            super().__call__(one[0], one[1], one[2], stream_ptr, one[3])
+
+
+def _stream(logits: torch.Tensor, stream_ptr: int | None) -> Any:
+    if stream_ptr is None or not logits.is_cuda:
+        return nullcontext()
+    import torch
+
+    return torch.cuda.stream(torch.cuda.ExternalStream(stream_ptr))  # type: ignore[no-untyped-call]

@@ -1,0 +1,57 @@
+"""llama-cpp-python with guided's logits processor writes the tokens that guided's engine writes, greedily, on one file.
+
+`make test-llama-cpp` installs llama-cpp-python, which is compiled, and runs this.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from guided.files.hub import MODELS, cache_directory
+from tests.llama_cpp_sides import BUDGETS, MOST, PROMPTS, as_float32
+
+pytestmark = pytest.mark.model
+QUANTISED = cache_directory() / Path(MODELS["smollm2-135m-instruct"].member).name
+for package in ("llama_cpp", "torch", "gguf"):  # not imported here: llama.cpp and torch need processes of their own
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed: `make test-llama-cpp` does it", allow_module_level=True)
+if not QUANTISED.is_file():
+    pytest.skip(f"{QUANTISED} is not there: `make demo` fetches it", allow_module_level=True)
+
+
+def side(name: str, model: Path, folder: Path, *more: Path):
+    out = folder / f"{name}.json"
+    command = [sys.executable, "-m", "tests.llama_cpp_sides", name, str(model), str(out), *map(str, more)]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[1], env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(out.read_text()), out
+
+
+# llama.cpp rounds what quantised weights are multiplied with to 8 bits, which guided does not: two tokens whose scores
+# are nearly equal may then change places. The same weights in float32 leave no such difference.
+@pytest.mark.parametrize(("weights", "near"), [("float32", 0.0), ("quantised", 0.25)])
+def test_greedy_tokens_are_those_of_the_engine(tmp_path, weights, near):
+    model = QUANTISED
+    if weights == "float32":
+        model = tmp_path / "model.gguf"
+        as_float32(QUANTISED, model)
+    engine, out = side("engine", model, tmp_path)
+    llama, _ = side("llama_cpp", model, tmp_path, out)
+    assert engine.keys() == llama.keys() == PROMPTS.keys()
+    differ = [name for name in PROMPTS if llama[name]["tokens"] != engine[name]["tokens"]]
+    for name in PROMPTS:
+        assert 0 < len(llama[name]["tokens"]) <= BUDGETS.get(name, MOST)
+    for name in differ:
+        gap = llama[name]["gap"]["gap"]
+        assert gap is not None and gap < near, (name, engine[name], llama[name])
+    assert len(differ) <= 1

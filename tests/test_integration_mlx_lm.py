@@ -1,0 +1,176 @@
+"""The processor for mlx-lm: in mlx-lm itself where it is installed (on a CPU, too), else with numpy in MLX's place."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+import re
+import subprocess
+import sys
+import warnings
+from types import ModuleType, SimpleNamespace
+
+import jsonschema
+import numpy as np
+import pytest
+
+import guided
+from guided.integrations.mlx_lm import GuidedLogitsProcessor, vocabulary_of
+
+REAL = importlib.util.find_spec("mlx") is not None and importlib.util.find_spec("mlx_lm") is not None
+needs_mlx = pytest.mark.skipif(not REAL, reason='mlx-lm is not installed: pip install "mlx[cpu]" mlx-lm')
+VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": [1, "x"]}}, "required": ["a"]}
+END, WIDTH = 256, 264
+
+
+@pytest.fixture
+def mx(monkeypatch):
+    """MLX, or numpy by the names that the processor uses."""
+    if REAL:
+        import mlx.core
+
+        return mlx.core
+    core = ModuleType("mlx.core")
+    core.array, core.where, core.float32 = np.array, np.where, np.float32
+    package = ModuleType("mlx")
+    package.core = core
+    monkeypatch.setitem(sys.modules, "mlx", package)
+    monkeypatch.setitem(sys.modules, "mlx.core", core)
+    return core
+
+
+def text(ids) -> str:
+    return bytes(id for id in ids if id < END).decode()
+
+
+def steps(mx, processor, prompt, most, rng):
+    """As `generate_step` calls it: one call more than tokens are taken, and the first with the tail of the prompt."""
+    ids = list(prompt[-2:])
+    written = list[int]()
+    for _ in range(most + 1):
+        logits = mx.array([[rng.gauss(0, 3) for _ in range(WIDTH)]], mx.float32)
+        token = int(np.array(processor(mx.array(ids), logits)).argmax())
+        if len(written) == most or (written and written[-1] == END):
+            break
+        ids.append(token)
+        written.append(token)
+    return text(written)
+
+
+@pytest.mark.parametrize("most", [8, 20, 60])
+def test_generations_are_complete_within_their_budget(mx, most):
+    processor, rng = GuidedLogitsProcessor(SCHEMA, VOCABULARY, max_tokens=most), random.Random(most)
+    for number in range(15):
+        jsonschema.validate(json.loads(steps(mx, processor, b"prompt %d" % number, most, rng)), SCHEMA)
+
+
+def test_only_logits_of_what_is_allowed_stay(mx):
+    processor = GuidedLogitsProcessor("[ab]", VOCABULARY)
+    logits = mx.array([[float(id) for id in range(WIDTH)]], mx.float32)
+    out = np.array(processor(mx.array([1]), logits))
+    assert out.shape == (1, WIDTH) and np.flatnonzero(np.isfinite(out)).tolist() == [ord("a"), ord("b")]
+    assert out[0, ord("a")] == ord("a")
+
+
+def test_what_is_wrong_is_said(mx):
+    processor = GuidedLogitsProcessor("ab", VOCABULARY)
+    with pytest.raises(guided.GuidedError, match="this is another model's"):
+        processor(mx.array([1]), mx.array([[0.0] * 9]))
+    logits = mx.array([[0.0] * WIDTH])
+    processor(mx.array([1]), logits)
+    with pytest.raises(guided.GuidedError, match="another processor chose it"):
+        processor(mx.array([1, ord("z")]), logits)
+    with pytest.raises(guided.GuidedError, match="leave the processor out"):
+        GuidedLogitsProcessor(None, VOCABULARY)
+
+
+def test_the_vocabulary_is_read_from_its_tokenizer():
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE({"a": 0, "b": 1}, []))
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    backend.add_special_tokens(["</s>", "<other>"])
+    assert vocabulary_of(SimpleNamespace(_tokenizer=backend, eos_token_ids={2, 3})).eos_token_ids == {2, 3}
+    assert vocabulary_of(backend).eos_token_ids == {2}
+
+
+def test_it_imports_neither_torch_nor_mlx():
+    code = "import sys, guided.integrations.mlx_lm; print({'torch', 'mlx', 'mlx_lm'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def small_model(seed):
+    import mlx.core as core
+    from mlx_lm.models import llama
+
+    core.random.seed(seed)
+    arguments = llama.ModelArgs(
+        model_type="llama", hidden_size=32, num_hidden_layers=2, intermediate_size=48, num_attention_heads=4,
+        num_key_value_heads=2, rms_norm_eps=1e-5, vocab_size=WIDTH,
+    )  # fmt: skip
+    return llama.Model(arguments)
+
+
+@pytest.fixture(scope="module")
+def generating():
+    with warnings.catch_warnings():  # of other packages, while they are imported
+        warnings.simplefilter("ignore")
+        return importlib.import_module("mlx_lm.generate")
+
+
+def taken(tokens):
+    """The ids up to an end."""
+    ids = list[int]()
+    for token in tokens:
+        if token == END:
+            break
+        ids.append(token)
+    return text(ids)
+
+
+@needs_mlx
+@pytest.mark.parametrize("prompt", [[5], list(b"a prompt of some tokens")])
+def test_mlx_lm_generates_what_is_allowed(generating, prompt):
+    import mlx.core as core
+
+    model = small_model(1)
+    processor = GuidedLogitsProcessor(SCHEMA, VOCABULARY, max_tokens=20)
+    for seed in range(6):
+        core.random.seed(seed)
+        tokens = generating.generate_step(
+            core.array(prompt), model, max_tokens=20, logits_processors=[processor],
+            sampler=lambda scores: core.random.categorical(scores), prefill_step_size=4,
+        )  # fmt: skip
+        jsonschema.validate(json.loads(taken(token for token, _ in tokens)), SCHEMA)
+
+
+@needs_mlx
+def test_mlx_lm_drafts_and_takes_back(generating):
+    """The greedy tokens are those without drafts, whatever the smaller model drafts."""
+    import mlx.core as core
+
+    model, draft = small_model(1), small_model(2)
+    for number in range(4):
+        prompt = core.array(list(b"prompt %d" % number))
+        processor = GuidedLogitsProcessor(SCHEMA, VOCABULARY, max_tokens=30)
+        options = {"max_tokens": 30, "logits_processors": [processor]}
+        plain = taken(token for token, _ in generating.generate_step(prompt, model, **options))
+        steps = generating.speculative_generate_step(prompt, model, draft, num_draft_tokens=3, **options)
+        assert taken(token for token, *_ in steps) == plain
+        jsonschema.validate(json.loads(plain), SCHEMA)
+
+
+@needs_mlx
+def test_mlx_lms_batches_have_a_processor_for_each_row(generating):
+    model, patterns = small_model(3), ["[ab]{3}", "x[0-9]*y", "(yes|no)"]
+    processors = [[GuidedLogitsProcessor(pattern, VOCABULARY, max_tokens=12)] for pattern in patterns]
+    batch = generating.BatchGenerator(model, stop_tokens=[[END]], completion_batch_size=4)
+    uids = batch.insert([list(b"one"), [7], list(b"three")], [12] * 3, logits_processors=processors)
+    written: dict[int, list[int]] = {uid: [] for uid in uids}
+    while responses := batch.next_generated():
+        for response in responses:
+            written[response.uid].append(response.token)
+    for uid, pattern in zip(uids, patterns, strict=True):
+        assert re.fullmatch(pattern, taken(written[uid]))
