@@ -264,11 +264,10 @@ def tool(name="f", schema=None, **more):
 @pytest.mark.parametrize(
     ("fields", "param", "message"),
     [
-        ({"tools": []}, "tools", "at least 1 item"),
-        ({"tools": [tool()], "functions": []}, "functions", 'write tools=[{"type": "function"'),
+        ({"tools": [tool()], "functions": [{"name": "f"}]}, "functions", 'write tools=[{"type": "function"'),
         ({"tools": [tool()], "function_call": "auto"}, "function_call", "write tool_choice"),
         ({"tool_choice": "required"}, None, "tool_choice goes with tools"),
-        ({"parallel_tool_calls": True}, None, "parallel_tool_calls goes with tools"),
+        ({"parallel_tool_calls": False}, None, "parallel_tool_calls=false goes with tools"),
         ({"tools": [tool(), tool()]}, "tools/1/function/name", "is taken"),
         ({"tools": [tool("a b")]}, "tools/0/function/name", "none of a function"),
         ({"tools": ["f"]}, "tools/0", "a tool is an object"),
