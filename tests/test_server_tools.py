@@ -399,3 +399,21 @@ def test_arguments_are_an_object_whatever_their_schema_leaves_open(schema):
             assert isinstance(json.loads(answer.choices[0].message.tool_calls[0].function.arguments), dict)
 
     run(body)
+
+
+@pytest.mark.parametrize("inner", [{}, {"properties": {}}, {"properties": {"a": {"type": "object", "properties": {}}}}])
+def test_strict_closes_objects_that_name_no_members(inner):
+    """Without it they are open, as their schemas say: some of many answers have members."""
+
+    async def body(ask):
+        for strict in (True, False, None):
+            schema = {"type": "object", "required": [*inner.get("properties", {})], **inner}
+            answer = await ask.chat.completions.create(
+                model="guided", messages=SAY, tools=[tool(schema=schema, strict=strict)], tool_choice="required",
+                parallel_tool_calls=False, max_tokens=80, n=16, seed=1,
+            )  # fmt: skip
+            found = [json.loads(choice.message.tool_calls[0].function.arguments) for choice in answer.choices]
+            least = {name: {} for name in schema["required"]}
+            assert (strict is True) == all(each == least for each in found), found
+
+    run(body)

@@ -28,8 +28,9 @@ __all__ = ["ResponseFormat", "closed", "from_response_format", "to_openai_schema
 _Json: TypeAlias = dict[str, Any]
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_OF_OTHERS: Final = frozenset(("additionalProperties", "unevaluatedProperties", "patternProperties", "$ref", "allOf"))
-"""Keywords beside which an object is not closed."""
+_OF_OTHERS: Final = frozenset(("additionalProperties", "unevaluatedProperties", "patternProperties"))
+_COMPOSING: Final = frozenset(("anyOf", "oneOf", "allOf", "$ref", "if", "dependentSchemas"))
+"""Keywords beside which an object has the members that others name, too."""
 
 
 class ResponseFormat(dict[str, Any]):
@@ -123,10 +124,12 @@ def closed(schema: _Json) -> _Json:
     work: list[Any] = [copy]
     while work:
         value = work.pop()
-        if isinstance(value, dict):
-            if ("properties" in value or value.get("type") == "object") and not value.keys() & _OF_OTHERS:
-                value["additionalProperties"] = False
-            work += [each for _, each in schemas_in(value)]
+        if not isinstance(value, dict):
+            continue
+        is_object, composed = "properties" in value or value.get("type") == "object", value.keys() & _COMPOSING
+        if is_object and not value.keys() & _OF_OTHERS:
+            value["unevaluatedProperties" if composed else "additionalProperties"] = False
+        work += [each for at, each in schemas_in(value) if not (is_object and at.split("/")[1] in composed)]
     return copy
 
 
