@@ -50,7 +50,7 @@ answer = dspy.Predict(Describe)(question="Tell me of the Nile.")
 print(f"object: {answer.kind!r} {answer.water!r}")
 
 answer = dspy.Predict(Call)(question="What is the weather in Cairo?", tools=[dspy.Tool(weather)])
-print(f"calls: {answer.calls!r}")
+print(f"calls: {[call.name for call in answer.calls.tool_calls]!r}")
 
 try:
     dspy.Predict(Fail)(question="What?")

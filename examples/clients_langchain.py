@@ -6,6 +6,7 @@ pip install langchain-openai; then, beside a running server: python examples/cli
 from __future__ import annotations
 
 from clients_types import KEY, MODEL, TOKENS, URL, Refused, Water, Weather
+from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from openai import BadRequestError
@@ -31,7 +32,11 @@ def weather(place: str, unit: str) -> str:
 called = model.bind_tools([weather, Weather], tool_choice="any").invoke("What is the weather in Cairo?")
 print(f"calls: {[call['name'] for call in called.tool_calls]!r} {called.invalid_tool_calls!r}")
 
+# What the tools say goes back to the model, which answers.
+results = [ToolMessage("It is warm.", tool_call_id=call["id"]) for call in called.tool_calls]
 short = model.bind(extra_body={"regex": "[A-Z][a-z]{2,9}"})
+answer = short.invoke([HumanMessage("What is the weather in Cairo?"), called, *results])
+print(f"answer: {answer.content}")
 print(f"text: {short.invoke('Name a river.').content}")
 print(f"stream: {''.join(str(chunk.content) for chunk in short.stream('Name a river.'))}")
 

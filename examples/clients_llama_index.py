@@ -44,7 +44,15 @@ answer = model.chat_with_tools(tools, "What is the weather in Cairo?", tool_requ
 calls = model.get_tool_calls_from_response(answer)
 print(f"calls: {[Weather.model_validate(call.tool_kwargs) for call in calls]!r}")
 
-name = model.chat([ChatMessage(content="Name a river.")], extra_body={"regex": "[A-Z][a-z]{2,9}"})
+# What the tool says goes back to the model, which answers.
+results = [
+    ChatMessage(role="tool", content="It is warm.", additional_kwargs={"tool_call_id": call.tool_id}) for call in calls
+]
+talk = [ChatMessage(content="What is the weather in Cairo?"), answer.message, *results]
+a_word = {"extra_body": {"regex": "[A-Z][a-z]{2,9}"}}
+print(f"answer: {model.chat(talk, **a_word).message.content}")
+
+name = model.chat([ChatMessage(content="Name a river.")], **a_word)
 print(f"text: {name.message.content}")
 
 try:
