@@ -28,7 +28,10 @@ for mode in (instructor.Mode.JSON_SCHEMA, instructor.Mode.TOOLS):
 client = instructor.from_openai(server, mode=instructor.Mode.JSON_SCHEMA)
 partials = list(
     client.chat.completions.create_partial(
-        **ask, messages=question("Tell me of a lake."), response_model=Water, strict=False  # texts become enumerations
+        **ask,
+        messages=question("Tell me of a lake."),
+        response_model=Water,
+        strict=False,  # texts become enumerations
     )
 )
 print(f"partials: {len(partials) > 1} {partials[-1]!r}")

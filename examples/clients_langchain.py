@@ -14,7 +14,7 @@ from openai import BadRequestError
 model = ChatOpenAI(base_url=URL, api_key=KEY, model=MODEL, max_tokens=TOKENS, max_retries=0)
 
 print(f"object: {model.with_structured_output(Water, method='json_schema').invoke('Tell me of the Nile.')!r}")
-# As the parameters of a function that has to be called. LangChain writes references out there, and drops recursive ones.
+# As the parameters of a function that has to be called. LangChain drops recursive references there.
 by_calls = model.with_structured_output(Weather, method="function_calling")
 print(f"function: {by_calls.invoke('What is the weather in Cairo?')!r}")
 

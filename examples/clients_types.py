@@ -6,7 +6,7 @@ GUIDED_URL is the address of the server, GUIDED_MODEL the name of its model, as 
 from __future__ import annotations
 
 import os
-from enum import Enum
+from enum import StrEnum
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -17,7 +17,7 @@ KEY = os.environ.get("GUIDED_API_KEY", "none")  # a server that was started with
 TOKENS = 600  # whatever the model writes, the answer is complete within them
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     """What a piece of water is."""
 
     river = "river"

@@ -206,6 +206,7 @@ def test_what_is_not_strict_is_written_otherwise_where_that_says_the_same():
         b={"enum": ["x", 1], "type": ["string", "integer"]},
         c={"const": None, "type": "null"},
     )
+    assert "anyOf" in written(members(a={"oneOf": [{"const": "x"}, {"enum": ["y", "z"]}]}))["properties"]["a"]
     cases = [members(kind={"const": "a"}, n=TEXT), members(kind={"enum": ["b", "c"]})]
     assert "anyOf" in written(members(a={"oneOf": cases}))["properties"]["a"]
     described = {"$defs": {"t": TEXT}, **members(a={"$ref": "#/$defs/t", "description": "said"})}
@@ -338,10 +339,11 @@ def test_other_formats():
 
 
 def test_closed_closes_every_object_that_does_not_say():
-    schema = {"type": "object", "properties": {}, "$defs": {"d": {"type": "object"}}, "anyOf": [{"properties": {}}]}
+    cases = {"anyOf": [{"properties": {}}]}
+    schema = {"type": "object", "properties": {"a": cases}, "$defs": {"d": {"type": "object"}}}
     found = closed(schema)
     assert found["additionalProperties"] is found["$defs"]["d"]["additionalProperties"] is False
-    assert found["anyOf"] == [{"properties": {}, "additionalProperties": False}]
+    assert found["properties"]["a"]["anyOf"] == [{"properties": {}, "additionalProperties": False}]
     composed = closed({"properties": {"a": TEXT}, "anyOf": [{"properties": {"b": TEXT}, "required": ["b"]}, {}]})
     assert [Draft202012Validator(composed).is_valid(value) for value in ({"a": "", "b": ""}, {"a": ""}, {"c": 1})] == [
         True, True, False

@@ -10,10 +10,11 @@ from typing import Any, Final, TypeAlias
 
 from guided.spec.json_schema.documents.keywords import RESTRICTING
 
-__all__ = ["Finite", "describes", "differ", "joined", "listed", "schemas_in", "target", "token"]
+__all__ = ["Finite", "describes", "differ", "joined", "listed", "schemas_in", "target", "token", "types_of"]
 
 _Json: TypeAlias = dict[str, Any]
 
+_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", list: "array"}
 _MAPS: Final = ("properties", "$defs", "definitions")
 _SCOPES: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")  # references may lead to them
 _LISTS: Final = ("anyOf", "oneOf", "prefixItems")
@@ -113,3 +114,11 @@ def listed(types: Any) -> list[Any]:
 def token(name: str) -> str:
     """A name as a part of a JSON Pointer."""
     return name.replace("~", "~0").replace("/", "~1")
+
+
+def types_of(schema: _Json) -> list[str]:
+    """The types that a schema says, or that its values have; none where that is not known."""
+    if "type" in schema:
+        return listed(schema["type"])
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    return list(dict.fromkeys(_TYPES.get(type(each), "object") for each in values)) if isinstance(values, list) else []

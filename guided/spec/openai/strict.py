@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from guided.errors import LimitExceeded, brief
 from guided.spec.json_schema.check import Entry
-from guided.spec.openai.parts import Finite, describes, differ, joined, listed, target, token
+from guided.spec.openai.parts import Finite, describes, differ, joined, listed, target, token, types_of
 
 __all__ = ["strictly"]
 
@@ -47,7 +47,6 @@ _TAKEN: Final = frozenset(
 )  # fmt: skip
 _FORMATS: Final = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
 _SHOWN: Final = ("title", "description")  # annotations that the model reads
-_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", list: "array"}
 _DEEPEST: Final = 100
 _MOST: Final = 100_000  # schemas that are written
 
@@ -154,9 +153,8 @@ class _Writer:
         """Every schema says its type, but for references and unions."""
         if written.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "not", "if"}:
             return
-        values = [written["const"]] if "const" in written else written.get("enum", [])
-        types = list(dict.fromkeys(_TYPES.get(type(each), "object") for each in values))
-        if not values and "properties" in written:
+        types = types_of(written)
+        if not types and "properties" in written:
             types = ["object"]
             self._note(at, "its type is not said: it is an object, since it names members")
         if types:
@@ -218,7 +216,9 @@ class _Writer:
         ]
         if not all(isinstance(case, dict) for case in found):
             return False
-        types = [{"number" if each == "integer" else each for each in listed(case.get("type"))} for case in found]
+        types = [{"number" if each == "integer" else each for each in types_of(case)} for case in found]
+        if differ(found):
+            return True
         if all(types) and sum(map(len, types)) == len(set().union(*types)):
             return True
         if any(each != {"object"} for each in types):
