@@ -220,7 +220,7 @@ class BudgetError(GuidedError, ValueError):
         needed: the least number of tokens to a complete output, counted as the budget is: with the end token for the
             mask of a matcher, without it for an engine's `max_tokens`.
         given: the budget.
-        asked: what was asked for, where the model's context leaves less than that; else None.
+        asked: what was asked for, where the model's context leaves less than is needed, which is `given`; else None.
     """
 
     def __init__(self, needed: int, given: int, asked: int | None = None) -> None:

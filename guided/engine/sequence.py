@@ -110,14 +110,12 @@ class Sequence:
         parse: Callable[[str], Any] | None = None,
         free: bool = False,
     ) -> None:
-        room = max_tokens if room is None else room
-        if matcher is not None and (needed := matcher.min_tokens_to_finish() - 1) > min(max_tokens, room):
-            raise (
-                BudgetError(needed, room, max_tokens)
-                if room < min(needed, max_tokens)
-                else BudgetError(needed, max_tokens)
-            )
-        max_tokens = min(max_tokens, room)
+        most = max_tokens if room is None else min(max_tokens, room)
+        if matcher is not None and (needed := matcher.min_tokens_to_finish() - 1) > most:
+            if room is not None and room < needed:
+                raise BudgetError(needed, room, max_tokens)
+            raise BudgetError(needed, most)
+        max_tokens = most
         if matcher is not None and stops:
             raise GuidedError("a constraint says where its output ends: stops and ignore_eos go with none")
         stops.check(vocabulary.size)
