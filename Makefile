@@ -22,7 +22,8 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
-PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --progress-bar off
+INSTALL := python -m pip --disable-pip-version-check --no-input install --progress-bar off
+PIP := $(BIN)/$(INSTALL)
 STEP := sh scripts/step.sh $(VENV)/setup.log
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/*/native/* guided/*/native/*/* guided/spec/lark/native/*)
 SOURCES := $(wildcard guided/*/native/*.[ch]pp guided/*/native/*/*.[ch]pp guided/spec/lark/native/*.[ch]pp)
@@ -67,14 +68,21 @@ $(VENV)/.llama-cpp: pyproject.toml | $(VENV)/.test
 	sh -c '$(BIN)/python scripts/requirements.py llama-cpp | $(PIP) -r /dev/stdin'
 	@touch $@
 
+# Frameworks that speak to the server want other versions of OpenAI's client than the tests do: they have an environment
+# of their own, in which their recipes run. Where it cannot be made, the recipes are skipped, and say so.
+$(VENV)/.clients: pyproject.toml | $(VENV)/.guided
+	@$(STEP) "frameworks that speak to the server, in $(VENV)/clients" sh -ec '$(BIN)/python -m venv $(VENV)/clients; \
+	$(BIN)/python scripts/requirements.py clients > $(VENV)/clients/requirements.txt; \
+	$(VENV)/clients/bin/$(INSTALL) -r $(VENV)/clients/requirements.txt' && touch $@ || rm -rf $(VENV)/clients
+
 demo: $(VENV)/.guided
 	@$(BIN)/python examples/demo.py
 
-test: lint
+test: lint $(VENV)/.clients
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest -q $(PARALLEL)
 
 # A failing example is printed as code, to be kept as a case, and stays in .hypothesis, where the next run tries it first.
-test-all: lint
+test-all: lint $(VENV)/.clients
 	@seed=$(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d " ")); \
 	echo "== make test-all SEED=$$seed repeats this run" >&2; \
 	GUIDED_EXAMPLES=100 GUIDED_FUZZ_SEED=$$seed PYTHONHASHSEED=$$seed \

@@ -63,6 +63,7 @@ from guided.spec.combinators import (
 from guided.spec.json_schema import JsonSchemaOptions, Report, check_json_schema
 from guided.spec.json_schema.options import JsonSchemaKeywords
 from guided.spec.library import LibraryGrammar, grammar, library
+from guided.spec.openai.response_format import ResponseFormat, from_response_format, to_openai_schema
 from guided.spec.structural_tag import structural_tag
 from guided.spec.structural_tag.tool_styles import TOOL_STYLES, tool_style
 from guided.vocabulary import Vocabulary
@@ -101,6 +102,7 @@ __all__ = [
     "Options",
     "Report",
     "Request",
+    "ResponseFormat",
     "Result",
     "SamplingParams",
     "SpecError",
@@ -120,6 +122,7 @@ __all__ = [
     "check_json_schema",
     "choice",
     "fill_batch",
+    "from_response_format",
     "from_transformers",
     "gbnf",
     "grammar",
@@ -137,6 +140,7 @@ __all__ = [
     "special",
     "structural_tag",
     "text",
+    "to_openai_schema",
     "tool_style",
 ]
 

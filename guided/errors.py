@@ -220,11 +220,13 @@ class BudgetError(GuidedError, ValueError):
         needed: the least number of tokens to a complete output, counted as the budget is: with the end token for the
             mask of a matcher, without it for an engine's `max_tokens`.
         given: the budget.
+        asked: what was asked for, where the model's context leaves less than is needed, which is `given`; else None.
     """
 
-    def __init__(self, needed: int, given: int) -> None:
-        self.needed, self.given = needed, given
-        super().__init__(f"the shortest completion needs {needed} tokens, the budget is {given}")
+    def __init__(self, needed: int, given: int, asked: int | None = None) -> None:
+        self.needed, self.given, self.asked = needed, given, asked
+        budget = f"the budget is {given}" if asked is None else f"the model's context leaves {given} after the prompt"
+        super().__init__(f"the shortest completion needs {needed} tokens, {budget}")
 
 
 class OptionError(GuidedError, ValueError):

@@ -1,8 +1,12 @@
-"""The recipes of docs/guides/clients.md, as they are written there, against the small engine behind a socket."""
+"""The recipes of docs/guides/clients.md, as they are written there, and examples/clients_*.py, against the small engine
+behind a socket.
+
+Frameworks have an environment of their own, `.venv/clients`, which `make test` sets up (the extra `clients`): what they
+warn of and which versions they want is theirs. Where it is not there, this environment is asked for them.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -12,6 +16,8 @@ import subprocess
 import sys
 import threading
 import time
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -26,11 +32,13 @@ from tests.server_support import small_engine  # noqa: E402
 
 TEXT = (ROOT / "docs" / "guides" / "clients.md").read_text("utf-8")
 OBJECT = r"""name=['\"].*['\"] kilometres=-?\d+"""
+RIVER = r"""River\(name=['\"].*['\"], kilometres=-?\d+\)"""
+CONTEXT = 16_000  # a token for each byte, and some frameworks write long prompts
 
 
 @pytest.fixture(scope="module")
 def address():
-    app = create_app(small_engine(), Settings(model_name="smollm2-135m-instruct"))
+    app = create_app(small_engine(CONTEXT), Settings(model_name="smollm2-135m-instruct"))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
@@ -49,17 +57,34 @@ def blocks(section: str, language: str, address: str) -> list[str]:
     return [block.replace("127.0.0.1:8000", address) for block in found]
 
 
-def printed(section: str, address: str, *needed: str) -> str:
-    """What the blocks of Python print, one after another in a process of their own."""
-    for module in needed:
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"{module} is not installed")
-    code = "\n".join(blocks(section, "python", address))
-    environment = os.environ | {"PYTHONIOENCODING": "utf-8", "NO_PROXY": "*"}
-    command = [sys.executable, "-c", code]
-    ran = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=120, check=False)
+@cache
+def python_with(module: str) -> str | None:
+    """The Python that has a framework."""
+    for python in (ROOT / ".venv" / "clients" / "bin" / "python", Path(sys.executable)):
+        look = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
+        if python.exists() and subprocess.run([python, "-c", look], check=False).returncode == 0:
+            return str(python)
+    return None
+
+
+def run(module: str, code: list[str], folder: Path, address: str) -> str:
+    """What a process prints that may import a framework; nothing is fetched, and nothing is written elsewhere."""
+    if (python := python_with(module)) is None:
+        pytest.skip(f"{module} is not installed: `make test` does it, into .venv/clients")
+    environment = os.environ | {
+        "PYTHONIOENCODING": "utf-8", "NO_PROXY": "*", "GUIDED_URL": f"http://{address}/v1", "HOME": str(folder),
+        "DSPY_CACHEDIR": str(folder), "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGSMITH_TRACING": "false",
+    }  # fmt: skip
+    ran = subprocess.run(
+        [python, *code], env=environment, cwd=folder, capture_output=True, encoding="utf-8", timeout=300, check=False
+    )
     assert ran.returncode == 0, ran.stderr[-3000:]
     return ran.stdout
+
+
+def printed(section: str, module: str, folder: Path, address: str) -> str:
+    """What the blocks of Python of a section print, one after another in a process of their own."""
+    return run(module, ["-c", "\n".join(blocks(section, "python", address))], folder, address)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -77,22 +102,83 @@ def test_curl(address):
     assert json.loads(refused)["error"]["param"] == "regex"
 
 
-def test_the_client_of_openai(address):
-    said = printed("OpenAI's client", address, "openai")
+@pytest.mark.parametrize("here", [True, False])
+def test_the_client_of_openai(address, tmp_path, here):
+    """Its version of the tests (3), and that of the frameworks (2)."""
+    if here:
+        code = ["-c", "\n".join(blocks("OpenAI's client", "python", address))]
+        pytest.importorskip("openai", reason="openai is not installed")
+        ran = subprocess.run([sys.executable, *code], capture_output=True, encoding="utf-8", timeout=300, check=False)
+        assert ran.returncode == 0, ran.stderr[-3000:]
+        said = ran.stdout
+    else:
+        said = printed("OpenAI's client", "openai", tmp_path, address)
     found = re.fullmatch(
         rf"{OBJECT}\n\s*{{.*}}{OBJECT}\n(?:Nile|Rhine|Ganges)(?: and (?:Nile|Rhine|Ganges))?\n"
         rf"[1-9][0-9]?(?:\+[1-9][0-9]?){{1,4}}\nregex unterminated character set.*\n"
-        rf"\[River\({OBJECT.replace(' ', ', ')}\), River\({OBJECT.replace(' ', ', ')}\)\]\n",
+        rf"\[{RIVER}, {RIVER}\]\n",
         said,
         re.DOTALL,
     )
     assert found, said
 
 
-def test_langchain(address):
-    said = printed("LangChain", address, "langchain_openai")
-    assert re.fullmatch(rf"{OBJECT}\n[A-Z][a-z]{{2,9}}\n[A-Z][a-z]{{2,9}}", said), said
+@pytest.mark.parametrize(
+    ("section", "module", "said"),
+    [
+        ("LangChain", "langchain_openai", rf"{OBJECT}\n[A-Z][a-z]{{2,9}}\n[A-Z][a-z]{{2,9}}"),
+        ("instructor", "instructor", rf"{OBJECT}\n"),
+        ("LlamaIndex", "llama_index.llms.openai_like", rf"{OBJECT}\n(?:.*\n)+{OBJECT}\n"),
+        ("DSPy", "dspy", rf"{RIVER}\n"),
+        ("pydantic-ai", "pydantic_ai", rf"{OBJECT}\n(?:.*\n)+{OBJECT}\n"),
+    ],
+)
+def test_recipes_of_frameworks(section, module, said, address, tmp_path):
+    found = printed(section, module.partition(".")[0], tmp_path, address)
+    assert re.fullmatch(said, found), found
 
 
-def test_instructor(address):
-    assert re.fullmatch(rf"{OBJECT}\n", said := printed("instructor", address, "instructor", "openai")), said
+WATER = (
+    r"Water\(name=.*, kind=<Kind\.(?:river|lake): '\w+'>, source=Point\(latitude=-?\d+, longitude=-?\d+\), "
+    r"crossing=.*, tributaries=\[.*\]\)"
+)
+WEATHER = r"Weather\(place=.*, unit='(?:celsius|fahrenheit)'\)"
+REFUSED = r"refused: (?s:.*)unterminated subpattern \(at /(?s:.*)close the group, or write(?s:.*)"
+NAME = "[A-Z][a-z]{2,9}"
+EXAMPLES = {
+    "instructor": (
+        rf"JSON_SCHEMA: {WATER}", rf"TOOLS: {WATER}", rf"partials: True {WATER}", rf"several: \[(?:{WEATHER})?.*\]",
+        REFUSED,
+    ),
+    "langchain": (
+        rf"object: {WATER}", rf"function: {WEATHER}", rf"partials: True {WATER}",
+        r"calls: \['(?:weather|Weather)'.*\] \[\]", rf"answer: {NAME}", rf"text: {NAME}", rf"stream: {NAME}", REFUSED,
+    ),
+    "llama_index": (
+        rf"object: {WATER}", rf"partials: True {WATER}", rf"function: {WEATHER}", rf"calls: \[{WEATHER}.*\]",
+        rf"answer: {NAME}", rf"text: {NAME}", REFUSED,
+    ),
+    "dspy": (
+        rf"object: <Kind\.\w+: '\w+'> {WATER}", r"calls: \['weather'.*\]", REFUSED,
+    ),
+    "pydantic_ai": (
+        rf"NativeOutput: {WATER}", rf"ToolOutput: {WATER}", rf"partials: True {WATER}",
+        rf"either: (?:{WATER}|{WEATHER})", REFUSED,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(name, address, tmp_path):
+    """Each way of asking that a framework has gives what was asked for, and what cannot be given is an error with our
+    message."""
+    script = ROOT / "examples" / f"clients_{name}.py"
+    module = {"langchain": "langchain_openai"}.get(name, name)
+    said = run(module, [str(script)], tmp_path, address)
+    assert re.fullmatch("\n".join(EXAMPLES[name]), said.rstrip("\n")), said
+
+
+def test_each_example_is_tried_and_named_in_the_guide():
+    names = {path.stem.removeprefix("clients_") for path in (ROOT / "examples").glob("clients_*.py")}
+    assert names == {*EXAMPLES, "types"}
+    assert all(f"examples/clients_{name}.py" in TEXT for name in names)

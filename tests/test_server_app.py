@@ -69,6 +69,22 @@ def test_a_stream_is_the_answer_in_pieces():
     run(body)
 
 
+def test_offsets_of_a_streamed_text_are_those_of_the_whole():
+    async def body(ask):
+        options = {"model": "guided", "prompt": ["a", "b"], "max_tokens": 20, "seed": 5, "n": 2, "logprobs": 1}
+        whole = await ask.completions.create(**options)
+        offsets = [[], [], [], []]
+        async for chunk in await ask.completions.create(**options, stream=True):
+            for choice in chunk.choices:
+                offsets[choice.index] += choice.logprobs.text_offset if choice.logprobs else []
+        assert offsets == [choice.logprobs.text_offset for choice in whole.choices]
+        for choice, each in zip(whole.choices, offsets, strict=True):
+            starts = [sum(map(len, choice.logprobs.tokens[:n])) for n in range(len(choice.logprobs.tokens))]
+            assert each == starts and len(each) == 20
+
+    run(body)
+
+
 def test_the_helper_for_streams_has_its_events():
     async def body(ask):
         async with ask.chat.completions.stream(

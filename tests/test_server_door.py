@@ -54,6 +54,7 @@ def test_what_needs_a_key():
             for headers in ({}, {"authorization": "Bearer other"}, {"authorization": "k2x"}):
                 answer = await http.request(method, path, json={}, headers=headers)
                 assert answer.status_code == 401, (method, path)
+                assert answer.headers["www-authenticate"] == "Bearer"
                 assert answer.json()["error"]["code"] == "invalid_api_key"
         for path in ("/health", "/ready", "/ping", "/version", "/metrics"):
             assert (await http.get(path)).status_code == 200

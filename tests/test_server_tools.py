@@ -264,11 +264,10 @@ def tool(name="f", schema=None, **more):
 @pytest.mark.parametrize(
     ("fields", "param", "message"),
     [
-        ({"tools": []}, "tools", "at least 1 item"),
-        ({"tools": [tool()], "functions": []}, "functions", 'write tools=[{"type": "function"'),
+        ({"tools": [tool()], "functions": [{"name": "f"}]}, "functions", 'write tools=[{"type": "function"'),
         ({"tools": [tool()], "function_call": "auto"}, "function_call", "write tool_choice"),
         ({"tool_choice": "required"}, None, "tool_choice goes with tools"),
-        ({"parallel_tool_calls": True}, None, "parallel_tool_calls goes with tools"),
+        ({"parallel_tool_calls": False}, None, "parallel_tool_calls=false goes with tools"),
         ({"tools": [tool(), tool()]}, "tools/1/function/name", "is taken"),
         ({"tools": [tool("a b")]}, "tools/0/function/name", "none of a function"),
         ({"tools": ["f"]}, "tools/0", "a tool is an object"),
@@ -398,5 +397,23 @@ def test_arguments_are_an_object_whatever_their_schema_leaves_open(schema):
             options = {"tools": tools, "tool_choice": ask_for, "max_tokens": 120, "seed": seed}
             answer = await ask.chat.completions.create(model="guided", messages=SAY, **options)
             assert isinstance(json.loads(answer.choices[0].message.tool_calls[0].function.arguments), dict)
+
+    run(body)
+
+
+@pytest.mark.parametrize("inner", [{}, {"properties": {}}, {"properties": {"a": {"type": "object", "properties": {}}}}])
+def test_strict_closes_objects_that_name_no_members(inner):
+    """Without it they are open, as their schemas say: some of many answers have members."""
+
+    async def body(ask):
+        for strict in (True, False, None):
+            schema = {"type": "object", "required": [*inner.get("properties", {})], **inner}
+            answer = await ask.chat.completions.create(
+                model="guided", messages=SAY, tools=[tool(schema=schema, strict=strict)], tool_choice="required",
+                parallel_tool_calls=False, max_tokens=80, n=16, seed=1,
+            )  # fmt: skip
+            found = [json.loads(choice.message.tool_calls[0].function.arguments) for choice in answer.choices]
+            least = {name: {} for name in schema["required"]}
+            assert (strict is True) == all(each == least for each in found), found
 
     run(body)

@@ -373,7 +373,6 @@ class Engine:
         wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
         toolbox = Toolbox(tools, self.vocabulary)
         placed = with_tools(constraint, tools, thinks=reasoning_end is not None)
-        free = constraint is None or (isinstance(constraint, CompiledBy) and constraint.free)
         grammar = compile_constraint(compiler or self.compiler, placed, cast(ConstraintOptions, written))
         ids = self.encode_prompt(prompt, raw=raw)
         end = [] if reasoning_end is None else find_reasoning_end(self.vocabulary, reasoning_end)
@@ -386,7 +385,8 @@ class Engine:
                 ids,
                 matcher,
                 params.sample(index),
-                max_tokens=min(max_tokens, self.model.config.context - len(ids)),
+                max_tokens=max_tokens,
+                room=self.model.config.context - len(ids),
                 score_forced=score_forced,
                 stops=stops,
                 logprobs=wanted,
@@ -394,7 +394,7 @@ class Engine:
                 drafts=drafts,
                 budget_ramp=float(budget_ramp),
                 parse=None if constraint is None else value_parser(grammar),
-                free=free,
+                free=constraint is None or (isinstance(constraint, CompiledBy) and constraint.free),
             )
 
         return list(map(output, range(n)))

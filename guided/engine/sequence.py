@@ -78,6 +78,7 @@ class Sequence:
     Args:
         prompt: ids that the model reads first.
         max_tokens: the budget, in tokens of the text.
+        room: tokens that the model's context leaves; None: enough.
         score_forced: count the model's probability of forced tokens, too.
         stops: what ends it besides an end token.
         logprobs: which log probabilities are wanted.
@@ -99,6 +100,7 @@ class Sequence:
         params: SamplingParams,
         *,
         max_tokens: int,
+        room: int | None = None,
         score_forced: bool = False,
         stops: Stops = _NO_STOPS,
         logprobs: LogprobParams = _NO_LOGPROBS,
@@ -108,8 +110,12 @@ class Sequence:
         parse: Callable[[str], Any] | None = None,
         free: bool = False,
     ) -> None:
-        if matcher is not None and (needed := matcher.min_tokens_to_finish() - 1) > max_tokens:
-            raise BudgetError(needed, max_tokens)
+        most = max_tokens if room is None else min(max_tokens, room)
+        if matcher is not None and (needed := matcher.min_tokens_to_finish() - 1) > most:
+            if room is not None and room < needed:
+                raise BudgetError(needed, room, max_tokens)
+            raise BudgetError(needed, most)
+        max_tokens = most
         if matcher is not None and stops:
             raise GuidedError("a constraint says where its output ends: stops and ignore_eos go with none")
         stops.check(vocabulary.size)

@@ -70,7 +70,7 @@ class Answer:
             choice: dict[str, Any] = {"index": number, "logprobs": None, "finish_reason": None}
             choice |= {"delta": part} if self.chat else part
             if is_last:
-                choice["logprobs"] = self._logprobs(event.logprobs, event.tokens)
+                choice["logprobs"] = self._logprobs(event.logprobs, event.tokens, reading)
                 choice |= self._tokens(event.tokens, [event.forced] * len(event.tokens))
                 choice |= _end(reading)
                 if reading.partial is not None:
@@ -89,7 +89,8 @@ class Answer:
     def _choice(self, number: int, reading: Reading) -> dict[str, Any]:
         result = reading.result
         assert result is not None
-        choice = {"index": number, "logprobs": self._logprobs(result.logprobs or (), result.tokens), **_end(reading)}
+        logprobs = self._logprobs(result.logprobs or (), result.tokens, reading)
+        choice = {"index": number, "logprobs": logprobs, **_end(reading)}
         choice |= self._tokens(result.tokens, [not sampled for sampled in result.token_masks])
         if not self.chat:
             return choice | {"text": reading.text}
@@ -112,10 +113,10 @@ class Answer:
         told = [self._spelled(token) | {"forced": each} for token, each in zip(tokens, forced, strict=True)]
         return {"token_ids": list(tokens), "tokens": told}
 
-    def _logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any] | None:
+    def _logprobs(self, logprobs: _Logprobs, tokens: Sequence[int], reading: Reading) -> dict[str, Any] | None:
         if self.top is None:
             return None
-        return self.chat_logprobs(logprobs, tokens) if self.chat else self._text_logprobs(logprobs, tokens)
+        return self.chat_logprobs(logprobs, tokens) if self.chat else self._text_logprobs(logprobs, tokens, reading)
 
     def chat_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any]:
         """Of each token its text, bytes and log probability, and those of the most likely ones in its place."""
@@ -125,11 +126,11 @@ class Answer:
             content.append(self._spelled(token) | {"logprob": known.logprob, "top_logprobs": top})
         return {"content": content, "refusal": None}
 
-    def _text_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any]:
-        each, offsets, at = self._each(logprobs, tokens), [], 0
+    def _text_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int], reading: Reading) -> dict[str, Any]:
+        each, offsets = self._each(logprobs, tokens), list[int]()
         for token, _ in each:
-            offsets.append(at)
-            at += len(self._spelled(token)["token"])
+            offsets.append(reading.scored)
+            reading.scored += len(self._spelled(token)["token"])
         return {
             "tokens": [self._spelled(token)["token"] for token, _ in each],
             "token_logprobs": [known.logprob for _, known in each],

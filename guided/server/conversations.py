@@ -49,7 +49,7 @@ def conversation(asked: ChatRequest, text: Structured, engine: Engine, settings:
             asked.tools, asked.tool_choice, parallel=asked.parallel_tool_calls is not False, style=style,
             vocabulary=vocabulary, text=text,
         )  # fmt: skip
-    stops = [name for name in _STOPS if getattr(asked, name) not in (None, False)]
+    stops = [name for name in _STOPS if getattr(asked, name) not in (None, False, [])]
     if stops and (functions is not None or thinks):
         why = "tools" if functions is not None else "reasoning"
         raise RequestError(f"{stops[0]} ends free text: it does not go with {why}", param=stops[0])

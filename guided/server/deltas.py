@@ -111,12 +111,13 @@ class Reading:
         results: of the server's own tools.
         reasoning_tokens: how many tokens the reasoning has, its end included.
         result: of the engine, once it has come.
+        scored: characters of the tokens whose log probabilities were told.
     """
 
     def __init__(self, how: How = _PLAIN) -> None:
         self.how = how
         self.calls, self.results = list[FunctionCall](), list[ToolResult]()
-        self.reasoning_tokens = 0
+        self.reasoning_tokens = self.scored = 0
         self.result: Result | None = None
         self._reasoning, self._text = list[str](), list[str]()
         self._reader = how.calls() if how.calls is not None else None

@@ -109,6 +109,9 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
             param = (param or "") + error.pointer or None
         case LimitExceeded():
             code = "limit_exceeded"
+        case BudgetError() if error.asked is not None:
+            code, param = "context_length_exceeded", None
+            message = f"{message}: shorten the prompt, or the specification"
         case BudgetError():
             code, param = "max_tokens_too_small", "max_tokens"
             message = f"{message}: give max_tokens={error.needed} at least"

@@ -2,7 +2,8 @@
 
 Fields have the names of OpenAI's interface, and of vLLM's and SGLang's where that has none. A field that is not known
 is refused, with the name that may have been meant; those that OpenAI's clients send and that say nothing about the
-text (`user`, `metadata`, `store`, ...) are taken, and so is what they add to messages that they send back.
+text (`user`, `metadata`, `store`, ...) are taken, and so is what they add to messages that they send back. Those that
+say nothing at one value only are in silent.py.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from guided.engine.request import Options, Request
 from guided.errors import brief
 from guided.server.errors import RequestError
+from guided.server.silent import SilentFields, SilentInConversations
 from guided.server.structured import Structured, structured
 
 __all__ = ["ChatRequest", "CompletionRequest", "Message", "Specified", "StreamOptions", "TextRequest", "read_request"]
@@ -24,10 +26,6 @@ _MOST_CHOICES = 128
 _MOST_TOOLS = 512
 _MOST_STOPS = 128  # each is looked for after each token
 _MOST_PROMPTS = 1 << 16
-_INSTEAD = {
-    "functions": 'write tools=[{"type": "function", "function": {...}}]',
-    "function_call": 'write tool_choice="none", "auto" or {"type": "function", "function": {"name": ...}}',
-}
 _Count = Annotated[int, Field(ge=0, strict=True)]
 _Counts = Annotated[list[_Count], Field(fail_fast=True)]  # a million errors take half a minute, and gigabytes
 _Read = TypeVar("_Read", bound=BaseModel)
@@ -78,7 +76,7 @@ def _may_be_null(schema: dict[str, Any]) -> None:
             schema["properties"][name] = {"anyOf": [each, {"type": "null"}]}
 
 
-class TextRequest(Specified):
+class TextRequest(Specified, SilentFields):
     """What requests for text have in common. A field that is null is not given, as in OpenAI's interface."""
 
     model_config = ConfigDict(json_schema_extra=_may_be_null)
@@ -113,6 +111,7 @@ class TextRequest(Specified):
     service_tier: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -241,14 +240,14 @@ class ThinkingSwitch(_Checked):
         return self.enable_thinking if self.enable_thinking is not None else self.thinking
 
 
-class ChatRequest(TextRequest):
+class ChatRequest(TextRequest, SilentInConversations):
     """A request of /v1/chat/completions."""
 
     messages: Annotated[list[Message], Field(min_length=1, fail_fast=True)]
     max_completion_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
-    tools: Annotated[list[Any], Field(min_length=1, max_length=_MOST_TOOLS)] | None = None
+    tools: Annotated[list[Any], Field(max_length=_MOST_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     chat_template_kwargs: ThinkingSwitch | None = None
@@ -257,9 +256,17 @@ class ChatRequest(TextRequest):
     separate_reasoning: Literal[True] = True
 
     @model_validator(mode="after")
+    def _check_length(self) -> Self:
+        if None not in (given := {self.max_tokens, self.max_completion_tokens}) and len(given) > 1:
+            both = f"max_tokens={self.max_tokens} and max_completion_tokens={self.max_completion_tokens}"
+            raise ValueError(f"{both} contradict each other: give one of them")
+        return self
+
+    @model_validator(mode="after")
     def _check_tools(self) -> Self:
-        if self.tools is None and self.parallel_tool_calls is not None:
-            raise ValueError("parallel_tool_calls goes with tools")
+        self.tools = self.tools or None  # none of them is no tool
+        if self.tools is None and self.parallel_tool_calls is False:
+            raise ValueError("parallel_tool_calls=false goes with tools")
         if self.tools is None and self.tool_choice not in (None, "none", "auto"):
             raise ValueError("tool_choice goes with tools")
         return self
@@ -280,7 +287,7 @@ class ChatRequest(TextRequest):
 
     @model_validator(mode="after")
     def _check_logprobs(self) -> Self:
-        if self.top_logprobs is not None and not self.logprobs:
+        if self.top_logprobs and not self.logprobs:
             raise ValueError("top_logprobs goes with logprobs=true")
         return self
 
@@ -329,7 +336,6 @@ def read_request(kind: type[_Read], body: object) -> _Read:
         if first["type"] == "extra_forbidden":
             close = get_close_matches(names[-1], kind.model_fields, n=1)
             hint = f": did you mean {close[0]}?" if close else ""
-            hint = f": {_INSTEAD[names[-1]]}" if names[-1] in _INSTEAD else hint
             message = f"there is no field {brief(names[-1])}{hint}"
         elif param:
             message = f"{param}: {message}"

@@ -178,6 +178,8 @@ class Server:
         if status in (429, 503):
             known = error.retry_after if isinstance(error, RequestError) else None
             headers["Retry-After"] = str(known or self.admission.retry_after)
+        if status == 401:
+            headers["WWW-Authenticate"] = "Bearer"  # RFC 9110, section 15.5.2
         return JSONResponse(body_of(error, param), status, headers=headers)
 
     def ended(self, visit: Visit) -> None:

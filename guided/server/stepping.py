@@ -101,7 +101,7 @@ class Step:
                 raise RequestError(f"there is no token {wrong[0]}", param="tokens")
             return cls([*ids, *request.tokens], None, most, left, request.top, request.most)
         if (needed := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > most:
-            raise BudgetError(needed, most)
+            raise BudgetError(needed, room, request.max_tokens or room) if room < needed else BudgetError(needed, most)
         matcher = accepted(grammar, request.tokens)
         return cls([*ids, *request.tokens], matcher, most, left, request.top, request.most)
 

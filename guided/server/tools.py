@@ -8,7 +8,8 @@ what reads the calls.
 | required | calls | tool_calls |
 | a function | one call of it | stop: calling it was no decision |
 
-Arguments always satisfy their schema, with `strict` or without. Calls are written in the style of the model
+Arguments always satisfy their schema, with `strict` or without; with it, objects whose schema says nothing of other
+members have only those that it names. Calls are written in the style of the model
 (`guided.tool_style`), so what a request says can name no control token: names of functions and members are checked.
 
 An error about a schema has its place in the request, such as `tools/0/function/parameters/properties/city`.
@@ -27,6 +28,7 @@ from guided.matching.constraint import CompiledBy, ConstraintOptions, compile_co
 from guided.server.errors import RequestError
 from guided.server.structured import Structured
 from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.openai.response_format import closed
 from guided.spec.structural_tag.calls import CallReader
 from guided.spec.structural_tag.tool_styles import ToolStyle
 from guided.spec.structural_tag.tools import Function, chosen_tools
@@ -98,12 +100,13 @@ class Functions:
 
 
 def _of_an_object(tool: _Json) -> _Json:
-    """Arguments are an object, also where their schema does not say so, as `{}`."""
+    """Arguments are an object, also where their schema does not say so, as `{}`; with `strict` it is a closed one."""
     function = tool["function"]
     parameters = function.get("parameters")
-    if not isinstance(parameters, dict) or "type" in parameters:
+    if not isinstance(parameters, dict) or ("type" in parameters and not function.get("strict")):
         return tool
-    return {**tool, "function": {**function, "parameters": {"type": "object", **parameters}}}
+    whole = {"type": "object", **parameters}
+    return {**tool, "function": {**function, "parameters": closed(whole) if function.get("strict") else whole}}
 
 
 def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:

@@ -1,0 +1,53 @@
+"""instructor against `guided serve`: an object, a stream of partial objects, calls of tools, and an error.
+
+pip install instructor; then, beside a running server: python examples/clients_instructor.py
+"""
+
+from __future__ import annotations
+
+import instructor
+from clients_types import KEY, MODEL, TOKENS, URL, Refused, Water, Weather
+from instructor.core import InstructorRetryException
+from openai import BadRequestError, OpenAI
+
+server = OpenAI(base_url=URL, api_key=KEY, max_retries=0)
+ask = {"model": MODEL, "max_tokens": TOKENS, "max_retries": 0}  # an answer that ends is right: nothing is asked again
+
+
+def question(text: str) -> list[dict[str, str]]:
+    """A conversation of one message."""
+    return [{"role": "user", "content": text}]
+
+
+# The mode JSON_SCHEMA sends the schema as it is, the mode TOOLS as the parameters of a function.
+for mode in (instructor.Mode.JSON_SCHEMA, instructor.Mode.TOOLS):
+    client = instructor.from_openai(server, mode=mode)
+    water = client.chat.completions.create(**ask, messages=question("Tell me of the Nile."), response_model=Water)
+    print(f"{mode.name}: {water!r}")
+
+client = instructor.from_openai(server, mode=instructor.Mode.JSON_SCHEMA)
+partials = list(
+    client.chat.completions.create_partial(
+        **ask,
+        messages=question("Tell me of a lake."),
+        response_model=Water,
+        strict=False,  # texts become enumerations
+    )
+)
+print(f"partials: {len(partials) > 1} {partials[-1]!r}")
+
+# As many objects as the model gives, each as soon as it is complete.
+several = client.chat.completions.create_iterable(
+    **ask, messages=question("What is the weather in Cairo and in Khartoum?"), response_model=Weather
+)
+print(f"several: {list(several)!r}")
+
+try:
+    client.chat.completions.create(**ask, messages=question("What?"), response_model=Refused)
+except InstructorRetryException as error:
+    refusal = error.__cause__
+    while refusal is not None and not isinstance(refusal, BadRequestError):
+        refusal = refusal.__cause__
+    print(f"refused: {refusal}")
+except BadRequestError as error:
+    print(f"refused: {error}")

@@ -1,0 +1,42 @@
+"""pydantic-ai against `guided serve`: an object, a stream of partial objects, calls of tools, and an error.
+
+pip install 'pydantic-ai-slim[openai]'; then, beside a running server: python examples/clients_pydantic_ai.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from clients_types import KEY, MODEL, TOKENS, URL, Refused, Water, Weather
+from openai import AsyncOpenAI
+from pydantic_ai import Agent, ModelHTTPError, NativeOutput, ToolOutput
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+server = AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0)
+model = OpenAIChatModel(MODEL, provider=OpenAIProvider(openai_client=server))
+ask = {"model": model, "model_settings": {"max_tokens": TOKENS}, "retries": 0}  # nothing has to be asked again
+
+
+async def main() -> None:
+    """Ask in each way."""
+    # As response_format, and as the parameters of a function that has to be called.
+    for output in (NativeOutput(Water), ToolOutput(Water)):
+        answer = await Agent(**ask, output_type=output).run("Tell me of the Nile.")
+        print(f"{type(output).__name__}: {answer.output!r}")
+
+    async with Agent(**ask, output_type=NativeOutput(Water)).run_stream("Tell me of a lake.") as stream:
+        partials = [partial async for partial in stream.stream_output(debounce_by=None)]
+    print(f"partials: {len(partials) > 1} {partials[-1]!r}")
+
+    # A union: the model calls the function of one of the types.
+    either = await Agent(**ask, output_type=[ToolOutput(Water), ToolOutput(Weather)]).run("A river, or its weather?")
+    print(f"either: {either.output!r}")
+
+    try:
+        await Agent(**ask, output_type=NativeOutput(Refused)).run("What?")
+    except ModelHTTPError as error:
+        print(f"refused: {error}")
+
+
+asyncio.run(main())

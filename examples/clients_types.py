@@ -1,0 +1,68 @@
+"""What the other `clients_*.py` ask for, and of whom: an enumeration, a nested model, a union, and recursion.
+
+GUIDED_URL is the address of the server, GUIDED_MODEL the name of its model, as `guided serve` prints them.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+URL = os.environ.get("GUIDED_URL", "http://127.0.0.1:8000/v1")
+MODEL = os.environ.get("GUIDED_MODEL", "smollm2-135m-instruct")
+KEY = os.environ.get("GUIDED_API_KEY", "none")  # a server that was started without keys takes any
+TOKENS = 600  # whatever the model writes, the answer is complete within them
+
+
+class Kind(StrEnum):
+    """What a piece of water is."""
+
+    river = "river"
+    lake = "lake"
+
+
+class Point(BaseModel):
+    """A place on a map, in whole degrees."""
+
+    latitude: int = Field(ge=-90, le=90)
+    longitude: int = Field(ge=-180, le=180)
+
+
+class Bridge(BaseModel):
+    """A bridge across the water."""
+
+    by: Literal["bridge"]
+    metres: int = Field(ge=1, le=9999)
+
+
+class Ferry(BaseModel):
+    """A ferry across the water."""
+
+    by: Literal["ferry"]
+    minutes: int = Field(ge=1, le=120)
+
+
+class Water(BaseModel):
+    """A river or a lake, and what flows into it."""
+
+    name: str = Field(max_length=20)
+    kind: Kind
+    source: Point
+    crossing: Bridge | Ferry | None
+    tributaries: list[Water] = Field(max_length=2)
+
+
+class Weather(BaseModel):
+    """The weather at a place."""
+
+    place: str = Field(max_length=20)
+    unit: Literal["celsius", "fahrenheit"]
+
+
+class Refused(BaseModel):
+    """No text matches this pattern, so no answer could be given."""
+
+    name: str = Field(json_schema_extra={"pattern": "(a"})

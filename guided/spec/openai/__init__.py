@@ -1,0 +1,1 @@
+"""Specifications as OpenAI's interface has them, see response_format.py."""

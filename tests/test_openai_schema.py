@@ -1,0 +1,352 @@
+"""Schemas as OpenAI's strict mode takes them. Judges: OpenAI's own client for pydantic's classes, jsonschema for the
+language, and a reader of the documented rules that is written here by itself."""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+from jsonschema import Draft202012Validator
+
+import guided
+from guided.errors import LimitExceeded, SpecError
+from guided.spec.openai.response_format import closed
+from guided.testing import strategies
+from tests.random_schemas import draw_schema
+
+pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
+openai_client = pytest.importorskip("openai.lib._pydantic", reason="openai is not installed")
+
+
+def written(schema: Any, **more: Any) -> dict[str, Any]:
+    return guided.to_openai_schema(schema, **more)["json_schema"]["schema"]
+
+
+def refused(schema: Any) -> dict[str, str]:
+    remarks = guided.to_openai_schema(schema).remarks
+    return {remark.pointer: remark.hint for remark in remarks if remark.status == "refused"}
+
+
+def noted(schema: Any) -> list[str]:
+    return [remark.pointer for remark in guided.to_openai_schema(schema).remarks if remark.status == "note"]
+
+
+def members(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+TEXT = {"type": "string"}
+drawn = st.randoms(use_true_random=False).map(draw_schema)
+
+# ---- a second reader of the documented rules
+
+TYPES = {"string", "number", "boolean", "integer", "object", "array", "null"}
+NEVER = {"allOf", "not", "dependentRequired", "dependentSchemas", "if", "then", "else", "oneOf", "default",
+         "minLength", "maxLength", "patternProperties", "uniqueItems", "contains", "prefixItems"}  # fmt: skip
+
+
+def breaks_a_rule(schema: Any, root: bool = True) -> str:
+    """The first rule that a schema breaks; "" where it is one of strict mode."""
+    if not isinstance(schema, dict):
+        return "no schema"
+    if found := NEVER & schema.keys():
+        return f"has {min(found)}"
+    if root and schema.get("type") != "object":
+        return "root"
+    if "$ref" in schema and len(schema.keys() - {"$defs"}) > 1:
+        return "a reference with others"
+    if not schema.keys() & {"type", "$ref", "anyOf"}:
+        return "no type"
+    types = schema.get("type", [])
+    if not set([types] if isinstance(types, str) else types) <= TYPES:
+        return "type"
+    if types == "object":
+        if schema.get("additionalProperties") is not False:
+            return "open"
+        if sorted(schema.get("required", [])) != sorted(schema.get("properties", {})):
+            return "required"
+    inner = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values(), *schema.get("anyOf", [])]
+    inner += [schema["items"]] if "items" in schema else []
+    return next(filter(None, (breaks_a_rule(each, False) for each in inner)), "")
+
+
+# ---- classes of pydantic, as OpenAI's client has them
+
+
+class Colour(enum.Enum):
+    red = "red"
+    blue = "blue"
+
+
+class Point(pydantic.BaseModel):
+    """A point."""
+
+    x: int = pydantic.Field(ge=0)
+    y: float | None = None
+
+
+class Tree(pydantic.BaseModel):
+    name: str = pydantic.Field(description="how it is called")
+    colour: Colour = Colour.red
+    at: Point = pydantic.Field(description="where it is")
+    below: list[Tree]
+
+
+class Chain(pydantic.BaseModel):
+    """A root that refers to itself."""
+
+    value: int
+    next: Chain | None = None
+
+
+leaves = st.sampled_from([int, str, bool, float, Colour, Point, Literal["a", "b"], list[Point], Chain])
+types = st.recursive(
+    leaves, lambda inner: st.one_of(inner.map(lambda tp: list[tp]), inner.map(lambda tp: tp | None)), max_leaves=3
+)
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.tuples(types, st.booleans(), st.booleans()), min_size=1))
+def test_a_class_of_pydantic_is_as_in_openais_client(fields):
+    """Where that leaves a reference beside a default, this leaves both out, which says the same."""
+    said = {
+        name: (tp, pydantic.Field(description="said") if described else pydantic.Field())
+        if needed else (tp | None, None)
+        for name, (tp, needed, described) in fields.items()
+    }  # fmt: skip
+    model = pydantic.create_model("Made", **said)
+    theirs = openai_client.to_strict_json_schema(model)
+    format = guided.to_openai_schema(model)
+    assert format["json_schema"]["schema"] == theirs
+    assert format["json_schema"]["name"] == "Made" and format.ok, format.remarks
+    assert breaks_a_rule(theirs) == ""
+
+
+@pytest.mark.parametrize("model", [Tree, Chain, Point])
+def test_recursive_classes(model):
+    format = guided.to_openai_schema(model)
+    assert format.ok and breaks_a_rule(format["json_schema"]["schema"]) == "", format.remarks
+    if model is not Tree:  # a default of theirs stays, which strict mode does not take
+        assert format["json_schema"]["schema"] == openai_client.to_strict_json_schema(model)
+
+
+# ---- any schema
+
+small = st.sampled_from(
+    [TEXT, {"type": "integer", "minimum": 1}, {"enum": ["x", 2]}, {"const": None}, {"oneOf": [TEXT, {"type": "null"}]},
+     {"allOf": [{"type": "string"}, {"pattern": "^a"}], "default": "a"}, {"$ref": "#/$defs/d", "title": "said"}]
+)  # fmt: skip
+
+
+def _objects(inner):
+    names = st.sets(st.sampled_from("abc"))
+    return st.builds(
+        lambda properties, required: {"properties": properties, "required": sorted(required & properties.keys())},
+        st.dictionaries(st.sampled_from("abc"), inner, min_size=1), names,
+    )  # fmt: skip
+
+
+tame = _objects(
+    st.recursive(
+        small,
+        lambda inner: st.one_of(
+            _objects(inner), inner.map(lambda item: {"type": "array", "items": item, "maxItems": 2}),
+            st.lists(inner, min_size=1, max_size=2).map(lambda cases: {"anyOf": cases}),
+        ),
+        max_leaves=5,
+    )
+).map(lambda schema: {**schema, "$defs": {"d": members(a=TEXT)}})  # fmt: skip
+
+
+@given(tame)
+def test_schemas_of_usual_parts_are_written_for_strict_mode(schema):
+    format = guided.to_openai_schema(schema)
+    assert format.ok, format.remarks
+    assert breaks_a_rule(format["json_schema"]["schema"]) == ""
+
+
+@given(st.one_of(drawn, tame), st.data())
+def test_every_value_of_what_is_written_satisfies_the_schema(schema, data):
+    """And what has no remark of a refusal is in strict mode, as the second reader says."""
+    format = guided.to_openai_schema(schema)
+    strict = format["json_schema"]["schema"]
+    if format.ok:
+        assert breaks_a_rule(strict) == "", (strict, format.remarks)
+    try:
+        text = data.draw(strategies.sentences(strict))
+    except guided.GuidedError:
+        return
+    value = json.loads(text)
+    if Draft202012Validator(strict).is_valid(value):
+        assert Draft202012Validator(schema).is_valid(value), (schema, strict, value)
+
+
+def test_members_are_required_and_objects_closed_with_a_note():
+    schema = {"properties": {"a": TEXT, "b": {"properties": {"c": TEXT}}}, "required": ["b"]}
+    inner = members(c=TEXT)
+    assert written(schema) == members(a=TEXT, b=inner)
+    assert set(noted(schema)) == {
+        "", "/additionalProperties", "/properties/a",
+        "/properties/b", "/properties/b/additionalProperties", "/properties/b/properties/c",
+    }  # fmt: skip
+    assert guided.to_openai_schema(schema).ok
+    assert guided.to_openai_schema(schema, strict=False)["json_schema"] == {
+        "name": "answer", "schema": schema, "strict": False,
+    }  # fmt: skip
+
+
+def test_what_is_not_strict_is_written_otherwise_where_that_says_the_same():
+    both = [{"allOf": [{"minimum": 1}, {"maximum": 9}], "type": "integer"}, {"type": "string", "default": "x"}]
+    assert written(members(a={"oneOf": both}, b={"enum": ["x", 1]}, c={"const": None})) == members(
+        a={"anyOf": [{"type": "integer", "minimum": 1, "maximum": 9}, TEXT]},
+        b={"enum": ["x", 1], "type": ["string", "integer"]},
+        c={"const": None, "type": "null"},
+    )
+    assert "anyOf" in written(members(a={"oneOf": [{"const": "x"}, {"enum": ["y", "z"]}]}))["properties"]["a"]
+    cases = [members(kind={"const": "a"}, n=TEXT), members(kind={"enum": ["b", "c"]})]
+    assert "anyOf" in written(members(a={"oneOf": cases}))["properties"]["a"]
+    described = {"$defs": {"t": TEXT}, **members(a={"$ref": "#/$defs/t", "description": "said"})}
+    assert written(described)["properties"]["a"] == {**TEXT, "description": "said"}
+
+
+def test_a_recursion_that_is_described_is_not_written_out_for_ever():
+    node = members(next={"anyOf": [{"$ref": "#/$defs/n", "description": "the next"}, {"type": "null"}]})
+    format = guided.to_openai_schema({"$defs": {"n": node}, **members(n={"$ref": "#/$defs/n"})})
+    assert format.ok and breaks_a_rule(format["json_schema"]["schema"]) == ""
+    assert "/$defs/n/properties/next/anyOf/0/$ref" in [remark.pointer for remark in format.remarks]
+
+
+def test_a_member_that_would_never_end_is_not_required():
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/n"}, "v": TEXT}, "additionalProperties": False}
+    schema = {"$defs": {"n": node}, **members(n={"$ref": "#/$defs/n"})}
+    assert refused(schema) == {"/$defs/n/properties/next": "let it be null"}
+    assert written(schema)["$defs"]["n"]["required"] == ["v"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "places"),
+    [
+        ({"anyOf": [members(a=TEXT), members(b=TEXT)]}, {"": "make it a member of an object"}),
+        (["yes", "no"], {"": "make it a member of an object"}),
+        (members(a={"type": "string", "maxLength": 3}), {"/properties/a/maxLength": "write a pattern, as ^.{1,20}$"}),
+        (members(a={"type": "string", "format": "uri"}), {"/properties/a/format": "write a pattern"}),
+        (members(a={"allOf": [{"pattern": "a"}, {"pattern": "b"}], "type": "string"}),
+            {"/properties/a/allOf": "write the cases out, under anyOf"}),
+        (members(a={"type": "string", "not": {"const": "x"}}),
+            {"/properties/a/not": "write the cases out, under anyOf"}),
+        (members(a={"oneOf": [{"type": "integer"}, {"type": "number"}]}),
+            {"/properties/a/oneOf": "write anyOf, if a value may be of several cases"}),
+        (members(a={"type": "object"}), {"/properties/a/properties": "write a list of objects with a key and a value"}),
+        (members(a={"type": "object", "additionalProperties": TEXT}),
+            {"/properties/a/additionalProperties": "write a list of objects with a key and a value"}),
+        (members(a={"type": "array", "prefixItems": [TEXT], "items": TEXT}), {"/properties/a/prefixItems":
+            "write an object with a member for each item, or bounds of the length"}),
+        (members(a={"type": "array"}), {"/properties/a/items": "write items"}),
+        (members(a={}), {"/properties/a": "write the type of the value"}),
+        (members(a=True), {"/properties/a": "write the type of the value"}),
+        (members(a={"$ref": "https://x.org/y"}), {"/properties/a/$ref": "write #/$defs/NAME"}),
+        ({**members(a=TEXT), "required": ["a", "b"]}, {"/required": "name it"}),
+    ],
+)  # fmt: skip
+def test_what_strict_mode_refuses_has_a_place_and_a_hint(schema, places):
+    assert refused(schema) == places
+    left = written(schema)  # what says something of the values is not dropped
+    assert all(json.dumps(name) in json.dumps(left) for name in map(_last, places) if name in NEVER)
+
+
+def _last(pointer: str) -> str:
+    return pointer.rpartition("/")[2]
+
+
+@pytest.mark.parametrize(
+    ("schema", "place", "told"),
+    [
+        (members(**{f"m{n}": TEXT for n in range(5001)}), "", "5001 properties, and 5000"),
+        (members(a={"type": "string", "enum": [str(n) for n in range(1001)]}), "", "1001 values of enumerations"),
+        (members(a={"type": "string", "enum": [f"{n:0100}" for n in range(251)]}), "/properties/a/enum", "15000"),
+        (members(**{"m" * 120_001: TEXT}), "", "120001 characters"),
+    ],
+)
+def test_sizes(schema, place, told):
+    found = guided.to_openai_schema(schema).remarks
+    assert [(remark.pointer, remark.status) for remark in found] == [(place, "refused")]
+    assert told in found[0].reason
+
+
+def test_levels():
+    def nested(levels: int) -> dict[str, Any]:
+        return members(a=TEXT) if levels == 1 else members(a={"type": "array", "items": nested(levels - 1)})
+
+    assert guided.to_openai_schema(nested(10)).ok
+    assert "11 levels of objects, and 10" in guided.to_openai_schema(nested(11)).remarks[0].reason
+    by_reference = {"$defs": {"d": nested(10)}, **members(a={"$ref": "#/$defs/d"})}
+    assert not guided.to_openai_schema(by_reference).ok
+    with pytest.raises(LimitExceeded):
+        guided.to_openai_schema(nested(200))
+
+
+def test_a_schema_that_grows_when_it_is_written_out_is_refused():
+    step = [{"$ref": "#/$defs/%d", "description": side} for side in "ab"]
+    defs = {str(n): members(**{s["description"]: {**s, "$ref": f"#/$defs/{n + 1}"} for s in step}) for n in range(30)}
+    with pytest.raises(LimitExceeded, match="nodes"):
+        guided.to_openai_schema({"$defs": {**defs, "30": TEXT}, **members(a={"$ref": "#/$defs/0"})})
+
+
+# ---- constraints, and the way back
+
+
+@dataclass
+class Order:
+    point: Point
+    colours: list[Literal["red", "blue"]]
+
+
+def test_constraints_of_every_kind():
+    order = written(Order)
+    assert guided.to_openai_schema(Order).ok and breaks_a_rule(order) == ""
+    assert written(guided.json_schema(members(a=TEXT))) == written(members(a=TEXT))
+    assert written(guided.python_type(Point)) == written(Point)
+    for wrong in ("[a-z]+", None, guided.regex("a"), guided.json_schema(TEXT) + "x", [], [1]):
+        with pytest.raises(SpecError):
+            guided.to_openai_schema(wrong)
+    with pytest.raises(SpecError, match="no name"):
+        guided.to_openai_schema(TEXT, name="a b")
+    titled = guided.to_openai_schema({**members(a=TEXT), "title": "An order!"}, description="d")
+    assert titled["json_schema"]["name"] == "An_order_" and titled["json_schema"]["description"] == "d"
+
+
+@given(drawn)
+def test_the_way_back(schema):
+    format = json.loads(json.dumps(guided.to_openai_schema(schema, strict=False)))
+    assert guided.from_response_format(format) == json.loads(json.dumps(schema))
+    flat = {"type": "json_schema", **format["json_schema"]}  # of /v1/responses
+    assert guided.from_response_format(flat) == json.loads(json.dumps(schema))
+
+
+def test_other_formats():
+    assert guided.from_response_format({"type": "text"}) is None
+    assert guided.from_response_format({"type": "json_object"}) == {"type": "object"}
+    with pytest.raises(SpecError, match="grammar") as caught:
+        guided.from_response_format({"type": "grammar"})
+    assert caught.value.pointer == "/type"
+    with pytest.raises(SpecError) as caught:
+        guided.from_response_format({"type": "json_schema", "json_schema": {"name": "x"}})
+    assert caught.value.pointer == "/json_schema/schema"
+
+
+def test_closed_closes_every_object_that_does_not_say():
+    cases = {"anyOf": [{"properties": {}}]}
+    schema = {"type": "object", "properties": {"a": cases}, "$defs": {"d": {"type": "object"}}}
+    found = closed(schema)
+    assert found["additionalProperties"] is found["$defs"]["d"]["additionalProperties"] is False
+    assert found["properties"]["a"]["anyOf"] == [{"properties": {}, "additionalProperties": False}]
+    composed = closed({"properties": {"a": TEXT}, "anyOf": [{"properties": {"b": TEXT}, "required": ["b"]}, {}]})
+    assert [Draft202012Validator(composed).is_valid(value) for value in ({"a": "", "b": ""}, {"a": ""}, {"c": 1})] == [
+        True, True, False
+    ]  # fmt: skip
+    assert closed({"type": "object", "additionalProperties": TEXT}) == {"type": "object", "additionalProperties": TEXT}
+    assert "additionalProperties" not in schema
