@@ -56,11 +56,11 @@ def test_what_is_read():
     sizes = {"layers": 3, "dim": 24, "heads": 6, "hidden": 40, "vocab_size": 50, "context": 96}
     grouped = sizes | {"kv_heads": 2, "norm_eps": 1e-6}
     assert read_config(LLAMA, "c") == (LlamaConfig(**grouped, head_dim=4), False)
-    assert read_config(QWEN3, "c") == (LlamaConfig(**grouped, head_dim=8, qk_norm=True), False)
+    assert read_config(QWEN3, "c") == (LlamaConfig(**grouped, head_dim=8, qk_norm="head"), False)
     assert read_config(NANOCHAT, "c") == (NanoChatConfig(**grouped, head_dim=4), False)
     assert read_config(GPT2, "c") == (GPTConfig(**sizes | {"hidden": 96}), True)
     assert read_config(LLAMA | {"tie_word_embeddings": True, "attention_bias": True}, "c") == (
-        LlamaConfig(**grouped, head_dim=4, attention_bias=True), True
+        LlamaConfig(**grouped, head_dim=4, qkv_bias=True, output_bias=True), True
     )  # fmt: skip
     assert read_config({k: v for k, v in LLAMA.items() if k != "model_type"}, "c") == read_config(LLAMA, "c")
 

@@ -120,9 +120,7 @@ def _options(kind: AttentionKind) -> dict[str, Any]:
     return {"causal": True, "softmax_scale": kind.scale, "window_size": window, "softcap": kind.softcap or 0.0}
 
 
-def _read_3(
-    package: Any, q: Tensor, keys: Tensor, values: Tensor, step: FlashStep, kind: AttentionKind
-) -> Tensor:
+def _read_3(package: Any, q: Tensor, keys: Tensor, values: Tensor, step: FlashStep, kind: AttentionKind) -> Tensor:
     """By flash-attn 3: new tokens of any number, side by side."""
     spans, common = step.spans, {"cache_seqlens": step.lengths, "page_table": step.tables, **_options(kind)}
     out: Tensor

@@ -23,7 +23,7 @@ from torch import Tensor
 from guided.attention.flash import FlashAttention, FlashStep, reads
 from guided.attention.merge import attention_with_lse, merge_attention_outputs
 from guided.attention.step import StepAttention, ViewAttention
-from guided.kv.cache import KVView, Plan, SegmentedPlan
+from guided.kv.cache import KVView, Plan, Segment, SegmentedPlan
 from guided.kv.paged import PagedPlan
 from guided.models.model import PLAIN, Attend, AttentionKind
 

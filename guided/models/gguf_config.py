@@ -1,6 +1,6 @@
-"""The numbers of a Llama or Qwen3, from a config.json of transformers or from the metadata of a GGUF file.
+"""The metadata of GGUF files: what all decoders have in common.
 
-Every number of the architecture in a GGUF file is read, known to be without effect, or refused by its name.
+Every number of the architecture is read, known to be without effect, or refused by its name.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from math import isfinite
 from typing import Any
 
 from guided.errors import ModelFileError, UnsupportedError, brief
-from guided.models.config_reader import ConfigReader, positive, size
-from guided.models.huggingface_config import check_windows, rotary_sizes
-from guided.models.llama import LlamaConfig
-from guided.models.rotary import linear_factors
+from guided.models.config_reader import positive, size
+from guided.models.decoder import DecoderConfig, LayerKind
+from guided.models.rotary import Rope, linear_factors
 from guided.models.weights import Weights, check_heads
 
-__all__ = ["llama_from_gguf", "llama_from_huggingface", "qwen3_from_huggingface"]
+__all__ = ["decoder_from_gguf"]
 
 # Numbers of the architecture that are read, and those that say nothing about the results.
 _READ = {
@@ -27,29 +26,8 @@ _READ = {
 _INERT = {"vocab_size", "tensor_data_layout", "rope.scaling.original_context_length", "rope.scaling.finetuned"}
 
 
-def llama_from_huggingface(reader: ConfigReader) -> LlamaConfig:
-    """The numbers of a Llama."""
-    return _llama(reader, qwen3=False)
-
-
-def qwen3_from_huggingface(reader: ConfigReader) -> LlamaConfig:
-    """The numbers of a Qwen3."""
-    return _llama(reader, qwen3=True)
-
-
-def _llama(reader: ConfigReader, *, qwen3: bool) -> LlamaConfig:
-    reader.one_of("hidden_act", "silu", "silu", "swish")
-    if qwen3:
-        check_windows(reader)
-    return LlamaConfig(
-        **rotary_sizes(reader, 128 if qwen3 else None),
-        qk_norm=qwen3,
-        attention_bias=reader.flag("attention_bias", False),
-    )
-
-
-def llama_from_gguf(metadata: Mapping[str, Any], weights: Weights) -> LlamaConfig:
-    """The architecture that metadata and tensors describe, or a refusal."""
+def decoder_from_gguf(metadata: Mapping[str, Any], weights: Weights, **described: Any) -> DecoderConfig:
+    """The decoder that metadata and tensors describe, or a refusal; `described`: what its architecture says of it."""
     where, architecture = weights.where, metadata["general.architecture"]
     _check_keys(metadata, f"{architecture}.", where)
 
@@ -77,7 +55,8 @@ def llama_from_gguf(metadata: Mapping[str, Any], weights: Weights) -> LlamaConfi
         if factors is not None:
             raise UnsupportedError("RoPE scaling by a factor and by rope_freqs.weight", pointer=where)
         factors = _factors(weights, head_dim)
-    return LlamaConfig(
+    rope = Rope(number("rope.freq_base", 10000.0), factors)
+    return DecoderConfig(
         layers=count("block_count"),
         dim=dim,
         heads=heads,
@@ -86,10 +65,9 @@ def llama_from_gguf(metadata: Mapping[str, Any], weights: Weights) -> LlamaConfi
         hidden=count("feed_forward_length"),
         vocab_size=weights.rows("token_embd.weight"),
         context=context,
-        rope_base=number("rope.freq_base", 10000.0),
         norm_eps=number("attention.layer_norm_rms_epsilon"),
-        rope_factors=factors,
-        qk_norm=architecture == "qwen3",
+        kinds=(LayerKind(rope=rope),),
+        **described,
     )
 
 
