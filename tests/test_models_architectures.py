@@ -275,7 +275,8 @@ def test_published_configs(file):
     other = transformers.AutoConfig.for_model(**{k: v for k, v in data.items() if k != "auto_map"})
     sizes = {
         "layers": "num_hidden_layers", "dim": "hidden_size", "heads": "num_attention_heads",
-        "hidden": "intermediate_size", "kv_heads": "num_key_value_heads", "vocab_size": "vocab_size", "norm_eps": "rms_norm_eps",
+        "hidden": "intermediate_size", "kv_heads": "num_key_value_heads", "vocab_size": "vocab_size",
+        "norm_eps": "rms_norm_eps",
     }  # fmt: skip
     for ours, theirs in sizes.items():
         assert getattr(config, ours) == getattr(other, theirs)

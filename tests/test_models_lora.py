@@ -175,7 +175,7 @@ def test_adapters_live_side_by_side_over_the_same_weights(tmp_path):
     for model in (one, two):
         assert model.embedding is LLAMA.embedding
         assert model.head is LLAMA.head
-        assert model._cos is LLAMA._cos
+        assert model._tables is LLAMA._tables
     assert one.layers[0].qkv.base is LLAMA.layers[0].qkv
     assert two.layers[0] == LLAMA.layers[0]  # what is not adapted costs nothing
     assert two.layers[1].gate_up.down.shape == (3, 32)
