@@ -13,6 +13,7 @@ from typing import Any
 from guided.models.config_reader import ConfigReader
 from guided.models.decoder import DecoderConfig
 from guided.models.decoder_weights import GGUF_NAMES, HUGGINGFACE_NAMES, Names, load_decoder
+from guided.models.gguf_config import Describe, decoder_from_gguf
 from guided.models.model import Model
 from guided.models.parallel import Parallel
 from guided.models.weights import Weights
@@ -27,10 +28,12 @@ class Gguf:
     Attributes:
         config: metadata and weights -> the model's numbers.
         load: numbers, weights, and this process's part -> the model.
+        name: its name there; None: as in config.json.
     """
 
     config: Callable[[Mapping[str, Any], Weights], Any]
     load: Callable[[Any, Weights, Parallel], Model]
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,15 @@ def decoder(
     return Architecture(model_type, class_name, config, load, tied, gguf)
 
 
-def gguf_decoder(config: Callable[[Mapping[str, Any], Weights], DecoderConfig], *, neighbours: bool = False) -> Gguf:
-    """A decoder in GGUF files; `neighbours`: they keep the two rows of a rotary pair next to each other."""
+def gguf_decoder(describe: Describe, *, name: str | None = None, neighbours: bool = False) -> Gguf:
+    """A decoder in GGUF files; `neighbours`: they keep the two rows of a rotary pair next to each other. Gains
+    are in them as they are multiplied.
+    """
 
     def load(config: DecoderConfig, weights: Weights, parallel: Parallel) -> Model:
         tied = "output.weight" not in weights
-        return load_decoder(config, weights, GGUF_NAMES, tied=tied, neighbours=neighbours, parallel=parallel)
+        return load_decoder(
+            config, weights, GGUF_NAMES, tied=tied, neighbours=neighbours, gains=config.norm_offset, parallel=parallel
+        )
 
-    return Gguf(config, load)
+    return Gguf(lambda metadata, weights: decoder_from_gguf(metadata, weights, describe), load, name)

@@ -98,10 +98,14 @@ def load_decoder(
     *,
     tied: bool,
     neighbours: bool = False,
+    gains: float = 0.0,
     parallel: Parallel = WHOLE,
 ) -> Decoder:
-    """The model, or this process's part of it; `neighbours`: the file keeps the two rows of a rotary pair in Q and K
-    next to each other.
+    """The model, or this process's part of it.
+
+    Args:
+        neighbours: the file keeps the two rows of a rotary pair in Q and K next to each other.
+        gains: what the file has added to the weights of norms.
 
     Raises:
         ModelFileError: a tensor is missing or has the wrong shape. UnsupportedError: one is left over; or the model
@@ -109,8 +113,8 @@ def load_decoder(
     """
     c, p, own = config, parallel, part_of(config, parallel, w.where)
     mine = p.layers(c.layers, w.where)
-    layers = [_Block(c, w, names, p, neighbours, i).layer() for i in mine]
-    norm = w.put(w.take(f"{names.norm}.weight", c.dim))
+    layers = [_Block(c, w, names, p, neighbours, gains, i).layer() for i in mine]
+    norm = w.put(w.take(f"{names.norm}.weight", c.dim) - gains)
     if p.is_first:
         ends = (f"{names.embedding}.weight", f"{names.head}.weight")
         embedding, head = w.ends(*ends, c.vocab_size, c.dim, tied, cut=p.head)
@@ -133,6 +137,7 @@ class _Block:
     names: Names
     parallel: Parallel
     neighbours: bool
+    gains: float
     index: int
 
     def layer(self) -> Layer:
@@ -145,7 +150,9 @@ class _Block:
         norms |= {"q_norm": names.q_norm, "k_norm": names.k_norm}
         norms |= {"attention_norm_after": names.attention_norm_after, "ffn_norm_after": names.ffn_norm_after}
         shapes = layer_shapes(c)
-        found = {to: w.put(self._vector(name, shapes[to][0])) if to in shapes else None for to, name in norms.items()}
+        found: dict[str, Tensor | None] = dict.fromkeys(norms)
+        for to in norms.keys() & shapes.keys():
+            found[to] = w.put(self._vector(norms[to], shapes[to][0]) - self.gains)
         return Layer(
             qkv=w.matrix(*map(p.rows, self._qkv((q, kv, kv)))),
             output=w.matrix(p.columns(w.take_rows(self._name(names.output), c.dim, q))),

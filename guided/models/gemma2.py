@@ -7,14 +7,16 @@ tanh, and scores are scaled by a number of the config.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from guided.models.architecture import decoder
+from guided.models.architecture import decoder, gguf_decoder
 from guided.models.config_reader import ConfigReader
 from guided.models.decoder import DecoderConfig, LayerKind
 from guided.models.decoder_weights import HUGGINGFACE_NAMES
+from guided.models.gguf_config import GgufNumbers
 from guided.models.huggingface_config import attention_biases, layer_windows, read_rope, sizes
 from guided.models.model import AttentionKind
+from guided.models.rotary import Rope
 
 __all__ = ["ARCHITECTURE"]
 
@@ -27,16 +29,31 @@ def _config(reader: ConfigReader) -> DecoderConfig:
     softcap = reader.number_or_none("attn_logit_softcapping", 50.0)
     scale = reader.number("query_pre_attn_scalar", 256) ** -0.5
     windows = layer_windows(reader, c["layers"], lambda layer: layer % 2 == 0, window=4096)
-    return DecoderConfig(
-        **c,
-        **attention_biases(reader),
-        kinds=tuple(LayerKind(AttentionKind(window, softcap, scale), rope) for window in windows),
-        norms="both",
-        norm_offset=1.0,
-        activation="gelu",
-        embedding_scale=c["dim"] ** 0.5,
-        logit_softcap=reader.number_or_none("final_logit_softcapping", 30.0),
+    kinds = tuple(LayerKind(AttentionKind(window, softcap, scale), rope) for window in windows)
+    last = reader.number_or_none("final_logit_softcapping", 30.0)
+    return DecoderConfig(**c, **attention_biases(reader), **_gemma(c["dim"], kinds), logit_softcap=last)
+
+
+def _gemma(dim: int, kinds: tuple[LayerKind, ...]) -> dict[str, Any]:
+    """What all models have, whatever files say of them."""
+    return {
+        "kinds": kinds,
+        "norms": "both",
+        "norm_offset": 1.0,
+        "activation": "gelu",
+        "embedding_scale": dim**0.5,
+    }
+
+
+def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
+    """GGUF files do not name the scale of scores: llama.cpp knows the largest model by its layers."""
+    layers, dim = sizes["layers"], sizes["dim"]
+    scale = (dim / sizes["heads"] if layers == 46 else sizes["head_dim"]) ** -0.5
+    window, softcap = numbers.count("attention.sliding_window", 4096), numbers.cap("attn_logit_softcapping")
+    kinds = tuple(
+        LayerKind(AttentionKind(None if layer % 2 else window, softcap, scale), rope) for layer in range(layers)
     )
+    return _gemma(dim, kinds) | {"logit_softcap": numbers.cap("final_logit_softcapping")}
 
 
 ARCHITECTURE: Final = decoder(
@@ -50,4 +67,5 @@ ARCHITECTURE: Final = decoder(
         ffn_norm_after="post_feedforward_layernorm",
     ),
     tied=True,
+    gguf=gguf_decoder(_describe),
 )

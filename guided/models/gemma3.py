@@ -7,12 +7,13 @@ have a window.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from guided.models.architecture import decoder
+from guided.models.architecture import decoder, gguf_decoder
 from guided.models.config_reader import ConfigReader, positive
 from guided.models.decoder import DecoderConfig, LayerKind
 from guided.models.decoder_weights import HUGGINGFACE_NAMES
+from guided.models.gguf_config import GgufNumbers
 from guided.models.huggingface_config import attention_biases, layer_windows, read_rope, rope_from, sizes
 from guided.models.model import AttentionKind
 from guided.models.rotary import Rope
@@ -31,17 +32,31 @@ def _config(reader: ConfigReader) -> DecoderConfig:
     def kind(window: int | None) -> LayerKind:
         return LayerKind(AttentionKind(window, scale=scale), everywhere if window is None else near)
 
-    return DecoderConfig(
-        **c,
-        **attention_biases(reader),
-        kinds=tuple(map(kind, windows)),
-        norms="both",
-        norm_offset=1.0,
-        qk_norm="head",
-        activation="gelu",
-        embedding_scale=c["dim"] ** 0.5,
-        logit_softcap=reader.number_or_none("final_logit_softcapping", None),
-    )
+    last = reader.number_or_none("final_logit_softcapping", None)
+    described = _gemma(c["dim"], tuple(map(kind, windows)))
+    return DecoderConfig(**c, **attention_biases(reader), **described, logit_softcap=last)
+
+
+def _gemma(dim: int, kinds: tuple[LayerKind, ...]) -> dict[str, Any]:
+    """What all models have, whatever files say of them."""
+    return {
+        "kinds": kinds,
+        "norms": "both",
+        "norm_offset": 1.0,
+        "qk_norm": "head",
+        "activation": "gelu",
+        "embedding_scale": dim**0.5,
+    }
+
+
+def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
+    """GGUF files name neither the scale of scores, nor the layers with a window, nor its base: as llama.cpp has it."""
+    layers, dim = sizes["layers"], sizes["dim"]
+    scale = (dim / sizes["heads"] if layers == 62 else sizes["head_dim"]) ** -0.5
+    near = LayerKind(AttentionKind(numbers.count("attention.sliding_window"), scale=scale), Rope(10000.0))
+    wide = LayerKind(AttentionKind(scale=scale), rope)
+    kinds = tuple(near if (layer + 1) % 6 else wide for layer in range(layers))
+    return _gemma(dim, kinds) | {"logit_softcap": numbers.cap("final_logit_softcapping")}
 
 
 def _ropes(reader: ConfigReader, head_dim: int, context: int) -> tuple[Rope, Rope]:
@@ -71,4 +86,5 @@ ARCHITECTURE: Final = decoder(
         ffn_norm_after="post_feedforward_layernorm",
     ),
     tied=True,
+    gguf=gguf_decoder(_describe, name="gemma3"),
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from guided.models.architecture import decoder
+from guided.models.architecture import decoder, gguf_decoder
 from guided.models.config_reader import ConfigReader
 from guided.models.decoder import DecoderConfig, LayerKind
+from guided.models.gguf_config import GgufNumbers
 from guided.models.huggingface_config import attention_biases, read_rope, sizes
 from guided.models.model import AttentionKind
+from guided.models.rotary import Rope
 
 __all__ = ["ARCHITECTURE"]
 
@@ -27,4 +29,14 @@ def _config(reader: ConfigReader) -> DecoderConfig:
     )
 
 
-ARCHITECTURE: Final = decoder("granite", "GraniteForCausalLM", _config)
+def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
+    """The multipliers; those that a file leaves out are 1, and that of scores the usual one."""
+    return {
+        "kinds": (LayerKind(AttentionKind(scale=numbers.cap("attention.scale")), rope),),
+        "embedding_scale": numbers.cap("embedding_scale") or 1.0,
+        "residual_scale": numbers.cap("residual_scale") or 1.0,
+        "logit_divisor": numbers.cap("logit_scale") or 1.0,
+    }
+
+
+ARCHITECTURE: Final = decoder("granite", "GraniteForCausalLM", _config, gguf=gguf_decoder(_describe, neighbours=True))

@@ -10,7 +10,7 @@ from typing import Final
 from guided.models.architecture import decoder, gguf_decoder
 from guided.models.config_reader import ConfigReader
 from guided.models.decoder import Decoder, DecoderConfig
-from guided.models.gguf_config import decoder_from_gguf
+from guided.models.gguf_config import plain
 from guided.models.huggingface_config import attention_biases, kinds_of, read_rope, sizes
 
 __all__ = ["ARCHITECTURE", "Llama", "LlamaConfig"]
@@ -25,6 +25,4 @@ def _config(reader: ConfigReader) -> DecoderConfig:
     return DecoderConfig(**c, **attention_biases(reader), kinds=kinds)
 
 
-ARCHITECTURE: Final = decoder(
-    "llama", "LlamaForCausalLM", _config, gguf=gguf_decoder(decoder_from_gguf, neighbours=True)
-)
+ARCHITECTURE: Final = decoder("llama", "LlamaForCausalLM", _config, gguf=gguf_decoder(plain(), neighbours=True))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from guided.models.architecture import decoder
+from guided.models.architecture import decoder, gguf_decoder
 from guided.models.config_reader import ConfigReader
 from guided.models.decoder import DecoderConfig
 from guided.models.decoder_weights import HUGGINGFACE_NAMES
+from guided.models.gguf_config import plain
 from guided.models.huggingface_config import attention_biases, kinds_of, read_rope, sizes
 
 __all__ = ["ARCHITECTURE"]
@@ -30,4 +31,5 @@ ARCHITECTURE: Final = decoder(
         attention_norm_after="post_attention_layernorm",
         ffn_norm_after="post_feedforward_layernorm",
     ),
+    gguf=gguf_decoder(plain(norms="after", qk_norm="projection")),
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from guided.models.architecture import decoder, gguf_decoder
 from guided.models.config_reader import ConfigReader
 from guided.models.decoder import DecoderConfig
-from guided.models.gguf_config import decoder_from_gguf
+from guided.models.gguf_config import plain
 from guided.models.huggingface_config import attention_biases, kinds_of, optional_windows, read_rope, sizes
 
 __all__ = ["ARCHITECTURE"]
@@ -21,6 +20,4 @@ def _config(reader: ConfigReader) -> DecoderConfig:
     return DecoderConfig(**c, **attention_biases(reader), kinds=kinds, qk_norm="head")
 
 
-ARCHITECTURE: Final = decoder(
-    "qwen3", "Qwen3ForCausalLM", _config, gguf=gguf_decoder(partial(decoder_from_gguf, qk_norm="head"))
-)
+ARCHITECTURE: Final = decoder("qwen3", "Qwen3ForCausalLM", _config, gguf=gguf_decoder(plain(qk_norm="head")))

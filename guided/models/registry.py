@@ -1,8 +1,8 @@
 """The architectures that can be computed.
 
 A new architecture is one file (its config, its tensor names, and a forward pass where it is no decoder), which makes an
-`ARCHITECTURE`, and one line here. Its `model_type` is the name in config.json and in GGUF's general.architecture, its
-`class_name` the one in config.json's "architectures".
+`ARCHITECTURE`, and one line here. Its `model_type` is the name in config.json and, unless `Gguf.name` is another, in
+GGUF's general.architecture; its `class_name` is the one in config.json's "architectures".
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def for_gguf(name: object, where: str) -> Gguf:
     Raises:
         UnsupportedError: there is none; the hint lists those that there are.
     """
-    known = {entry.model_type: entry.gguf for entry in ARCHITECTURES if entry.gguf is not None}
+    known = {entry.gguf.name or entry.model_type: entry.gguf for entry in ARCHITECTURES if entry.gguf is not None}
     if not isinstance(name, str) or name not in known:
         hint = f"use {' or '.join(known)}"
         raise UnsupportedError(f"the architecture {brief(name, 100)} is not supported", pointer=where, hint=hint)

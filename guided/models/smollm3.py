@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from guided.models.architecture import decoder
+from guided.models.architecture import decoder, gguf_decoder
 from guided.models.config_reader import ConfigReader
 from guided.models.decoder import DecoderConfig, LayerKind
+from guided.models.gguf_config import GgufNumbers
 from guided.models.huggingface_config import attention_biases, layer_windows, read_rope, sizes
 from guided.models.model import AttentionKind
+from guided.models.rotary import Rope
 
 __all__ = ["ARCHITECTURE"]
 
@@ -35,4 +37,11 @@ def _turned(reader: ConfigReader, layers: int) -> list[bool]:
     return [bool(number) for number in given[:layers]]
 
 
-ARCHITECTURE: Final = decoder("smollm3", "SmolLM3ForCausalLM", _config, tied=True)
+def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
+    """GGUF files do not say which layers turn nothing: llama.cpp takes every fourth."""
+    return {"kinds": tuple(LayerKind(rope=rope if (layer + 1) % 4 else None) for layer in range(sizes["layers"]))}
+
+
+ARCHITECTURE: Final = decoder(
+    "smollm3", "SmolLM3ForCausalLM", _config, tied=True, gguf=gguf_decoder(_describe, neighbours=True)
+)
