@@ -119,21 +119,32 @@ GUIDED_INLINE void read_past(const Number* query, Number* out, int64_t size, int
       write(sums[g * size + lane_of<Stored, Chunks>(d)] / totals[g], out[g * size + d]);
 }
 
+// What is left of a sequence without its first positions.
+GUIDED_INLINE Sequence without_first(Sequence sequence, int64_t positions) {
+  if (sequence.slots == nullptr)
+    sequence.start += positions;
+  else
+    sequence.slots += positions;
+  sequence.total -= positions;
+  return sequence;
+}
+
 template <typename Number, typename Stored, int Chunks>
 GUIDED_INLINE void attend(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, int64_t head,
                           const Queries<Number>& queries, Scratch& scratch) {
   const int64_t size = Chunks > 0 ? 16 * Chunks : shape.head_dim, group = shape.heads / shape.kv_heads;
-  const Past<Stored> past(sequence, shape, layer, head);
-  const auto row_of = [&](const Stored* base, int64_t at) {
-    const Stored* ahead = base + past.offset(std::min(at + kAhead, sequence.total - 1));
-    for (int64_t d = 0; d < size + kTail<Stored>; d += kLine / static_cast<int64_t>(sizeof(Stored)))
-      __builtin_prefetch(ahead + d);
-    return base + past.offset(at);
-  };
   for (int64_t i = 0; i < sequence.count; ++i) {
-    const int64_t end = sequence.total - sequence.count + i + 1, first = kind.first_of(end), seen = end - first;
-    const auto key = [&](int64_t at) { return row_of(past.keys, first + at); };
-    const auto value = [&](int64_t at) { return row_of(past.values, first + at); };
+    const int64_t end = sequence.total - sequence.count + i + 1, seen = std::min(end, kind.window);
+    const Sequence window = without_first(sequence, end - seen);
+    const Past<Stored> past(window, shape, layer, head);
+    const auto row_of = [&](const Stored* base, int64_t at) {
+      const Stored* ahead = base + past.offset(std::min(at + kAhead, window.total - 1));
+      for (int64_t d = 0; d < size + kTail<Stored>; d += kLine / static_cast<int64_t>(sizeof(Stored)))
+        __builtin_prefetch(ahead + d);
+      return base + past.offset(at);
+    };
+    const auto key = [&](int64_t at) { return row_of(past.keys, at); };
+    const auto value = [&](int64_t at) { return row_of(past.values, at); };
     const Number* query = queries.q + (sequence.first + i) * queries.stride + head * group * size;
     Number* result = queries.out + ((sequence.first + i) * shape.heads + head * group) * size;
     int64_t g = 0;
