@@ -127,9 +127,11 @@ def _gated(kernel: Callable[[bool, int, int, int, int], None], x: Tensor) -> Ten
 
 def softcap(x: Tensor, cap: float) -> Tensor:
     """`cap * tanh(x / cap)` of rows (n, size) of float32, which are overwritten where a kernel does it."""
-    if not takes(x) or x.dtype != torch.float32:
-        return cap * torch.tanh(x / cap)
     (rows, size), x = _sizes(x, 2), x.contiguous()
+    if x.dtype != torch.float32:
+        raise ValueError(f"rows are float32, not {x.dtype}")
+    if not takes(x):
+        return cap * torch.tanh(x / cap)
     _kernels.softcap(x.data_ptr(), rows, size, cap)
     return x
 

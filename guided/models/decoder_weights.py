@@ -151,8 +151,9 @@ class _Block:
         norms |= {"attention_norm_after": names.attention_norm_after, "ffn_norm_after": names.ffn_norm_after}
         shapes = layer_shapes(c)
         found: dict[str, Tensor | None] = dict.fromkeys(norms)
-        for to in norms.keys() & shapes.keys():
-            found[to] = w.put(self._vector(norms[to], shapes[to][0]) - self.gains)
+        for to, name in norms.items():
+            if to in shapes:
+                found[to] = w.put(self._vector(name, shapes[to][0]) - self.gains)
         return Layer(
             qkv=w.matrix(*map(p.rows, self._qkv((q, kv, kv)))),
             output=w.matrix(p.columns(w.take_rows(self._name(names.output), c.dim, q))),
