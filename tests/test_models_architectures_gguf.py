@@ -15,11 +15,12 @@ from guided.files.gguf import GgufFile
 from guided.models.decoder import Decoder, DecoderConfig, LayerKind
 from guided.models.decoder_weights import GGUF_NAMES
 from guided.models.gguf_loader import load_gguf
+from guided.models.int4 import Int4Matrix
 from guided.models.model import AttentionKind
 from guided.models.registry import ARCHITECTURES
 from guided.models.rotary import Rope
 from tests.engine_support import Reader
-from tests.test_models_gguf import F32, write_gguf
+from tests.test_models_gguf import F32, Q8_0, write_gguf
 
 torch.set_num_threads(1)
 EPS = 2.0**-17
@@ -76,7 +77,7 @@ def metadata_of(name: str, c: DecoderConfig, more: dict[str, Any]) -> dict[str, 
     }
 
 
-def tensors_of(name: str, model: Decoder) -> dict[str, tuple[np.ndarray, int]]:
+def tensors_of(name: str, model: Decoder, kind: int = F32) -> dict[str, tuple[np.ndarray, int]]:
     """As llama.cpp's converter writes them."""
     c, names = model.config, GGUF_NAMES
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
@@ -104,7 +105,7 @@ def tensors_of(name: str, model: Decoder) -> dict[str, tuple[np.ndarray, int]]:
             found |= {f"blk.{i}.{field}.bias": bias for field, bias in biases}
     if model.head is not model.embedding:
         found["output.weight"] = model.head
-    return {key: (weight.contiguous().numpy(), F32) for key, weight in found.items()}
+    return {key: (weight.contiguous().numpy(), kind if weight.ndim == 2 else F32) for key, weight in found.items()}
 
 
 def load(path: Path) -> Any:
@@ -132,6 +133,22 @@ def test_what_was_written_is_read(written):
     assert loaded.config == model.config
     want = Reader(model, 30).forward(TOKENS, 30)
     torch.testing.assert_close(Reader(loaded, 30).forward(TOKENS, 30), want, atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weights_of_eight_bits_stay_so(tmp_path, name):
+    config, more = CASES[name]
+    model = Decoder.random(config, seed=3)
+    path = tmp_path / "m.gguf"
+    write_gguf(path, metadata_of(name, config, more), tensors_of(name, model, Q8_0))
+    with GgufFile(path) as file:
+        loaded = load_gguf(file, dtype=torch.bfloat16, device=torch.device("cpu"))
+    assert isinstance(loaded, Decoder) and all(isinstance(layer.qkv, Int4Matrix) for layer in loaded.layers)
+    want, reader = Reader(model, 30).forward(TOKENS, 30), Reader(loaded, 30)
+    got = reader.forward(TOKENS, 30)
+    assert (got - want).abs().mean() < 0.1 * want.std()
+    single = Reader(loaded, 30)
+    assert torch.equal(torch.cat([single.forward([token]) for token in TOKENS]), got)
 
 
 def test_logits_are_those_of_llama_cpp(written):

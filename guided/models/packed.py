@@ -166,6 +166,7 @@ class PackedFile:
 def _code() -> str:
     """A digest of the code between the model file and the packed weights: a change of it makes stored files stale."""
     import guided.files.dequantise
+    import guided.models.architecture
     import guided.models.decoder_weights
     import guided.models.gguf_config
     import guided.models.int4
@@ -176,6 +177,7 @@ def _code() -> str:
         guided.models.int4,
         guided.models.gguf_config,
         guided.models.decoder_weights,
+        guided.models.architecture,
         guided.models.weights,
     )
     return _digest(Path(module.__file__ or "").read_bytes() for module in modules)
