@@ -31,7 +31,7 @@ struct Panel {
 };
 
 // Whether numbers are where `load_chunk` finds them.
-GUIDED_INLINE bool is_common(int64_t size) { return size == 64 || size == 128; }
+GUIDED_INLINE bool is_common(int64_t size) { return size == 64 || size == 128 || size == 256; }
 
 template <typename Stored>
 GUIDED_INLINE void load_any(const Stored* row, int64_t chunk, int64_t size, Vector& out) {
@@ -200,8 +200,7 @@ GUIDED_INLINE void attend(const Panel& panel, const Sequence& sequence, const He
       if (from < to) add_values<N>(scores + row * width, width, panel, from, to, scratch.sums.data() + row * chunks);
     });
   by<ValueRows>(0, rows, [&]<int N>(int64_t row) __attribute__((always_inline)) {
-    for (int64_t one = row; one < row + N; ++one)
-      add_alone(one, std::max(start(row + N - 1), seen(row)), seen(one));
+    for (int64_t one = row; one < row + N; ++one) add_alone(one, std::max(start(row + N - 1), seen(row)), seen(one));
   });
   for (int64_t row = 0; row < rows; ++row) {
     const float* sums = scratch.sums[static_cast<size_t>(row * chunks)].numbers;
@@ -218,17 +217,16 @@ struct Kernel {
                  int64_t, Scratch&);
 };
 
-#define GUIDED_PROMPT(level, target, ScoreRows, ValueRows)                                                     \
-  template <typename Stored>                                                                                   \
-  target void fill_##level(Panel& panel, const Past<Stored>& past, int64_t size, int64_t block) {              \
-    fill(panel, past, size, block);                                                                            \
-  }                                                                                                            \
-  template <typename Number, typename Stored>                                                                  \
-  target void attend_##level(const Panel& panel, const Sequence& sequence, const Heads& shape,                 \
-                             const Kind& kind, int64_t head, const Queries<Number>& queries, int64_t first,    \
-                             int64_t last, Scratch& scratch) {                                                 \
-    attend<Number, Stored, ScoreRows, ValueRows>(panel, sequence, shape, kind, head, queries, first, last,     \
-                                                 scratch);                                                     \
+#define GUIDED_PROMPT(level, target, ScoreRows, ValueRows)                                                           \
+  template <typename Stored>                                                                                         \
+  target void fill_##level(Panel& panel, const Past<Stored>& past, int64_t size, int64_t block) {                    \
+    fill(panel, past, size, block);                                                                                  \
+  }                                                                                                                  \
+  template <typename Number, typename Stored>                                                                        \
+  target void attend_##level(const Panel& panel, const Sequence& sequence, const Heads& shape, const Kind& kind,     \
+                             int64_t head, const Queries<Number>& queries, int64_t first, int64_t last,              \
+                             Scratch& scratch) {                                                                     \
+    attend<Number, Stored, ScoreRows, ValueRows>(panel, sequence, shape, kind, head, queries, first, last, scratch); \
   }
 GUIDED_PROMPT(base, , 1, 1)
 #if defined(GUIDED_X86_CLONES)
@@ -269,7 +267,7 @@ void attend_prompt(const Sequence& sequence, const Heads& shape, const Kind& kin
     });
   }
 }
-#define GUIDED_PROMPTS(Number, Stored) \
+#define GUIDED_PROMPTS(Number, Stored)                                                                             \
   template void attend_prompt<Stored>(const Sequence&, const Heads&, const Kind&, int64_t, const Queries<Number>&, \
                                       int64_t);
 GUIDED_PROMPTS(float, float)

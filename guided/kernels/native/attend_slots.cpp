@@ -150,9 +150,11 @@ GUIDED_INLINE void attend(const Sequence& sequence, const Heads& shape, const Ki
     int64_t g = 0;
     if constexpr (Chunks > 0) {
       for (; g + 3 <= group; g += 3)
-        read_past<Number, Stored, Chunks, 3>(query + g * size, result + g * size, size, seen, kind, key, value, scratch);
+        read_past<Number, Stored, Chunks, 3>(query + g * size, result + g * size, size, seen, kind, key, value,
+                                             scratch);
       for (; g + 2 <= group; g += 2)
-        read_past<Number, Stored, Chunks, 2>(query + g * size, result + g * size, size, seen, kind, key, value, scratch);
+        read_past<Number, Stored, Chunks, 2>(query + g * size, result + g * size, size, seen, kind, key, value,
+                                             scratch);
     }
     for (; g < group; ++g)
       read_past<Number, Stored, Chunks, 1>(query + g * size, result + g * size, size, seen, kind, key, value, scratch);
@@ -174,6 +176,7 @@ void attend_as(const Sequence& sequence, const Heads& shape, const Kind& kind, i
 #define GUIDED_ATTEND_SIZES(Number, Stored) \
   GUIDED_ATTEND(Number, Stored, 4)          \
   GUIDED_ATTEND(Number, Stored, 8)          \
+  GUIDED_ATTEND(Number, Stored, 16)         \
   GUIDED_ATTEND(Number, Stored, 0)
 GUIDED_ATTEND_SIZES(float, float)
 GUIDED_ATTEND_SIZES(bfloat16, bfloat16)
@@ -211,10 +214,11 @@ void attend_slots(const Sequence& sequence, const Heads& shape, const Kind& kind
                   const Queries<Number>& queries) {
   const auto kernel = shape.head_dim == 64    ? attend_as<Number, Stored, 4>
                       : shape.head_dim == 128 ? attend_as<Number, Stored, 8>
+                      : shape.head_dim == 256 ? attend_as<Number, Stored, 16>
                                               : attend_as<Number, Stored, 0>;
   kernel(sequence, shape, kind, layer, head, queries, scratch);
 }
-#define GUIDED_SLOTS(Number, Stored) \
+#define GUIDED_SLOTS(Number, Stored)                                                               \
   template void attend_slots<Stored>(const Sequence&, const Heads&, const Kind&, int64_t, int64_t, \
                                      const Queries<Number>&);
 GUIDED_SLOTS(float, float)
