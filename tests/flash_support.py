@@ -25,17 +25,26 @@ def flash_attn_with_kvcache(
     assert k_cache.stride(-1) == v_cache.stride(-1) == q.stride(-1) == 1
     assert block_table.shape[0] == len(cache_seqlens) == len(q)
     keys, values = (x[block_table.long()].flatten(1, 2) for x in (k_cache, v_cache))
-    return attend(q, keys, values, cache_seqlens)
+    return attend(q, keys, values, cache_seqlens, softmax_scale, window_size, softcap)
 
 
-def attend(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
+def attend(
+    q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, scale=None, window=(-1, -1), softcap=0.0
+) -> Tensor:
     """Causal, aligned to the last of each row's `lengths` keys; where there is nothing to read, zero."""
+    assert window == (-1, -1) or (window[0] >= 0 and window[1] == 0)
     new, total = q.shape[1], keys.shape[1]
     groups = q.shape[2] // keys.shape[2]
     keys, values = (x.repeat_interleave(groups, 2).transpose(1, 2).double() for x in (keys, values))
-    scores = q.transpose(1, 2).double() @ keys.transpose(2, 3) / q.shape[-1] ** 0.5
+    scores = q.transpose(1, 2).double() @ keys.transpose(2, 3) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if softcap > 0:
+        scores = softcap * torch.tanh(scores / softcap)
     last = lengths.unsqueeze(1) - new + torch.arange(new)
-    seen = (torch.arange(total) <= last.unsqueeze(2)).unsqueeze(1)
+    at = torch.arange(total)
+    seen = at <= last.unsqueeze(2)
+    if window[0] >= 0:
+        seen = seen & (at >= last.unsqueeze(2) - window[0])
+    seen = seen.unsqueeze(1)
     weights = torch.softmax(scores.masked_fill(~seen, -1e300), -1) * seen
     values = torch.where((torch.arange(total) < lengths.unsqueeze(1))[:, None, :, None], values, 0.0)
     return (weights @ values).transpose(1, 2).to(q.dtype)
@@ -60,7 +69,8 @@ def flash_attn_varlen_func(
             blocks = block_table[row, : -(-length // k.shape[1])].long()
             keys, values = (x[blocks].flatten(0, 1)[:length] for x in (k, v))
         new = q[first : first + count]
-        out.append(attend(new[None], keys[None], values[None], torch.tensor([length]))[0])
+        options = softmax_scale, window_size, softcap
+        out.append(attend(new[None], keys[None], values[None], torch.tensor([length]), *options)[0])
         first, start = first + count, start + length
     return torch.cat(out)
 
@@ -75,14 +85,33 @@ def flash_attn_3_with_kvcache(
     """The signature of flash-attn 3; q as above, or (new positions of all sequences, heads, head_dim)."""
     if cu_seqlens_q is None:
         return flash_attn_with_kvcache(
-            q, k_cache, v_cache, cache_seqlens=cache_seqlens, block_table=page_table, causal=causal
+            q,
+            k_cache,
+            v_cache,
+            cache_seqlens=cache_seqlens,
+            block_table=page_table,
+            causal=causal,
+            softmax_scale=softmax_scale,
+            window_size=window_size,
+            softcap=softcap,
         )
     assert k is None and causal and q.dim() == 3 and cache_seqlens.dtype == torch.int32
     starts = torch.cat([torch.zeros(1, dtype=torch.int32), cache_seqlens.cumsum(0, dtype=torch.int32)])
     assert max_seqlen_q == int(cu_seqlens_q.diff().max())
     longest = int(cache_seqlens.max())
     return flash_attn_varlen_func(
-        q, k_cache, v_cache, cu_seqlens_q, starts, max_seqlen_q, longest, causal=causal, block_table=page_table
+        q,
+        k_cache,
+        v_cache,
+        cu_seqlens_q,
+        starts,
+        max_seqlen_q,
+        longest,
+        causal=causal,
+        block_table=page_table,
+        softmax_scale=softmax_scale,
+        window_size=window_size,
+        softcap=softcap,
     )
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from guided.files.dequantise import Grouped
+from guided.models.decoder_weights import HUGGINGFACE_NAMES, load_decoder
 from guided.models.llama import Llama, LlamaConfig
-from guided.models.llama_weights import llama_of_huggingface
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.random_weights import RandomWeights
 from guided.models.weights import Weights
@@ -42,7 +42,7 @@ def checkpoint(config: LlamaConfig, *, tied: bool, seed: int = 0) -> dict[str, T
             ("mlp.down_proj", c.dim, c.hidden),
         ):
             layer[f"{name}.weight"] = w.matrix(rows, columns)
-            if c.attention_bias and name.startswith("self_attn"):
+            if c.qkv_bias and name.startswith("self_attn"):
                 layer[f"{name}.bias"] = w.vector(rows, 0)
         if c.qk_norm:
             layer |= {f"self_attn.{name}_norm.weight": w.vector(c.head_dim, 1) for name in "qk"}
@@ -79,7 +79,8 @@ def build(
 ) -> Llama:
     """The model of a checkpoint, or one part of it."""
     weights = Weights(_Tensors(tensors, grouped or {}), "checkpoint", dtype, torch.device("cpu"))
-    return llama_of_huggingface(config, weights, "lm_head.weight" not in tensors, parallel)
+    tied = "lm_head.weight" not in tensors
+    return load_decoder(config, weights, HUGGINGFACE_NAMES, tied=tied, parallel=parallel)
 
 
 def write_directory(path: Path, config: LlamaConfig, *, tied: bool, seed: int = 0) -> None:
@@ -93,8 +94,8 @@ def write_directory(path: Path, config: LlamaConfig, *, tied: bool, seed: int = 
         "model_type": "qwen3" if c.qk_norm else "llama", "vocab_size": c.vocab_size, "hidden_size": c.dim,
         "intermediate_size": c.hidden, "num_hidden_layers": c.layers, "num_attention_heads": c.heads,
         "num_key_value_heads": c.kv_heads, "head_dim": c.head_dim, "max_position_embeddings": c.context,
-        "rms_norm_eps": c.norm_eps, "rope_theta": c.rope_base, "tie_word_embeddings": tied,
-        "attention_bias": c.attention_bias, "hidden_act": "silu", "eos_token_id": len(LETTERS), "bos_token_id": None,
+        "rms_norm_eps": c.norm_eps, "rope_theta": c.kind(0).rope.base, "tie_word_embeddings": tied,
+        "attention_bias": c.qkv_bias, "hidden_act": "silu", "eos_token_id": len(LETTERS), "bos_token_id": None,
     }  # fmt: skip
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
     end = {"id": len(LETTERS), "content": "<|end|>", "special": True}

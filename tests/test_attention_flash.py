@@ -18,6 +18,7 @@ from guided.attention.step import StepAttention
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.kv.cache import CacheShape
 from guided.kv.paged import PagedCache
+from guided.models.model import AttentionKind
 from tests import flash_support
 from tests.flash_support import FLASH_ATTN, FLASH_ATTN_3, FakeCapture, Recorder, use_flash
 from tests.test_models_forward import MODELS, each_model
@@ -56,7 +57,9 @@ def test_outputs_are_those_of_the_cpu(kv_heads: int, version: int, rng: random.R
             for layer in range(shape.layers):
                 turned = torch.randn(sum(counts), HEADS + 2 * kv_heads, 8, generator=make)  # as models have it: strided
                 q, k, v = turned.split([HEADS, kv_heads, kv_heads], 1)
-                torch.testing.assert_close(attend(layer, q, k, v), expected(layer, q, k, v), atol=1e-5, rtol=1e-5)
+                kind = AttentionKind(rng.choice([None, 1, 5]), rng.choice([None, 1.5]), rng.choice([None, 0.7]))
+                got, want = attend(layer, q, k, v, kind), expected(layer, q, k, v, kind)
+                torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
             for i, c in enumerate(caches):
                 for pair, n in zip(some, counts, strict=True):
                     c.advance(pair[i], [rng.randrange(9) for _ in range(n)])

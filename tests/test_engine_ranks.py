@@ -35,7 +35,15 @@ from tests.llama_support import LETTERS, write_directory
 pytest.importorskip("safetensors")
 torch.set_num_threads(1)
 CONFIG = LlamaConfig(
-    layers=3, dim=32, heads=4, kv_heads=2, head_dim=8, hidden=64, vocab_size=len(LETTERS) + 1, context=256, qk_norm=True
+    layers=3,
+    dim=32,
+    heads=4,
+    kv_heads=2,
+    head_dim=8,
+    hidden=64,
+    vocab_size=len(LETTERS) + 1,
+    context=256,
+    qk_norm="head",
 )
 SCHEMA = {"enum": ["yes: no", "no. yes", "perhaps"]}
 PROMPTS = ["the cat sat on the mat. ", "a", "the cat sat on the map", "so: ", "the cat sat on the mat. the dog"]
@@ -208,7 +216,7 @@ def test_what_cannot_be_cut_is_refused_and_leaves_no_process(directory, monkeypa
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1])
     with pytest.raises(UnsupportedError, match=r"4 heads cannot be shared by 3 ranks[\s\S]*one of 1, 2"):
         Engine.from_pretrained(directory, tensor_parallel=3)
-    with pytest.raises(UnsupportedError, match="only Llama and Qwen3 are cut into parts"):
+    with pytest.raises(UnsupportedError, match="models of this architecture are not cut into parts"):
         Engine.from_pretrained("shakespeare", tensor_parallel=2)
     assert len(started) == 3 and all(process.poll() is not None for process in started)
     with pytest.raises(ValueError, match="at least 1"):

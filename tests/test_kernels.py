@@ -18,7 +18,7 @@ from guided.files.gguf import GGML_TYPES
 from guided.kernels import apply_bitmask, gelu, rms_norm, rotate, swiglu
 from guided.kv.cache import KVView
 from guided.models.int4 import Int4Matrix
-from guided.models.rotary import rotary_tables
+from guided.models.rotary import Rope, rotary_tables
 from tests.json_schema_support import QUIET
 
 DTYPES = {torch.float32: {"rtol": 1e-5, "atol": 2e-6}, torch.bfloat16: {"rtol": 1e-2, "atol": 1e-2}}
@@ -75,7 +75,7 @@ def test_swiglu_of_what_is_large_or_no_number():
 @QUIET
 @given(sizes, st.integers(1, 5), st.integers(1, 40), st.integers(0, 99), st.booleans())
 def test_rotate(dtype, rows, heads, half, seed, strided):
-    cos, sin = (t[:rows] for t in rotary_tables(1e4, 2 * half, 80, None, dtype, torch.device("cpu")))
+    cos, sin = (t[:rows] for t in rotary_tables(Rope(), 2 * half, 80, dtype, torch.device("cpu")))
     whole = noise(seed, rows, heads + 2, 2 * half).to(dtype)
     if strided:  # the heads of a row do not follow one another
         whole = whole.permute(2, 1, 0).contiguous().permute(2, 1, 0)

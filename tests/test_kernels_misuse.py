@@ -25,6 +25,7 @@ from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention
 from guided.kv.cache import KVView
 from guided.kv.quantised import PackedKVView, pack, unpack
+from guided.models.model import AttentionKind
 
 torch.set_num_threads(1)
 rng = random.Random(int(sys.argv[1]))
@@ -96,13 +97,24 @@ def multiply4():
 def rms_norm():
     dtype, rows, size = some(*KINDS), some(0, 1, 5), some(0, 1, 7, 32)
     x, weight = numbers(rows, size, dtype=dtype), numbers(size, dtype=dtype) if rng.random() < 0.7 else None
-    got = kernels.rms_norm(x, weight, 1e-5)
-    close(got, F.rms_norm(x.double(), x.shape[-1:], None if weight is None else weight.double(), 1e-5))
+    offset = some(0.0, 1.0)
+    got = kernels.rms_norm(x, weight, 1e-5, offset)
+    close(got, F.rms_norm(x.double(), x.shape[-1:], None if weight is None else offset + weight.double(), 1e-5))
 
 def swiglu():
     x = numbers(some(0, 1, 5), some(0, 1, 2, 14, 64), dtype=some(*KINDS))
     got, (gate, up) = kernels.swiglu(x), x.double().chunk(2, dim=-1)
     close(got, F.silu(gate) * up)
+
+def geglu():
+    x = numbers(some(0, 1, 5), some(0, 1, 2, 14, 64), dtype=some(*KINDS))
+    got, (gate, up) = kernels.geglu(x), x.double().chunk(2, dim=-1)
+    close(got, F.gelu(gate, approximate="tanh") * up)
+
+def softcap():
+    x = numbers(some(0, 1, 5), some(0, 1, 14, 64))
+    want = 3 * torch.tanh(x.double() / 3)
+    close(kernels.softcap(x, 3.0), want)
 
 def gelu():
     x, how = numbers(some(0, 1, 5), some(0, 1, 14, 64), dtype=some(*KINDS)), some("tanh", "none")
@@ -111,8 +123,11 @@ def gelu():
 def rotate():
     dtype, rows, heads, size = some(*KINDS), some(0, 1, 5), some(0, 1, 3), some(0, 1, 2, 32, 33)
     x, cos, sin = numbers(rows, heads, size, dtype=dtype), *(numbers(rows, 1, size, dtype=dtype) for _ in "cs")
-    want = torch.addcmul(x.double() * cos.double(), x.double().roll(size // 2, -1), sin.double())
-    close(kernels.rotate(x, cos, sin), want)
+    turned = rng.choice([cos.shape[-1], cos.shape[-1], max(0, cos.shape[-1] - 2)])
+    cos, sin, part = cos[..., :turned].contiguous(), sin[..., :turned].contiguous(), x.double()[..., :turned]
+    want = torch.addcmul(part * cos.double(), part.roll(turned // 2, -1), sin.double())
+    want = torch.cat([want, x.double()[..., turned:]], -1)
+    close(kernels.rotate(x, guarded(cos), guarded(sin)), want)
 
 def pack_rows():
     x = numbers(some(0, 1, 5), some(0, 1, 3), some(0, 1, 7, 64), dtype=some(*KINDS))
@@ -163,13 +178,16 @@ def attention():
             if isinstance(view.slots, torch.Tensor):
                 view.slots.fill_(1 << 40)
         views.clear()
-    out = kernel(layer, q)
+    window = some(0, -3, 1 << 62, 1 << 70, "x") if rng.random() < 0.1 else some(None, None, 1, 5, 99)
+    kind = AttentionKind(window, some(None, 2.0), some(None, 0.3))
+    out = kernel(layer, q, kind)
     for (keys, values), (first, last) in zip(kept, spans, strict=True):
         if last > first:
-            mask = causal_mask(last - first, len(keys))
-            close(out[first:last], sdpa(*(t.double() for t in (q[first:last], keys, values)), mask))
+            mask = causal_mask(last - first, len(keys), window=window)
+            close(out[first:last], sdpa(*(t.double() for t in (q[first:last], keys, values)), mask, kind))
 
-for call in (multiply, multiply4, rms_norm, swiglu, gelu, rotate, pack_rows, apply_bitmask, attention):
+CALLS = multiply, multiply4, rms_norm, swiglu, geglu, softcap, gelu, rotate, pack_rows, apply_bitmask, attention
+for call in CALLS:
     fine = wrong = 0
     for _ in range(int(sys.argv[2])):
         try:

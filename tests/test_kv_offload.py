@@ -20,7 +20,9 @@ from guided.kv.dense import DenseCache
 from guided.kv.offload.cache import OffloadCache
 from guided.kv.offload.copy_engine import Block, CheckedCopies, CopyOrderError
 from guided.kv.offload.slots import SlotTable
+from guided.models.decoder import LayerKind
 from guided.models.llama import Llama, LlamaConfig
+from guided.models.rotary import Rope
 from tests.effort import examples
 from tests.engine_support import Reader
 from tests.test_kv_caches import SHAPE, check, walk, write
@@ -412,7 +414,7 @@ def test_merged_bfloat16_differs_by_rounding_only(model):
 
 TINY = {
     "layers": 1, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "hidden": 16, "vocab_size": 64, "context": 32768,
-    "rope_base": 1e6,
+    "kinds": (LayerKind(rope=Rope(1e6)),),
 }  # fmt: skip
 
 
@@ -451,4 +453,4 @@ def test_32k_tokens_in_4k_slots():
 @pytest.mark.parametrize("block_size", [256, 1024])
 def test_32k_tokens_in_4k_slots_of_a_larger_model(block_size):
     sizes = TINY | {"layers": 3, "dim": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "hidden": 128}
-    long_context(LlamaConfig(**sizes, qk_norm=True), block_size, 512, 600)
+    long_context(LlamaConfig(**sizes, qk_norm="head"), block_size, 512, 600)

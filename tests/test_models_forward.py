@@ -8,18 +8,41 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
+from guided.models.decoder import LayerKind
 from guided.models.gpt import GPT, GPTConfig
 from guided.models.llama import Llama, LlamaConfig
-from guided.models.model import Model
+from guided.models.model import PLAIN, AttentionKind, Model
 from guided.models.nanochat import NanoChat, NanoChatConfig
+from guided.models.rotary import Rope
 from tests.engine_support import Reader
 
 torch.set_num_threads(1)
 SIZES = {"layers": 2, "dim": 24, "heads": 6, "hidden": 40, "vocab_size": 50, "context": 64}
 GROUPED = SIZES | {"kv_heads": 2, "head_dim": 8}
 MODELS: dict[str, Model] = {
-    "llama": Llama.random(LlamaConfig(**GROUPED, attention_bias=True), seed=1),
-    "qwen3": Llama.random(LlamaConfig(**GROUPED, qk_norm=True, rope_factors=(1.0, 2.0, 3.0, 4.0)), seed=2),
+    "llama": Llama.random(LlamaConfig(**GROUPED, qkv_bias=True, output_bias=True), seed=1),
+    "qwen3": Llama.random(
+        LlamaConfig(**GROUPED, qk_norm="head", kinds=(LayerKind(rope=Rope(factors=(1.0, 2.0, 3.0, 4.0))),)), seed=2
+    ),
+    "windows": Llama.random(  # of every sort at once, and each of its own sort in its own layer
+        LlamaConfig(
+            **GROUPED,
+            kinds=(
+                LayerKind(AttentionKind(window=5, softcap=2.0, scale=0.6), Rope(100.0, turned=4, gain=1.2)),
+                LayerKind(AttentionKind(window=11), None),
+            ),
+            norms="both",
+            norm_offset=1.0,
+            qk_norm="projection",
+            qkv_bias=True,
+            activation="gelu",
+            embedding_scale=3.0,
+            residual_scale=0.7,
+            logit_divisor=0.5,
+            logit_softcap=5.0,
+        ),
+        seed=5,
+    ),
     "nanochat": NanoChat.random(NanoChatConfig(**GROUPED), seed=3),
     "gpt": GPT.random(GPTConfig(**SIZES), seed=4),
 }
@@ -52,9 +75,10 @@ def test_flat_sequences_are_the_sequences_alone(model, sequences):
     tokens = torch.tensor([token for tokens in sequences for token in tokens])
     positions = torch.cat([torch.arange(n) for n in lengths])
 
-    def attend(layer, *qkv):
-        rows = zip(*(part.split(lengths) for part in qkv), strict=True)
-        return torch.cat([sdpa(q, k, v, causal_mask(len(q), len(q))) for q, k, v in rows])
+    def attend(layer, q, k, v, kind=PLAIN):
+        rows = zip(*(part.split(lengths) for part in (q, k, v)), strict=True)
+        masks = (causal_mask(n, n, window=kind.window) for n in lengths)
+        return torch.cat([sdpa(*qkv, mask, kind) for qkv, mask in zip(rows, masks, strict=True)])
 
     with torch.inference_mode():
         flat = model.logits(model.forward(tokens, positions, attend)).split(lengths)
@@ -89,7 +113,7 @@ def test_the_logits_of_nanochat_are_capped():
     assert 0 < logits.abs().max() < 15
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen3"])
+@pytest.mark.parametrize("name", ["llama", "qwen3", "windows"])
 def test_what_torch_compiles_computes_the_same(name):
     """By the backend that only traces: others need a compiler. Each form is made of one graph."""
     model = MODELS[name]

@@ -11,8 +11,10 @@ import torch
 
 from guided.errors import GuidedError, ModelFileError, UnsupportedError
 from guided.files.gguf import GgufFile
+from guided.models.decoder import LayerKind
 from guided.models.gguf_loader import load_gguf
 from guided.models.llama import Llama, LlamaConfig
+from guided.models.rotary import Rope
 from tests.engine_support import Reader
 from tests.test_models_llama import naive_logits
 from tests.vocabulary_support import gguf_value
@@ -60,7 +62,7 @@ def metadata_of(c: LlamaConfig, architecture: str = "llama") -> dict:
     fields = {
         "block_count": c.layers, "embedding_length": c.dim, "attention.head_count": c.heads,
         "attention.head_count_kv": c.kv_heads, "feed_forward_length": c.hidden, "context_length": c.context,
-        "rope.freq_base": c.rope_base, "attention.layer_norm_rms_epsilon": c.norm_eps,
+        "rope.freq_base": c.kind(0).rope.base, "attention.layer_norm_rms_epsilon": c.norm_eps,
     }  # fmt: skip
     return {"general.architecture": architecture} | {f"{architecture}.{k}": v for k, v in fields.items()}
 
@@ -121,7 +123,7 @@ def test_an_output_head_of_its_own_is_used(tmp_path):
 
 
 def test_qwen3(tmp_path):
-    config = replace(CONFIG, qk_norm=True, head_dim=12)
+    config = replace(CONFIG, qk_norm="head", head_dim=12)
     model = Llama.random(config, seed=5)
     metadata = metadata_of(config, "qwen3") | {"qwen3.attention.key_length": 12, "qwen3.attention.value_length": 12}
     write_gguf(tmp_path / "m.gguf", metadata, tensors_of(model, neighbours=False))
@@ -134,7 +136,7 @@ def test_qwen3(tmp_path):
 @pytest.mark.parametrize("way", ["a table", "a factor"])
 def test_rotary_scaling(tmp_path, way):
     factors = (1.0, 1.5, 4.0, 8.0) if way == "a table" else (4.0,) * 4
-    model = Llama.random(replace(CONFIG, rope_factors=factors), seed=4)
+    model = Llama.random(replace(CONFIG, kinds=(LayerKind(rope=Rope(factors=factors)),)), seed=4)
     change = {} if way == "a table" else {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
     extra = {"rope_freqs.weight": (np.array(factors, np.float32), F32)} if way == "a table" else {}
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG) | change, tensors_of(model) | extra)
@@ -157,7 +159,7 @@ def test_rotary_scaling(tmp_path, way):
         ({"llama.context_length": 64.5}, {}, ModelFileError, "llama.context_length is 64.5, an integer"),
         ({"llama.block_count": [1, 2]}, {}, ModelFileError, "llama.block_count is .*, a positive number"),
         ({"llama.rope.scaling.type": [1, 2]}, {}, UnsupportedError, "RoPE scaling array.* is not supported"),
-        ({"llama.block_count": 3}, {}, ModelFileError, "'blk.2.attn_q.weight' is missing"),
+        ({"llama.block_count": 3}, {}, ModelFileError, "'blk.2.attn_norm.weight' is missing"),
         ({"llama.block_count": 1}, {}, UnsupportedError, "no place for the tensor"),
         ({"llama.feed_forward_length": 32}, {}, ModelFileError, r"ffn_gate.weight' has the shape \(64, 32\)"),
         ({"llama.rope.scaling.type": "linear"}, {}, ModelFileError, "llama.rope.scaling.factor is None"),

@@ -56,11 +56,11 @@ def test_what_is_read():
     sizes = {"layers": 3, "dim": 24, "heads": 6, "hidden": 40, "vocab_size": 50, "context": 96}
     grouped = sizes | {"kv_heads": 2, "norm_eps": 1e-6}
     assert read_config(LLAMA, "c") == (LlamaConfig(**grouped, head_dim=4), False)
-    assert read_config(QWEN3, "c") == (LlamaConfig(**grouped, head_dim=8, qk_norm=True), False)
+    assert read_config(QWEN3, "c") == (LlamaConfig(**grouped, head_dim=8, qk_norm="head"), False)
     assert read_config(NANOCHAT, "c") == (NanoChatConfig(**grouped, head_dim=4), False)
     assert read_config(GPT2, "c") == (GPTConfig(**sizes | {"hidden": 96}), True)
     assert read_config(LLAMA | {"tie_word_embeddings": True, "attention_bias": True}, "c") == (
-        LlamaConfig(**grouped, head_dim=4, attention_bias=True), True
+        LlamaConfig(**grouped, head_dim=4, qkv_bias=True, output_bias=True), True
     )  # fmt: skip
     assert read_config({k: v for k, v in LLAMA.items() if k != "model_type"}, "c") == read_config(LLAMA, "c")
 
@@ -83,15 +83,15 @@ def test_what_is_off_is_let_pass():
         (LLAMA | {"architectures": "LlamaForCausalLM"}, "architectures", "not supported"),
         (LLAMA | {"architectures": ["LlamaForCausalLM", "GPT2LMHeadModel"]}, "architectures", "not supported"),
         (LLAMA | {"model_type": "qwen3"}, "model_type", "'qwen3' is not supported"),
-        (COMMON | {"model_type": "mistral"}, "model_type", "'mistral' is not supported"),
+        (COMMON | {"model_type": "mixtral"}, "model_type", "'mixtral' is not supported"),
         (COMMON, "model_type", "None is not supported"),
         (LLAMA | {"quantization_config": {"bits": 4}}, "quantization_config", "quantised checkpoints"),
         (LLAMA | {"mlp_bias": True}, "mlp_bias", "biases in the MLP"),
         (LLAMA | {"sliding_window": 4096}, "sliding_window", "sliding windows"),
         (LLAMA | {"hidden_act": "gelu"}, "hidden_act", "hidden_act 'gelu' is not supported"),
         (LLAMA | {"new_feature": 3}, "new_feature", "new_feature of this architecture is not known"),
-        (QWEN3 | {"use_sliding_window": True}, "use_sliding_window", "sliding windows"),
-        (QWEN3 | {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types", "not all full_attention"),
+        (QWEN3 | {"layer_types": ["sliding_attention"] * 3}, "layer_types", "use_sliding_window is off"),
+        (QWEN3 | {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types", "are not 3 times"),
         (QWEN3 | {"num_experts": 8}, "num_experts", "mixtures of experts"),
         (NANOCHAT | {"attention_bias": True}, "attention_bias", "not known"),
         (GPT2 | {"activation_function": "relu"}, "activation_function", "'relu' is not supported"),

@@ -11,13 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
+from guided.models.decoder import LayerKind
 from guided.models.llama import Llama, LlamaConfig
+from guided.models.rotary import Rope
 from tests.engine_support import Reader
 
 torch.set_num_threads(1)
 CONFIG = LlamaConfig(layers=3, dim=24, heads=6, kv_heads=2, head_dim=8, hidden=40, vocab_size=50, context=96)
 MODEL = Llama.random(CONFIG, seed=1)
-EVERYTHING = replace(CONFIG, qk_norm=True, attention_bias=True, rope_factors=(1.0, 1.0, 3.0, 8.0))
+EVERYTHING = replace(
+    CONFIG, qk_norm="head", qkv_bias=True, output_bias=True,
+    kinds=(LayerKind(rope=Rope(factors=(1.0, 1.0, 3.0, 8.0))),),
+)  # fmt: skip
 WITH_EVERYTHING = Llama.random(EVERYTHING, seed=1)
 TOKENS = st.lists(st.integers(0, 49), min_size=1, max_size=40)
 
@@ -26,7 +31,7 @@ def naive_logits(model: Llama, tokens: list[int]) -> np.ndarray:
     """Logits after each token, float64, one position and one head at a time."""
     c = model.config
     half = c.head_dim // 2
-    frequency = c.rope_base ** (-np.arange(half) / half) / (c.rope_factors or (1,) * half)
+    frequency = c.kind(0).rope.base ** (-np.arange(half) / half) / (c.kind(0).rope.factors or (1,) * half)
 
     def norm(x, weight):
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + c.norm_eps) * weight.double().numpy()
@@ -39,7 +44,7 @@ def naive_logits(model: Llama, tokens: list[int]) -> np.ndarray:
     q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
     for layer in model.layers:
         h = norm(x, layer.attention_norm) @ layer.qkv.double().numpy().T
-        if c.attention_bias:
+        if c.qkv_bias:
             h += layer.qkv_bias.double().numpy()
         q, k, v = h[:, :q_rows], h[:, q_rows : q_rows + kv_rows], h[:, q_rows + kv_rows :]
         out = np.zeros((len(tokens), q_rows))
@@ -56,7 +61,7 @@ def naive_logits(model: Llama, tokens: list[int]) -> np.ndarray:
                 weight = np.exp(score - score.max())
                 out[p, mine] = weight / weight.sum() @ v[: p + 1, shared]
         x = x + out @ layer.output.double().numpy().T
-        if c.attention_bias:
+        if c.qkv_bias:
             x += layer.output_bias.double().numpy()
         gate, up = np.split(norm(x, layer.ffn_norm) @ layer.gate_up.double().numpy().T, 2, axis=-1)
         x = x + (gate / (1 + np.exp(-gate)) * up) @ layer.down.double().numpy().T

@@ -23,12 +23,21 @@ from tests.llama_support import build, checkpoint
 
 torch.set_num_threads(1)
 CONFIG = LlamaConfig(
-    layers=4, dim=64, heads=6, kv_heads=6, head_dim=16, hidden=96, vocab_size=50, context=64, attention_bias=True
+    layers=4,
+    dim=64,
+    heads=6,
+    kv_heads=6,
+    head_dim=16,
+    hidden=96,
+    vocab_size=50,
+    context=64,
+    qkv_bias=True,
+    output_bias=True,
 )
 MODELS = {
     "llama": (CONFIG, False),
-    "llama tied": (replace(CONFIG, attention_bias=False, heads=12), True),
-    "qwen3": (replace(CONFIG, qk_norm=True, heads=18), False),
+    "llama tied": (replace(CONFIG, qkv_bias=False, output_bias=False, heads=12), True),
+    "qwen3": (replace(CONFIG, qk_norm="head", heads=18), False),
 }
 CUTS = [(2, 1), (1, 2), (3, 1), (1, 3), (1, 4), (2, 2), (6, 1)]
 TOKENS = [(7 * i * i + i) % 50 for i in range(40)]
@@ -118,7 +127,7 @@ def quantised(rng: np.random.Generator, rows: int, columns: int) -> Grouped:
 @pytest.mark.parametrize("cut", [(2, 1), (3, 1), (2, 2)])
 def test_quantised_matrices_stay_so_where_no_group_is_cut(tmp_path, cut: tuple[int, int]) -> None:
     """Cut in two, the output's 96 columns fall within a group: that one is dense, and nothing is computed otherwise."""
-    config, rng = replace(CONFIG, dim=64, hidden=192, attention_bias=False), np.random.default_rng(0)
+    config, rng = replace(CONFIG, dim=64, hidden=192, qkv_bias=False, output_bias=False), np.random.default_rng(0)
     tensors = checkpoint(config, tied=False)
     grouped = {
         name: quantised(rng, *tensor.shape) for name, tensor in tensors.items() if tensor.ndim == 2 and "layers" in name

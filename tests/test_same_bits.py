@@ -23,7 +23,7 @@ from guided.attention.slots import SlotAttention
 from guided.attention.step import ViewAttention
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.files.dequantise import Grouped
-from guided.kernels import gelu, multiply, rms_norm, swiglu
+from guided.kernels import geglu, gelu, multiply, rms_norm, softcap, swiglu
 from guided.kv.cache import KVCache, KVView
 from guided.kv.dense import DenseCache
 from guided.kv.quantised import PackedKVView, QuantisedCache, pack, quantised
@@ -31,13 +31,19 @@ from guided.models.gpt import GPT, GPTConfig
 from guided.models.int4 import Int4Matrix
 from guided.models.linear import AdaptedMatrix, Matrix, linear
 from guided.models.llama import Llama, LlamaConfig
-from guided.models.model import Model
+from guided.models.model import PLAIN, AttentionKind, Model
 from tests.llama_support import build, checkpoint
 from tests.test_engine_scheduler import CACHES
 from tests.test_models_forward import MODELS
 
 torch.set_num_threads(1)
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
+KINDS = st.builds(
+    AttentionKind,
+    window=st.none() | st.integers(1, 100),
+    softcap=st.none() | st.sampled_from([0.5, 20.0]),
+    scale=st.none() | st.just(0.3),
+)
 WIDE = LlamaConfig(layers=2, dim=64, heads=6, kv_heads=2, head_dim=64, hidden=96, vocab_size=50, context=128)
 
 
@@ -118,20 +124,25 @@ def test_what_stands_between_products(dtype, size):
     weight = noise(1, size, dtype=dtype)
     for function in (
         lambda x: rms_norm(x, weight, 1e-5),
+        lambda x: rms_norm(x, weight, 1e-5, 1.0),
         swiglu,
+        geglu,
         lambda x: gelu(x, "tanh"),
         lambda x: gelu(x, "none"),
         lambda x: torch.nn.functional.layer_norm(x, (size,), weight, weight, 1e-5),
     ):
         check_rows(function, noise(2, 23, size, dtype=dtype) * 3)
+    check_rows(lambda x: softcap(x.clone(), 2.0), noise(3, 23, size))
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [1, 20, 32, 64, 80, 128, 256])
 @settings(deadline=None, max_examples=12)
-@given(st.sampled_from([(1, 1), (3, 3), (1, 7), (2, 30)]), st.integers(1, 90), st.integers(1, 90), st.integers(1, 3))
-def test_attention(dtype, packed, size, heads, total, new, count):
+@given(
+    st.sampled_from([(1, 1), (3, 3), (1, 7), (2, 30)]), st.integers(1, 90), st.integers(1, 90), st.integers(1, 3), KINDS
+)
+def test_attention(dtype, packed, size, heads, total, new, count, kind):
     (kv, group), new = heads, min(new, total)
     slots = torch.randperm(total + 5, generator=torch.Generator().manual_seed(total))[:total]
     k, v = (noise(seed, 1, total + 5, kv, size, dtype=dtype) for seed in (1, 2))
@@ -140,7 +151,7 @@ def test_attention(dtype, packed, size, heads, total, new, count):
     def read(first: int, last: int) -> torch.Tensor:
         some = slots[: total - new + last]
         view = PackedKVView(pack(k[0])[None], pack(v[0])[None], some, dtype) if packed else KVView(k, v, some)
-        return ViewAttention([view], [(0, last - first)])(0, q[first:last])
+        return ViewAttention([view], [(0, last - first)])(0, q[first:last], kind)
 
     alone = torch.cat([read(i, i + 1) for i in range(new)])
     with threads(1 if dtype == torch.float64 else count):
@@ -153,11 +164,34 @@ def test_attention_on_threads():
     """Long enough that they share it."""
     k, v, q = (noise(seed, 1, 1200, 2, 64) for seed in (1, 2, 3))
     q = q[0].repeat(1, 3, 1)[:700]
-    found = []
-    for count in (1, 2, 4):
-        with threads(count):
-            found.append(SlotAttention(6, [KVView(k, v, slice(0, 1200))], [(0, 700)])(0, q))
-    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+    for kind in (PLAIN, AttentionKind(window=130, softcap=3.0)):
+        found = []
+        for count in (1, 2, 4):
+            with threads(count):
+                found.append(SlotAttention(6, [KVView(k, v, slice(0, 1200))], [(0, 700)])(0, q, kind))
+        assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("size", [20, 64, 128])
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 90), st.integers(1, 90), KINDS)
+def test_what_is_outside_a_window_is_not_read(size, total, new, kind):
+    """Neither what it is, nor whether it is a number; and inside, attention is that of the definition."""
+    new, window = min(new, total), kind.window or total
+    k, v, q = noise(1, 1, total, 2, size), noise(2, 1, total, 2, size), noise(3, new, 6, size)
+    got = ViewAttention([KVView(k, v, slice(0, total))], [(0, new)])(0, q, kind)
+    for i in range(0, new, 7):
+        at = total - new + i
+        near = slice(max(0, at + 1 - window), at + 1)
+        scores = torch.einsum("hd,shd->hs", q[i].double(), k[0, near].double().repeat_interleave(3, 1))
+        scores = scores * (size**-0.5 if kind.scale is None else kind.scale)
+        if kind.softcap is not None:
+            scores = kind.softcap * torch.tanh(scores / kind.softcap)
+        want = torch.einsum("hs,shd->hd", scores.softmax(-1), v[0, near].double().repeat_interleave(3, 1))
+        torch.testing.assert_close(got[i], want.float(), atol=1e-5, rtol=1e-4)
+    first = max(0, total - new + 1 - window)
+    k[0, :first], v[0, :first] = torch.nan, torch.inf
+    assert torch.equal(ViewAttention([KVView(k, v, slice(0, total))], [(0, new)])(0, q, kind), got)
 
 
 # ---- models

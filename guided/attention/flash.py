@@ -25,6 +25,7 @@ from torch import Tensor
 from guided.kernels.store_kv import store_kv
 from guided.kernels.transfer import send
 from guided.kv.paged import PagedPlan
+from guided.models.model import PLAIN, AttentionKind
 
 __all__ = ["FlashAttention", "FlashStep", "Spans", "reads"]
 
@@ -104,18 +105,24 @@ class FlashAttention:
         self.k, self.v, self.step = k, v, step
         self._package_3 = _flash_attn_3(k.device)
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """See `Attend`."""
         step, keys, values = self.step, self.k[layer], self.v[layer]
         store_kv(k, v, keys.flatten(0, 1), values.flatten(0, 1), step.slots)
         if self._package_3 is not None:
-            return _read_3(self._package_3, q, keys, values, step)
-        return _read_2(_flash_attn(), q, (k, v), keys, values, step)
+            return _read_3(self._package_3, q, keys, values, step, kind)
+        return _read_2(_flash_attn(), q, (k, v), keys, values, step, kind)
 
 
-def _read_3(package: Any, q: Tensor, keys: Tensor, values: Tensor, step: FlashStep) -> Tensor:
+def _options(kind: AttentionKind) -> dict[str, Any]:
+    """What both packages are told of a layer; a window is counted without the query."""
+    window = (-1, -1) if kind.window is None else (kind.window - 1, 0)
+    return {"causal": True, "softmax_scale": kind.scale, "window_size": window, "softcap": kind.softcap or 0.0}
+
+
+def _read_3(package: Any, q: Tensor, keys: Tensor, values: Tensor, step: FlashStep, kind: AttentionKind) -> Tensor:
     """By flash-attn 3: new tokens of any number, side by side."""
-    spans, common = step.spans, {"cache_seqlens": step.lengths, "page_table": step.tables, "causal": True}
+    spans, common = step.spans, {"cache_seqlens": step.lengths, "page_table": step.tables, **_options(kind)}
     out: Tensor
     if spans is None:
         out = package.flash_attn_with_kvcache(q.unsqueeze(1), keys, values, **common)
@@ -127,14 +134,20 @@ def _read_3(package: Any, q: Tensor, keys: Tensor, values: Tensor, step: FlashSt
 
 
 def _read_2(
-    package: Any, q: Tensor, new: tuple[Tensor, Tensor], keys: Tensor, values: Tensor, step: FlashStep
+    package: Any,
+    q: Tensor,
+    new: tuple[Tensor, Tensor],
+    keys: Tensor,
+    values: Tensor,
+    step: FlashStep,
+    kind: AttentionKind,
 ) -> Tensor:
     """By flash-attn 2; a step in which all positions are new reads them where the model has made them."""
     spans = step.spans
     out: Tensor
     if spans is None:
         out = package.flash_attn_with_kvcache(
-            q.unsqueeze(1), keys, values, cache_seqlens=step.lengths, block_table=step.tables, causal=True
+            q.unsqueeze(1), keys, values, cache_seqlens=step.lengths, block_table=step.tables, **_options(kind)
         )
         return out.squeeze(1)
     k, v = new if spans.fresh else (keys, values)
@@ -146,7 +159,7 @@ def _read_2(
         cu_seqlens_k=spans.keys,
         max_seqlen_q=spans.most_queries,
         max_seqlen_k=spans.most_keys,
-        causal=True,
+        **_options(kind),
         block_table=None if spans.fresh else step.tables,
     )
     return out

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from guided.models.model import PLAIN, AttentionKind
+
 __all__ = ["attention_with_lse", "merge_attention_outputs"]
 
 # SDPA keeps its lse to itself; the kernel behind it on CPUs does not.
@@ -31,7 +33,9 @@ def merge_attention_outputs(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) 
     return out, lse
 
 
-def attention_with_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def attention_with_lse(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, kind: AttentionKind = PLAIN
+) -> tuple[Tensor, Tensor]:
     """Attention of q (n, heads, head_dim) to k, v (s, kv_heads, head_dim), heads in groups as in `sdpa`.
 
     Args:
@@ -39,6 +43,7 @@ def attention_with_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = No
         k: keys, maybe none.
         v: values.
         mask: (n, s), true where a query reads a key; None: every query reads every key.
+        kind: how scores are scaled and capped; its window is in the mask.
 
     Returns:
         The output, zeros where nothing is read, and its lse.
@@ -50,18 +55,20 @@ def attention_with_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = No
     # Queries that share keys are rows of one head: (kv_heads, group * n, head_dim).
     rows = q.reshape(n, -1, group, q.shape[2]).permute(1, 2, 0, 3).flatten(1, 2)
     k, v = k.transpose(0, 1), v.transpose(0, 1)
-    if mask is None and _FLASH is not None and q.device.type == "cpu":
-        out, lse = (one[0] for one in _FLASH(*(_dense(one)[None] for one in (rows, k, v))))
+    if mask is None and kind.softcap is None and _FLASH is not None and q.device.type == "cpu":
+        out, lse = (one[0] for one in _FLASH(*(_dense(one)[None] for one in (rows, k, v)), scale=kind.scale))
     else:
-        out, lse = _plain(rows, k, v, None if mask is None else mask.repeat(group, 1))
+        out, lse = _plain(rows, k, v, None if mask is None else mask.repeat(group, 1), kind)
     out = out.reshape(-1, group, n, q.shape[2]).permute(2, 0, 1, 3).flatten(1, 2)
     return out, lse.reshape(-1, group, n).permute(2, 0, 1).flatten(1, 2)
 
 
-def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: AttentionKind) -> tuple[Tensor, Tensor]:
     """The same by definition, on every device: all scores at once."""
     q, k, v = (one.to(_exact(one)) for one in (q, k, v))
-    scores = q @ k.transpose(1, 2) * q.shape[-1] ** -0.5
+    scores = q @ k.transpose(1, 2) * kind.factor(q.shape[-1])
+    if kind.softcap is not None:
+        scores = kind.softcap * torch.tanh(scores / kind.softcap)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     lse = scores.logsumexp(-1)

@@ -12,6 +12,7 @@ from torch import Tensor
 from guided.attention.step import ViewAttention
 from guided.kv.cache import KVView
 from guided.kv.rows import RowCache
+from guided.models.model import PLAIN, AttentionKind
 
 __all__ = ["RowAttention"]
 
@@ -24,7 +25,7 @@ class RowAttention:
         self._ends = (cache.cache_seqlens + new).tolist()
         self._read: ViewAttention | None = None
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """See `Attend`."""
         cache, shape = self._cache, (self._cache.rows, self._new, *k.shape[1:])
         cache.insert_kv(layer, k.reshape(shape), v.reshape(shape))
@@ -34,4 +35,4 @@ class RowAttention:
             views = [KVView(cache.k_cache[:, row], cache.v_cache[:, row], slice(0, end)) for row, end in rows]
             spans = [(row * self._new, (row + 1) * self._new) for row in range(cache.rows)]
             self._read = ViewAttention(views, spans)
-        return self._read(layer, q)
+        return self._read(layer, q, kind)

@@ -3,6 +3,7 @@
 In: queries of the newest positions of a sequence, keys and values of all, layout (positions, heads, head_dim); fewer KV
 heads than query heads are shared in groups. Out: the shape of the queries. Query i of n reads keys 0 .. S - n + i.
 Runs on every device that torch does. Cost: n times S per head; the mask is built once a forward pass, not once a layer.
+Scores that are capped are computed by definition (merge.py), for torch's function cannot cap them.
 """
 
 from __future__ import annotations
@@ -11,24 +12,36 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from guided.attention.merge import attention_with_lse
+from guided.models.model import PLAIN, AttentionKind
+
 __all__ = ["causal_mask", "sdpa"]
 
 
-def causal_mask(new: int, total: int, device: torch.device | str = "cpu") -> Tensor | None:
+def causal_mask(
+    new: int, total: int, device: torch.device | str = "cpu", *, window: int | None = None
+) -> Tensor | None:
     """Which of `total` keys each of the `new` last queries reads; None where the kernel needs to be told nothing."""
-    if new == 1 or new == total:
+    windowed = window is not None and window < total
+    if not windowed and (new == 1 or new == total):
         return None
-    return torch.ones(new, total, dtype=torch.bool, device=device).tril(total - new)
+    mask = torch.ones(new, total, dtype=torch.bool, device=device).tril(total - new)
+    return mask.triu(total - new - window + 1) if windowed and window is not None else mask
 
 
-def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-    """Attention of one sequence, with the mask that `causal_mask` made for these lengths."""
+def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: AttentionKind = PLAIN) -> Tensor:
+    """Attention of one sequence, with the mask that `causal_mask` made for these lengths and the kind's window."""
+    if kind.softcap is not None:
+        if mask is None and len(q) > 1:
+            mask = torch.ones(len(q), len(k), dtype=torch.bool, device=q.device).tril()
+        return attention_with_lse(q, k, v, mask, kind)[0].to(q.dtype)
     out = F.scaled_dot_product_attention(
         q.transpose(0, 1).unsqueeze(0),
         k.transpose(0, 1).unsqueeze(0),
         v.transpose(0, 1).unsqueeze(0),
         attn_mask=mask,
         is_causal=mask is None and q.shape[0] > 1,
+        scale=kind.scale,
         enable_gqa=q.shape[1] != k.shape[1],
     )
     return out.squeeze(0).transpose(0, 1)

@@ -23,9 +23,9 @@ from torch import Tensor
 from guided.attention.flash import FlashAttention, FlashStep, reads
 from guided.attention.merge import attention_with_lse, merge_attention_outputs
 from guided.attention.step import StepAttention, ViewAttention
-from guided.kv.cache import KVView, Plan, SegmentedPlan
+from guided.kv.cache import KVView, Plan, Segment, SegmentedPlan
 from guided.kv.paged import PagedPlan
-from guided.models.model import Attend
+from guided.models.model import PLAIN, Attend, AttentionKind
 
 __all__ = ["GatheredSegments", "MergedSegments", "step_attention"]
 
@@ -49,12 +49,12 @@ class GatheredSegments:
     def __init__(self, plan: SegmentedPlan, counts: Sequence[int]) -> None:
         self._plan, self._counts, self._spans = plan, counts, _spans(counts)
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
         for index, new in enumerate(self._spans):
             if (view := self._whole(layer, index, k[new], v[new])) is not None:
-                out[new] = ViewAttention([view], [(0, self._counts[index])])(0, q[new])
+                out[new] = ViewAttention([view], [(0, self._counts[index])])(0, q[new], kind)
         return out
 
     def _whole(self, layer: int, index: int, k: Tensor, v: Tensor) -> KVView | None:
@@ -82,10 +82,10 @@ class MergedSegments:
     """An `Attend` that reads each segment by itself, and merges the results."""
 
     def __init__(self, plan: SegmentedPlan, counts: Sequence[int]) -> None:
-        self._plan, self._spans = plan, _spans(counts)
+        self._plan, self._counts, self._spans = plan, counts, _spans(counts)
         self._masks: dict[tuple[int, int], Tensor | None] = {}  # the same for all layers
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
         exact = torch.promote_types(q.dtype, torch.float32)
         out = q.new_zeros(q.shape, dtype=exact)
@@ -93,9 +93,15 @@ class MergedSegments:
         for index, new in enumerate(self._spans):
             for segment in self._plan.segments(layer, index, k[new], v[new]):
                 some = slice(new.start + segment.queries.start, new.start + segment.queries.stop)
+                past = self._plan.lengths[index] - self._counts[index]
+                if segment.where[-1][-1] < kind.first(past + segment.queries.start):
+                    continue  # before all windows
                 keys, values = segment.read()
                 mask = self._mask(some.stop - some.start, len(keys), q.device) if segment.causal else None
-                part = attention_with_lse(q[some], keys, values, mask)
+                if kind.window is not None:
+                    near = _near(segment, past, kind.window, q.device)
+                    mask = near if mask is None else near & mask
+                part = attention_with_lse(q[some], keys, values, mask, kind)
                 out[some], lse[some] = merge_attention_outputs(out[some], lse[some], *part)
         return out.to(q.dtype)
 
@@ -107,3 +113,10 @@ class MergedSegments:
             ones = torch.ones(new, total, dtype=torch.bool, device=device)
             self._masks[new, total] = ones.tril(total - new)
         return self._masks[new, total]
+
+
+def _near(segment: Segment, past: int, window: int, device: torch.device) -> Tensor:
+    """Which of a segment's keys are in the window of each of its queries, whether or not they come after them."""
+    keys = torch.cat([torch.arange(part.start, part.stop, device=device) for part in segment.where])
+    queries = torch.arange(segment.queries.start, segment.queries.stop, device=device) + past
+    return keys > queries.unsqueeze(1) - window

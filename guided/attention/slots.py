@@ -18,6 +18,7 @@ from torch import Tensor
 from guided.kernels._kernels import Batch
 from guided.kv.cache import KVView
 from guided.kv.quantised import PackedKVView
+from guided.models.model import PLAIN, AttentionKind
 
 __all__ = ["SlotAttention", "reads"]
 
@@ -49,7 +50,7 @@ class SlotAttention:
         packed = isinstance(first, PackedKVView)
         self._batch = Batch(heads, kv_heads, size, self._dtype == torch.bfloat16, packed, rows)
 
-    def __call__(self, layer: int, q: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """What the queries (n, heads, head_dim) of all spans read, in their shape.
 
         Raises:
@@ -61,7 +62,8 @@ class SlotAttention:
         if q.stride()[1:] != (size, 1):
             q = q.contiguous()
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
-        self._batch.run(layer, q.data_ptr(), q.stride(0), out.data_ptr(), rows, torch.get_num_threads())
+        how = kind.factor(size), kind.softcap or 0.0, kind.window
+        self._batch.run(layer, q.data_ptr(), q.stride(0), out.data_ptr(), rows, *how, torch.get_num_threads())
         return out
 
 

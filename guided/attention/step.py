@@ -20,6 +20,7 @@ from torch import Tensor
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention, reads
 from guided.kv.cache import KVView, Plan
+from guided.models.model import PLAIN, AttentionKind
 
 __all__ = ["StepAttention", "ViewAttention"]
 
@@ -32,10 +33,10 @@ class StepAttention:
         spans = [(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
         self._read = ViewAttention(plan.views, spans)
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
         self._plan.write(layer, k, v)
-        return self._read(layer, q)
+        return self._read(layer, q, kind)
 
 
 class ViewAttention:
@@ -45,14 +46,14 @@ class ViewAttention:
     def __init__(self, views: Sequence[KVView], spans: Sequence[tuple[int, int]]) -> None:
         self._views, self._spans = views, spans
         self._kernel: SlotAttention | None = None
-        self._masks: dict[tuple[int, int], Tensor | None] = {}  # the same for all layers
+        self._masks: dict[tuple[int, int, int | None], Tensor | None] = {}  # the same for all layers of a kind
 
-    def __call__(self, layer: int, q: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """Of a layer, in the shape of q: (n, heads, head_dim)."""
         if self._views and reads(self._views[0]):
             if self._kernel is None:
                 self._kernel = SlotAttention(q.shape[1], self._views, self._spans)
-            return self._kernel(layer, q)
+            return self._kernel(layer, q, kind)
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
         for view, (first, last) in zip(self._views, self._spans, strict=True):
             k, v = view.read(layer)
@@ -60,20 +61,23 @@ class ViewAttention:
                 read = self._together
             else:
                 read = self._in_float32 if q.dtype == torch.float16 else self._one_by_one
-            read(q[first:last], k, v, out[first:last])
+            read(q[first:last], k, v, out[first:last], kind)
         return out
 
-    def _together(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
-        lengths = q.shape[0], k.shape[0]
-        if lengths not in self._masks:
-            self._masks[lengths] = causal_mask(*lengths, q.device)
-        out.copy_(sdpa(q, k, v, self._masks[lengths]))
+    def _together(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
+        first = kind.first(len(k) - len(q))
+        k, v = k[first:], v[first:]
+        form = len(q), len(k), kind.window
+        if form not in self._masks:
+            self._masks[form] = causal_mask(*form[:2], q.device, window=kind.window)
+        out.copy_(sdpa(q, k, v, self._masks[form], kind))
 
-    def _in_float32(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
+    def _in_float32(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
         view = KVView(k.float().unsqueeze(0), v.float().unsqueeze(0), slice(0, len(k)))
-        out.copy_(SlotAttention(q.shape[1], [view], [(0, len(q))])(0, q.float()))
+        out.copy_(SlotAttention(q.shape[1], [view], [(0, len(q))])(0, q.float(), kind))
 
-    def _one_by_one(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
-        k, v, past = k.clone(), v.clone(), len(k) - len(q)  # so that the kernel sees the same alignment each time
+    def _one_by_one(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
+        past = len(k) - len(q)
         for i in range(len(q)):
-            out[i : i + 1] = sdpa(q[i : i + 1].clone(), k[: past + i + 1], v[: past + i + 1], None)
+            seen = slice(kind.first(past + i), past + i + 1)  # copies, so that the kernel sees the same alignment
+            out[i : i + 1] = sdpa(q[i : i + 1].clone(), k[seen].clone(), v[seen].clone(), None, kind)

@@ -18,7 +18,7 @@ from guided.engine.threads import limit_threads
 from guided.errors import GuidedError, UnsupportedError, brief
 from guided.files.hub import find_model
 from guided.kv.cache import KVCache
-from guided.models.llama import Llama
+from guided.models.decoder import Decoder
 from guided.models.lora import with_adapter
 from guided.models.lora_config import read_lora_config
 from guided.models.model import Model
@@ -69,8 +69,8 @@ def load(
     if adapter is not None:
         parts = replace(parts, model=with_adapter(parts.model, adapter, config))
     if compile:
-        if not isinstance(parts.model, Llama):
-            reason = f"Llama and Qwen3 are compiled, this model is a {type(parts.model).__name__}"
+        if not isinstance(parts.model, Decoder):
+            reason = f"models of the type {type(parts.model).__name__} are not compiled"
             raise UnsupportedError(reason, pointer="compile", hint="leave it out")
         parts = replace(parts, model=parts.model.compiled(dynamic=True))
     return Loaded(parts)
@@ -114,6 +114,6 @@ def make_runner(model: Model, cache: KVCache | None, kv_dtype: KVDtype, ranks: R
         raise ValueError("several processes have a cache of their own: leave cache out")
     if ranks is not None:
         return ranks.runner(model, *default_blocks(model))
-    if isinstance(model, Llama) and model.parallel.is_cut:
+    if isinstance(model, Decoder) and model.parallel.is_cut:
         raise GuidedError("this is a part of a model: it goes with its ranks")
     return ModelRunner(model, cache or default_cache(model, kv_dtype))

@@ -22,12 +22,14 @@ from guided.sampling.sampler import log_mass
 __all__ = [
     "apply_bitmask",
     "each_row",
+    "geglu",
     "gelu",
     "multiply",
     "multiply4",
     "pack",
     "rms_norm",
     "rotate",
+    "softcap",
     "swiglu",
     "takes",
 ]
@@ -84,13 +86,17 @@ def _check_product(x: Tensor, bias: Tensor | None, outs: int, ins: int, dtype: t
         raise ValueError(f"{tuple(x.shape)} in {x.dtype} times the transpose of {outs, ins} in {dtype}: no product")
 
 
-def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    """`x / sqrt(mean(x ** 2) + eps) * weight` over the last dimension ("RMSNorm", arXiv 1910.07467)."""
+def rms_norm(x: Tensor, weight: Tensor | None, eps: float, offset: float = 0.0) -> Tensor:
+    """`x / sqrt(mean(x ** 2) + eps) * (offset + weight)` over the last dimension ("RMSNorm", arXiv 1910.07467)."""
     if not takes(x):
-        return F.rms_norm(x, x.shape[-1:], weight, eps)
+        if weight is None or offset == 0:
+            return F.rms_norm(x, x.shape[-1:], weight, eps)
+        exact = torch.promote_types(x.dtype, torch.float32)  # weights near -1 would lose what the offset adds to
+        return F.rms_norm(x.to(exact), x.shape[-1:], offset + weight.to(exact), eps).to(x.dtype)
     x, weight, size = x.contiguous(), None if weight is None else weight.contiguous(), x.shape[-1]
     out, rows = torch.empty_like(x), x.numel() // max(1, size)
-    _kernels.rms_norm(_half(x), x.data_ptr(), _address_if_any(weight, size, x.dtype), out.data_ptr(), rows, size, eps)
+    addresses = x.data_ptr(), _address_if_any(weight, size, x.dtype), out.data_ptr()
+    _kernels.rms_norm(_half(x), *addresses, rows, size, eps, offset)
     return out
 
 
@@ -99,13 +105,35 @@ def swiglu(x: Tensor) -> Tensor:
     if not takes(x):
         gate, up = x.chunk(2, dim=-1)
         return F.silu(gate) * up
+    return _gated(_kernels.swiglu, x)
+
+
+def geglu(x: Tensor) -> Tensor:
+    """`gelu(gate) * up`, by the approximation with tanh, for rows like those of `swiglu`: (n, size)."""
+    if not takes(x):
+        gate, up = x.chunk(2, dim=-1)
+        return gelu(gate, "tanh") * up
+    return _gated(_kernels.geglu, x)
+
+
+def _gated(kernel: Callable[[bool, int, int, int, int], None], x: Tensor) -> Tensor:
     (rows, both), x = _sizes(x, 2), x.contiguous()
     if both % 2:
         raise ValueError(f"{both} numbers of a row are not as many for the gate as for what it lets through")
-    size = both // 2
-    out = x.new_empty(rows, size)
-    _kernels.swiglu(_half(x), x.data_ptr(), out.data_ptr(), rows, size)
+    out = x.new_empty(rows, both // 2)
+    kernel(_half(x), x.data_ptr(), out.data_ptr(), rows, both // 2)
     return out
+
+
+def softcap(x: Tensor, cap: float) -> Tensor:
+    """`cap * tanh(x / cap)` of rows (n, size) of float32, which are overwritten where a kernel does it."""
+    (rows, size), x = _sizes(x, 2), x.contiguous()
+    if x.dtype != torch.float32:
+        raise ValueError(f"rows are float32, not {x.dtype}")
+    if not takes(x):
+        return cap * torch.tanh(x / cap)
+    _kernels.softcap(x.data_ptr(), rows, size, cap)
+    return x
 
 
 def gelu(x: Tensor, approximate: Literal["tanh", "none"]) -> Tensor:
@@ -122,15 +150,18 @@ def gelu(x: Tensor, approximate: Literal["tanh", "none"]) -> Tensor:
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turn heads x (n, heads, head_dim) in place: (a, b) -> (a cos - b sin, b cos + a sin); see models/rotary.py.
 
-    cos and signed sin: (n, 1, head_dim), contiguous.
+    cos and signed sin: (n, 1, turned), contiguous. a and b are the halves of the first `turned` numbers of a head; the
+    others stay.
     """
-    rows, heads, size = _sizes(x, 3)
-    if size % 2:
-        raise ValueError(f"heads of {size} numbers have no halves")
+    (rows, heads, size), turned = _sizes(x, 3), _sizes(cos, 3)[2]
+    if turned % 2 or turned > size:
+        raise ValueError(f"{turned} numbers of heads of {size} have no halves")
     if not takes(x) or x.stride()[1:] != (size, 1) or (rows > 1 and x.stride(0) < heads * size):
-        return x.copy_(torch.addcmul(x * cos, x.roll(size // 2, -1), sin))
-    turns = _address(cos, (rows, 1, size), x.dtype), _address(sin, (rows, 1, size), x.dtype)
-    _kernels.rotate(_half(x), x.data_ptr(), x.stride(0), *turns, rows, heads, size)
+        part = x if turned == size else x[..., :turned]
+        part.copy_(torch.addcmul(part * cos, part.roll(turned // 2, -1), sin))
+        return x
+    turns = _address(cos, (rows, 1, turned), x.dtype), _address(sin, (rows, 1, turned), x.dtype)
+    _kernels.rotate(_half(x), x.data_ptr(), x.stride(0), *turns, rows, heads, size, turned)
     return x
 
 

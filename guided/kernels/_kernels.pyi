@@ -37,13 +37,13 @@ def multiply4(
         threads: the most threads to use; they change no bit.
     """
 
-def rms_norm(half: bool, x: int, weight: int, out: int, rows: int, size: int, eps: float) -> None:
+def rms_norm(half: bool, x: int, weight: int, out: int, rows: int, size: int, eps: float, offset: float) -> None:
     """
-    Write `x / sqrt(mean(x ** 2) + eps) * weight` to `out`.
+    Write `x / sqrt(mean(x ** 2) + eps) * (offset + weight)` to `out`.
 
     Args:
         x: address of (rows, size).
-        weight: address of (size,); 0: all ones.
+        weight: address of (size,); 0: nothing is multiplied.
         out: address of (rows, size).
     """
 
@@ -56,6 +56,23 @@ def swiglu(half: bool, x: int, out: int, rows: int, size: int) -> None:
         out: address of (rows, size).
     """
 
+def geglu(half: bool, x: int, out: int, rows: int, size: int) -> None:
+    """
+    Write `gate * P(X <= gate) * up`, by the approximation with tanh, to `out`.
+
+    Args:
+        x: address of (rows, 2 * size): gate, then up.
+        out: address of (rows, size).
+    """
+
+def softcap(x: int, rows: int, size: int, cap: float) -> None:
+    """
+    Replace each number by `cap * tanh(number / cap)`, in place.
+
+    Args:
+        x: address of float32 (rows, size).
+    """
+
 def gelu(half: bool, exact: bool, x: int, out: int, rows: int, size: int) -> None:
     """
     Write `x * P(X <= x)`, for a normal X, to `out`.
@@ -66,14 +83,15 @@ def gelu(half: bool, exact: bool, x: int, out: int, rows: int, size: int) -> Non
         out: address of (rows, size).
     """
 
-def rotate(half: bool, x: int, stride: int, cos: int, sin: int, rows: int, heads: int, size: int) -> None:
+def rotate(half: bool, x: int, stride: int, cos: int, sin: int, rows: int, heads: int, size: int, turned: int) -> None:
     """
     Turn heads in place: (a, b) becomes (a cos - b sin, b cos + a sin).
 
     Args:
         x: address of (rows, heads, size); rows are `stride` numbers apart.
-        cos: address of (rows, size).
-        sin: address of (rows, size), with its sign.
+        cos: address of (rows, turned).
+        sin: address of (rows, turned), with its sign.
+        turned: the first numbers of each head, a and b together; the others stay.
     """
 
 def pack(half: bool, x: int, stride: int, out: int, rows: int, heads: int, size: int) -> None:
@@ -129,7 +147,18 @@ class Batch:
             IndexError: a row names slots or positions that do not exist.
         """
 
-    def run(self, layer: int, q: int, q_stride: int, out: int, queries: int, threads: int) -> None:
+    def run(
+        self,
+        layer: int,
+        q: int,
+        q_stride: int,
+        out: int,
+        queries: int,
+        scale: float,
+        softcap: float,
+        window: int | None,
+        threads: int,
+    ) -> None:
         """
         Write the attention of one layer to `out`.
 
@@ -137,8 +166,12 @@ class Batch:
             layer: the number of the layer.
             q: address of (queries, heads, head_dim); rows are `q_stride` numbers apart.
             out: address of (queries, heads, head_dim).
+            scale: what the products of queries and keys are multiplied by.
+            softcap: c: scores become c * tanh(score / c); 0: they stay.
+            window: the most positions that a query reads, itself included; None: all.
             threads: the most threads to use; they change no bit.
 
         Raises:
             IndexError: there is no such layer, or `queries` is not the number of new positions.
+            ValueError: the window is empty.
         """

@@ -29,6 +29,10 @@ class ConfigReader:
         value = self.data.get(key)
         return default if value is None else value
 
+    def given(self, key: str, default: Any) -> Any:
+        """The value, which may be null, or the default where there is none."""
+        return self.get(key) if key in self.data else self.get(key, default)
+
     def refuse(self, key: str, reason: str, hint: str = "") -> UnsupportedError:
         """What to raise because of a key."""
         return UnsupportedError(f"{self.where}: {reason}", pointer=key, hint=hint)
@@ -40,6 +44,11 @@ class ConfigReader:
     def size(self, key: str, default: int | None = None) -> int:
         """A positive integer."""
         return size(self.get(key, default), key, self.where)
+
+    def number_or_none(self, key: str, default: float | None) -> float | None:
+        """A positive number; None: null says that there is none."""
+        value = self.given(key, default)
+        return None if value is None else positive(value, key, self.where)
 
     def flag(self, key: str, default: bool) -> bool:
         """True or false."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from guided.files.dequantise import Grouped, dequantise, read_grouped
 from guided.files.gguf import GgufFile
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.decoder import Decoder, DecoderConfig
 from guided.models.model import Model
 from guided.models.packed import PackedFile
 from guided.models.parallel import WHOLE, Parallel
@@ -57,11 +57,11 @@ def load_gguf(file: GgufFile, *, dtype: torch.dtype, device: torch.device, paral
     weights = Weights(_Tensors(file), str(file.path), dtype, device)
     architecture = for_gguf(file.metadata.get("general.architecture"), weights.where)
     config = architecture.config(file.metadata, weights)
-    store = weights.stay_quantised and parallel is WHOLE and isinstance(config, LlamaConfig)
+    store = weights.stay_quantised and parallel is WHOLE and isinstance(config, DecoderConfig)
     packed = PackedFile.of(file) if store else None
     if packed is not None and (mapped := packed.load(config)) is not None:
         return mapped
     model = architecture.load(config, weights, parallel)
-    if packed is not None and isinstance(model, Llama):
+    if packed is not None and isinstance(model, Decoder):
         packed.store(model)
     return model

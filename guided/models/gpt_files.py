@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from guided.errors import ModelFileError
+from guided.models.architecture import Architecture
 from guided.models.config_reader import ConfigReader
 from guided.models.gpt import GPT, Affine, GPTConfig, GPTLayer
 from guided.models.parallel import Parallel
 from guided.models.weights import Weights
 
-__all__ = ["build_gpt", "read_gpt_config"]
+__all__ = ["ARCHITECTURE"]
 
 
-def read_gpt_config(reader: ConfigReader) -> GPTConfig:
+def _read_config(reader: ConfigReader) -> GPTConfig:
     """The numbers of the model."""
     dim, heads = reader.size("n_embd"), reader.size("n_head")
     if dim % heads:
@@ -35,7 +36,7 @@ def read_gpt_config(reader: ConfigReader) -> GPTConfig:
     )
 
 
-def build_gpt(c: GPTConfig, w: Weights, tied: bool, parallel: Parallel) -> GPT:
+def _build(c: GPTConfig, w: Weights, tied: bool, parallel: Parallel) -> GPT:
     """The model. GPT-2's products are x @ weight, so its matrices are
     transposed; its first files have no "transformer." in names."""
     parallel.refuse_cuts(w.where)
@@ -65,3 +66,6 @@ def build_gpt(c: GPTConfig, w: Weights, tied: bool, parallel: Parallel) -> GPT:
     last = norm("ln_f")
     w.finish()
     return GPT(c, embedding, positions, layers, last, head)
+
+
+ARCHITECTURE: Final = Architecture("gpt2", "GPT2LMHeadModel", _read_config, _build, tied=True)

@@ -1,6 +1,6 @@
 """LoRA adapters: a model's matrices plus products of two small ones, as PEFT saves them.
 
-In: a Llama or Qwen3, whatever the form of its weights, and a directory with adapter_config.json and
+In: a decoder (decoder.py), whatever the form of its weights, and a directory with adapter_config.json and
 adapter_model.safetensors. Out: another model over the same weights, which are never changed: several adapters and the
 plain model may live side by side. Cost: the adapter's bytes are read once; a pass computes two more small products for
 each matrix that is adapted; the stacked ones (Q, K and V; gate and up) have their downs stacked, too. "LoRA:
@@ -23,9 +23,9 @@ from torch import Tensor
 
 from guided.errors import ModelFileError, UnsupportedError
 from guided.files.safetensors import SafetensorFiles
+from guided.models.decoder import Decoder, Layer
+from guided.models.decoder_weights import HUGGINGFACE_NAMES as NAMES
 from guided.models.linear import AdaptedMatrix, Matrix
-from guided.models.llama import Layer, Llama
-from guided.models.llama_weights import HUGGINGFACE_NAMES as NAMES
 from guided.models.lora_config import CONFIG, MERGE, LoraConfig, read_lora_config
 from guided.models.model import Model
 from guided.models.weights import Weights
@@ -38,7 +38,7 @@ _PREFIX: Final = "base_model.model."  # PEFT's, before each name
 Part = tuple[str, int]  # a module, and the rows of its matrix
 
 
-def with_adapter(model: Model, directory: str | os.PathLike[str], config: LoraConfig | None = None) -> Llama:
+def with_adapter(model: Model, directory: str | os.PathLike[str], config: LoraConfig | None = None) -> Decoder:
     """The model with the adapter in the directory; the one that is given stays as it is.
 
     Args:
@@ -51,8 +51,8 @@ def with_adapter(model: Model, directory: str | os.PathLike[str], config: LoraCo
         ModelFileError: a file is corrupt; a tensor is missing or has the wrong shape.
     """
     config = config or read_lora_config(directory)
-    if not isinstance(model, Llama):
-        reason = f"adapters go with Llama and Qwen3, this model is a {type(model).__name__}"
+    if not isinstance(model, Decoder):
+        reason = f"adapters of models of the type {type(model).__name__} are not computed"
         raise UnsupportedError(reason, pointer=str(directory), hint=MERGE)
     if model.parallel.is_cut:
         raise UnsupportedError("a part of a model takes no adapters", pointer=str(directory), hint=MERGE)
@@ -66,11 +66,11 @@ def with_adapter(model: Model, directory: str | os.PathLike[str], config: LoraCo
 class _Adapter:
     """Puts the tensors of an adapter beside the matrices of a model."""
 
-    def __init__(self, model: Llama, config: LoraConfig, weights: Weights) -> None:
+    def __init__(self, model: Decoder, config: LoraConfig, weights: Weights) -> None:
         self._base, self._config, self._weights = model, config, weights
         self._adapted = 0
 
-    def model(self) -> Llama:
+    def model(self) -> Decoder:
         """A model of its own that shares all else, the tables of positions, too."""
         if self._config.targets(NAMES.embedding):
             raise UnsupportedError("adapters of the embedding are not computed", pointer=NAMES.embedding, hint=MERGE)
@@ -91,12 +91,15 @@ class _Adapter:
         def part(field: str, rows: int) -> Part:
             return NAMES.block.format(index) + field, rows
 
-        qkv = (part(NAMES.q, q_rows), part(NAMES.k, kv_rows), part(NAMES.v, kv_rows))
+        qkv: tuple[Part, ...] = (part(NAMES.q, q_rows), part(NAMES.k, kv_rows), part(NAMES.v, kv_rows))
+        gate_up: tuple[Part, ...] = (part(NAMES.gate, c.hidden), part(NAMES.up, c.hidden))
+        if c.fused:
+            qkv, gate_up = (part(NAMES.qkv, q_rows + 2 * kv_rows),), (part(NAMES.gate_up, 2 * c.hidden),)
         return replace(
             layer,
             qkv=self._matrix(layer.qkv, c.dim, *qkv),
             output=self._matrix(layer.output, q_rows, part(NAMES.output, c.dim)),
-            gate_up=self._matrix(layer.gate_up, c.dim, part(NAMES.gate, c.hidden), part(NAMES.up, c.hidden)),
+            gate_up=self._matrix(layer.gate_up, c.dim, *gate_up),
             down=self._matrix(layer.down, c.hidden, part(NAMES.down, c.dim)),
         )
 

@@ -8,22 +8,48 @@ offloaded cache, prompts and single new tokens side by side all run through the 
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor
 
-__all__ = ["Attend", "Model", "ModelConfig"]
+__all__ = ["PLAIN", "Attend", "AttentionKind", "Model", "ModelConfig"]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionKind:
+    """What the attention of a layer computes.
+
+    Attributes:
+        window: the most positions that a query reads, itself included; None: all. Caches keep the others, too.
+        softcap: scores become softcap * tanh(score / softcap) before the softmax; None: they stay.
+        scale: what the products of queries and keys are multiplied by; None: 1 / sqrt(head_dim).
+    """
+
+    window: int | None = None
+    softcap: float | None = None
+    scale: float | None = None
+
+    def first(self, position: int) -> int:
+        """The first position that the query at `position` reads."""
+        return 0 if self.window is None else max(0, position + 1 - self.window)
+
+    def factor(self, head_dim: int) -> float:
+        """The scale, for heads of this size."""
+        return head_dim**-0.5 if self.scale is None else self.scale
+
+
+PLAIN: Final = AttentionKind()
 
 
 class Attend(Protocol):
     """Stores keys and values of the new tokens of a layer; each query reads its own sequence up to itself."""
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """q: (n, heads, head_dim); k, v: (n, kv_heads, head_dim). Returns (n, heads, head_dim).
 
-        Scores are divided by the root of head_dim; `heads` is a multiple of `kv_heads`, query head h reads KV head
-        h // (heads / kv_heads).
+        `heads` is a multiple of `kv_heads`, query head h reads KV head h // (heads / kv_heads).
         """
 
 

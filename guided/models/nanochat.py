@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from guided.kernels import each_row, rms_norm, rotate
+from guided.kernels import rms_norm, rotate, softcap
 from guided.models.embedded import Embedded
 from guided.models.linear import Matrix, linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
-from guided.models.rotary import rotary_tables
+from guided.models.rotary import Rope, rotary_tables
 
 __all__ = ["NanoChat", "NanoChatConfig", "NanoChatLayer"]
 
@@ -36,9 +36,8 @@ class NanoChatConfig:
     hidden: int
     vocab_size: int
     context: int
-    rope_base: float = 10000.0
+    rope: Rope = Rope()  # noqa: RUF009 - immutable
     norm_eps: float = 1e-6
-    rope_factors: tuple[float, ...] | None = None
     softcap: float | None = 15.0
 
 
@@ -58,7 +57,7 @@ class NanoChat(Embedded):
     def __init__(self, config: NanoChatConfig, embedding: Tensor, layers: list[NanoChatLayer], head: Matrix) -> None:
         self.config, self.embedding, self.layers, self.head = config, embedding, layers, head
         c = config
-        cos, sin = rotary_tables(c.rope_base, c.head_dim, c.context, c.rope_factors, embedding.dtype, embedding.device)
+        cos, sin = rotary_tables(c.rope, c.head_dim, c.context, embedding.dtype, embedding.device)
         self._cos, self._sin = cos, -sin
 
     @classmethod
@@ -94,7 +93,7 @@ class NanoChat(Embedded):
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of the next token for hidden states (m, dim): float32, (m, vocab_size), owned by the caller."""
         out, cap = super().logits(hidden), self.config.softcap
-        return out if cap is None else each_row(lambda row: cap * torch.tanh(row / cap), out)
+        return out if cap is None else softcap(out, cap)
 
     def _norm(self, x: Tensor) -> Tensor:
         return rms_norm(x, None, self.config.norm_eps)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from torch import Tensor
 
+from guided.models.architecture import Architecture
 from guided.models.config_reader import ConfigReader
-from guided.models.huggingface_config import rotary_sizes
+from guided.models.huggingface_config import read_rope, sizes
 from guided.models.nanochat import NanoChat, NanoChatConfig, NanoChatLayer
 from guided.models.parallel import Parallel
 from guided.models.weights import Weights
 
-__all__ = ["build_nanochat", "read_nanochat_config"]
+__all__ = ["ARCHITECTURE"]
 
 
-def read_nanochat_config(reader: ConfigReader) -> NanoChatConfig:
+def _read_config(reader: ConfigReader) -> NanoChatConfig:
     """The numbers of the model."""
     reader.one_of("hidden_act", "relu2", "relu2")
-    key = "final_logit_softcapping"
-    softcap = None if reader.get(key) is None else reader.number(key)
-    return NanoChatConfig(**rotary_sizes(reader), softcap=softcap)
+    c, softcap = sizes(reader), reader.number_or_none("final_logit_softcapping", None)
+    return NanoChatConfig(**c, rope=read_rope(reader, c["head_dim"], c["context"]), softcap=softcap)
 
 
-def build_nanochat(c: NanoChatConfig, w: Weights, tied: bool, parallel: Parallel) -> NanoChat:
+def _build(c: NanoChatConfig, w: Weights, tied: bool, parallel: Parallel) -> NanoChat:
     """The model."""
     parallel.refuse_cuts(w.where)
     q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
@@ -42,3 +44,6 @@ def build_nanochat(c: NanoChatConfig, w: Weights, tied: bool, parallel: Parallel
     layers = [layer(i) for i in range(c.layers)]
     w.finish()
     return NanoChat(c, embedding, layers, head)
+
+
+ARCHITECTURE: Final = Architecture("nanochat", "NanoChatForCausalLM", _read_config, _build)

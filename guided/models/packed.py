@@ -43,9 +43,9 @@ from torch import Tensor
 
 from guided.files.gguf import GgufFile
 from guided.files.hub import cache_directory
+from guided.models.decoder import Decoder, DecoderConfig, Layer, layer_shapes
 from guided.models.int4 import LAYOUT, Int4Matrix
 from guided.models.linear import Matrix
-from guided.models.llama import Layer, Llama, LlamaConfig
 
 __all__ = ["PackedFile"]
 
@@ -91,7 +91,7 @@ class PackedFile:
         }
         return cls(path, source)
 
-    def load(self, config: LlamaConfig) -> Llama | None:
+    def load(self, config: DecoderConfig) -> Decoder | None:
         """The model, its weights mapped; None if there is no file, or one that does not belong to this model."""
         try:
             mapped = np.memmap(self.path, np.uint8, mode="c")
@@ -107,7 +107,7 @@ class PackedFile:
             os.utime(self.path)  # the eight that were used last are kept
         return _assemble(config, weights)
 
-    def store(self, model: Llama) -> None:
+    def store(self, model: Decoder) -> None:
         """Write the weights of a model; without effect where that fails or the disk would be nearly full."""
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ class PackedFile:
             for part in _blocks(weight):
                 out.write(part)
 
-    def _read(self, mapped: npt.NDArray[np.uint8], config: LlamaConfig) -> dict[str, Matrix] | None:
+    def _read(self, mapped: npt.NDArray[np.uint8], config: DecoderConfig) -> dict[str, Matrix] | None:
         """The weights in a mapped file; None, or an error, where it is not exactly what is expected."""
         start = len(_MAGIC) + 8
         if bytes(mapped[: len(_MAGIC)]) != _MAGIC or len(mapped) < start:
@@ -166,16 +166,18 @@ class PackedFile:
 def _code() -> str:
     """A digest of the code between the model file and the packed weights: a change of it makes stored files stale."""
     import guided.files.dequantise
+    import guided.models.architecture
+    import guided.models.decoder_weights
+    import guided.models.gguf_config
     import guided.models.int4
-    import guided.models.llama_config
-    import guided.models.llama_weights
     import guided.models.weights
 
     modules = (
         guided.files.dequantise,
         guided.models.int4,
-        guided.models.llama_config,
-        guided.models.llama_weights,
+        guided.models.gguf_config,
+        guided.models.decoder_weights,
+        guided.models.architecture,
         guided.models.weights,
     )
     return _digest(Path(module.__file__ or "").read_bytes() for module in modules)
@@ -213,7 +215,7 @@ def _evict(new: Path) -> None:
                 path.unlink()
 
 
-def _weights(model: Llama) -> Iterator[tuple[str, Matrix]]:
+def _weights(model: Decoder) -> Iterator[tuple[str, Matrix]]:
     """All weights of a model by name. A head that is the embedding is left out."""
     yield "embedding", model.embedding
     yield "norm", model.norm
@@ -225,7 +227,7 @@ def _weights(model: Llama) -> Iterator[tuple[str, Matrix]]:
                 yield f"{number}.{field.name}", weight
 
 
-def _assemble(config: LlamaConfig, weights: dict[str, Matrix]) -> Llama:
+def _assemble(config: DecoderConfig, weights: dict[str, Matrix]) -> Decoder:
     """The inverse of `_weights`."""
 
     def layer(number: int) -> Layer:
@@ -234,27 +236,14 @@ def _assemble(config: LlamaConfig, weights: dict[str, Matrix]) -> Llama:
 
     embedding, norm = weights["embedding"], weights["norm"]
     assert isinstance(embedding, Tensor) and isinstance(norm, Tensor)
-    return Llama(config, embedding, list(map(layer, range(config.layers))), norm, weights.get("head", embedding))
+    return Decoder(config, embedding, list(map(layer, range(config.layers))), norm, weights.get("head", embedding))
 
 
-def _shapes(c: LlamaConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _shapes(c: DecoderConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The name and the shape of each weight that the architecture has, the head included."""
-    q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
     yield from (("embedding", (c.vocab_size, c.dim)), ("norm", (c.dim,)), ("head", (c.vocab_size, c.dim)))
-    layer: dict[str, tuple[int, ...]] = {
-        "attention_norm": (c.dim,),
-        "qkv": (q + 2 * kv, c.dim),
-        "output": (c.dim, q),
-        "ffn_norm": (c.dim,),
-        "gate_up": (2 * c.hidden, c.dim),
-        "down": (c.dim, c.hidden),
-    }
-    if c.qk_norm:
-        layer |= {"q_norm": (c.head_dim,), "k_norm": (c.head_dim,)}
-    if c.attention_bias:
-        layer |= {"qkv_bias": (q + 2 * kv,), "output_bias": (c.dim,)}
     for number in range(c.layers):
-        for name, shape in layer.items():
+        for name, shape in layer_shapes(c).items():
             yield f"{number}.{name}", shape
 
 

@@ -95,7 +95,7 @@ class Parallel:
         """Raise UnsupportedError if there are other processes, for a model that cannot be cut."""
         if self.is_cut:
             hint = "load it without tensor_parallel and pipeline_parallel"
-            raise UnsupportedError("only Llama and Qwen3 are cut into parts", pointer=where, hint=hint)
+            raise UnsupportedError("models of this architecture are not cut into parts", pointer=where, hint=hint)
 
     # ---- what belongs to this process
     def check(self, things: Mapping[str, int], where: str) -> None:

@@ -1,68 +1,38 @@
-"""The architectures that can be computed: for each, how its config is read and its weights are loaded.
+"""The architectures that can be computed.
 
-A new architecture is one file (its forward pass, config and tensor names) and one entry here. `model_type` is the name
-in config.json and in GGUF's general.architecture, `class_name` the one in config.json's "architectures".
+A new architecture is one file (its config, its tensor names, and a forward pass where it is no decoder), which makes an
+`ARCHITECTURE`, and one line here. Its `model_type` is the name in config.json and, unless `Gguf.name` is another, in
+GGUF's general.architecture; its `class_name` is the one in config.json's "architectures".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final
 
 from guided.errors import UnsupportedError, brief
+from guided.models.architecture import Architecture, Gguf
 from guided.models.config_reader import ConfigReader
-from guided.models.gpt_files import build_gpt, read_gpt_config
 from guided.models.huggingface_config import INERT, REASONS
-from guided.models.llama_config import llama_from_gguf, llama_from_huggingface, qwen3_from_huggingface
-from guided.models.llama_weights import llama_of_gguf, llama_of_huggingface
-from guided.models.model import Model
-from guided.models.nanochat_files import build_nanochat, read_nanochat_config
-from guided.models.parallel import Parallel
-from guided.models.weights import Weights
 
-__all__ = ["ARCHITECTURES", "Architecture", "Gguf", "for_gguf", "for_huggingface"]
+__all__ = ["ARCHITECTURES", "FILES", "for_gguf", "for_huggingface"]
 
-
-@dataclass(frozen=True, slots=True)
-class Gguf:
-    """An architecture in GGUF files.
-
-    Attributes:
-        config: metadata and weights -> the model's numbers.
-        load: numbers, weights, and this process's part -> the model.
-    """
-
-    config: Callable[[Mapping[str, Any], Weights], Any]
-    load: Callable[[Any, Weights, Parallel], Model]
-
-
-@dataclass(frozen=True, slots=True)
-class Architecture:
-    """An architecture in the checkpoints of transformers, and in GGUF files if it is read from them.
-
-    Attributes:
-        model_type, class_name: its names.
-        config: config.json -> the model's numbers.
-        load: numbers, weights, whether the head is the embedding, and this process's part -> the model.
-        tied: whether the head is the embedding where config.json does not say.
-        gguf: the same for GGUF files; None: it is not read from them.
-    """
-
-    model_type: str
-    class_name: str
-    config: Callable[[ConfigReader], Any]
-    load: Callable[[Any, Weights, bool, Parallel], Model]
-    tied: bool = False
-    gguf: Gguf | None = None
-
-
-_LLAMA_GGUF: Final = Gguf(llama_from_gguf, llama_of_gguf)
-ARCHITECTURES: Final = (
-    Architecture("llama", "LlamaForCausalLM", llama_from_huggingface, llama_of_huggingface, gguf=_LLAMA_GGUF),
-    Architecture("qwen3", "Qwen3ForCausalLM", qwen3_from_huggingface, llama_of_huggingface, gguf=_LLAMA_GGUF),
-    Architecture("nanochat", "NanoChatForCausalLM", read_nanochat_config, build_nanochat),
-    Architecture("gpt2", "GPT2LMHeadModel", read_gpt_config, build_gpt, tied=True),
+FILES: Final = (
+    "llama",
+    "qwen3",
+    "qwen2",
+    "mistral",
+    "gemma2",
+    "gemma3",
+    "phi3",
+    "olmo2",
+    "granite",
+    "smollm3",
+    "nanochat_files",
+    "gpt_files",
+)
+ARCHITECTURES: Final[tuple[Architecture, ...]] = tuple(
+    import_module(f"guided.models.{file}").ARCHITECTURE for file in FILES
 )
 
 
@@ -72,7 +42,7 @@ def for_gguf(name: object, where: str) -> Gguf:
     Raises:
         UnsupportedError: there is none; the hint lists those that there are.
     """
-    known = {entry.model_type: entry.gguf for entry in ARCHITECTURES if entry.gguf is not None}
+    known = {entry.gguf.name or entry.model_type: entry.gguf for entry in ARCHITECTURES if entry.gguf is not None}
     if not isinstance(name, str) or name not in known:
         hint = f"use {' or '.join(known)}"
         raise UnsupportedError(f"the architecture {brief(name, 100)} is not supported", pointer=where, hint=hint)

@@ -1,18 +1,36 @@
-"""Rotary positions, half-split form: pair i of a head is (x[i], x[i + head_dim / 2]), turned by position * frequency i.
+"""Rotary positions, half-split form: pair i of a head is (x[i], x[i + turned / 2]), turned by position * frequency i.
 
-Sources: "RoFormer" (arXiv 2104.09864); linear scaling ("Extending Context Window ... via Positional Interpolation",
-2306.15595); the scaling of Llama 3.1 ("The Llama 3 Herd of Models", 2407.21783). All that a scaling says is by what
-each frequency is divided, so it is kept as these numbers.
+`turned` is the size of a head, or less: the numbers behind stay as they are. Sources: "RoFormer" (arXiv 2104.09864);
+linear scaling ("Extending Context Window ... via Positional Interpolation", 2306.15595); the scaling of Llama 3.1 ("The
+Llama 3 Herd of Models", 2407.21783). All that a scaling says is by what each frequency is divided, so it is kept as
+these numbers.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import pi
 
 import torch
 from torch import Tensor
 
-__all__ = ["linear_factors", "llama3_factors", "rotary_frequencies", "rotary_tables"]
+__all__ = ["Rope", "linear_factors", "llama3_factors", "rotary_frequencies", "rotary_tables"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rope:
+    """How heads are turned.
+
+    Attributes:
+        factors: what each of the frequencies is divided by; None: nothing.
+        turned: how many numbers of a head; None: all.
+        gain: what turned numbers are multiplied by (longrope).
+    """
+
+    base: float = 10000.0
+    factors: tuple[float, ...] | None = None
+    turned: int | None = None
+    gain: float = 1.0
 
 
 def rotary_frequencies(base: float, head_dim: int) -> Tensor:
@@ -37,18 +55,13 @@ def llama3_factors(
 
 
 def rotary_tables(
-    base: float,
-    head_dim: int,
-    context: int,
-    factors: tuple[float, ...] | None,
-    dtype: torch.dtype,
-    device: torch.device,
+    rope: Rope, head_dim: int, context: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """cos and signed sin for every position, (context, 1, head_dim): the halves hold the same angles."""
-    frequency = rotary_frequencies(base, head_dim)
-    if factors is not None:
-        frequency = frequency / torch.tensor(factors, dtype=torch.float64)
+    """cos and signed sin for every position, (context, 1, turned): the halves hold the same angles."""
+    frequency = rotary_frequencies(rope.base, rope.turned or head_dim)
+    if rope.factors is not None:
+        frequency = frequency / torch.tensor(rope.factors, dtype=torch.float64)
     angle = torch.outer(torch.arange(context, dtype=torch.float64), frequency)
-    cos = torch.cat((angle.cos(), angle.cos()), dim=-1)
-    sin = torch.cat((-angle.sin(), angle.sin()), dim=-1)
+    cos = torch.cat((angle.cos(), angle.cos()), dim=-1) * rope.gain
+    sin = torch.cat((-angle.sin(), angle.sin()), dim=-1) * rope.gain
     return cos.to(device, dtype).unsqueeze(1), sin.to(device, dtype).unsqueeze(1)

@@ -19,7 +19,7 @@ from guided.files.dequantise import Grouped
 from guided.models.int4 import Int4Matrix
 from guided.models.linear import Matrix
 
-__all__ = ["Rows", "TensorFile", "Weights", "check_heads", "columns", "in_order"]
+__all__ = ["Rows", "TensorFile", "Weights", "check_heads", "columns", "in_order", "rows_of"]
 
 Rows: TypeAlias = Tensor | Grouped  # a matrix as a file holds it
 
@@ -57,6 +57,11 @@ class TensorFile(Protocol):
 def in_order(rows: Rows, order: npt.NDArray[np.int64]) -> Rows:
     """Some rows of a matrix, in this order."""
     return rows.rows(order) if isinstance(rows, Grouped) else rows[torch.from_numpy(order)]
+
+
+def rows_of(rows: Rows) -> int:
+    """How many there are."""
+    return len(rows.numbers) if isinstance(rows, Grouped) else len(rows)
 
 
 def columns(rows: Rows, first: int, last: int) -> Rows:

@@ -1,7 +1,6 @@
 #include "attend_prompt.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "heads.hpp"
@@ -32,7 +31,7 @@ struct Panel {
 };
 
 // Whether numbers are where `load_chunk` finds them.
-GUIDED_INLINE bool is_common(int64_t size) { return size == 64 || size == 128; }
+GUIDED_INLINE bool is_common(int64_t size) { return size == 64 || size == 128 || size == 256; }
 
 template <typename Stored>
 GUIDED_INLINE void load_any(const Stored* row, int64_t chunk, int64_t size, Vector& out) {
@@ -148,24 +147,25 @@ struct Scratch {
 
 // The new positions from `first` to `last` of one KV head.
 template <typename Number, typename Stored, int ScoreRows, int ValueRows>
-GUIDED_INLINE void attend(const Panel& panel, const Sequence& sequence, const Heads& shape, int64_t head,
-                          const Queries<Number>& in, int64_t first, int64_t last, Scratch& scratch) {
+GUIDED_INLINE void attend(const Panel& panel, const Sequence& sequence, const Heads& shape, const Kind& kind,
+                          int64_t head, const Queries<Number>& in, int64_t first, int64_t last, Scratch& scratch) {
   const int64_t size = shape.head_dim, group = shape.heads / shape.kv_heads, rows = (last - first) * group;
   const int64_t chunks = panel.chunks, past = sequence.total - sequence.count;
   const int64_t blocks = (past + last + kBlock - 1) / kBlock, stride = 16 * chunks, width = blocks * kBlock;
   const auto lane = [&](int64_t d) { return is_common(size) ? lane_of<Stored, 4>(d) : d; };
   const auto seen = [&](int64_t row) { return past + first + row / group + 1; };
+  const auto start = [&](int64_t row) { return kind.first_of(seen(row)); };
+  const int64_t skipped = start(0) / kBlock;  // blocks before all windows
   scratch.queries.assign(static_cast<size_t>(rows * chunks), Line{});
   scratch.sums.assign(static_cast<size_t>(rows * chunks), Line{});
   scratch.scores.resize(static_cast<size_t>(rows * blocks));
   float* const queries = scratch.queries.data()->numbers;
   float* const scores = scratch.scores.data()->numbers;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(size));
   for (int64_t row = 0; row < rows; ++row) {
     const Number* q = in.q + (sequence.first + first + row / group) * in.stride + (head * group + row % group) * size;
-    for (int64_t d = 0; d < size; ++d) queries[row * stride + lane(d)] = read(q[d]) * scale;
+    for (int64_t d = 0; d < size; ++d) queries[row * stride + lane(d)] = read(q[d]) * kind.scale;
   }
-  for (int64_t block = 0; block < blocks; ++block) {
+  for (int64_t block = skipped; block < blocks; ++block) {
     const Line* keys = panel.keys.data() + block * stride;
     Vector scales;
     load(panel.key_scales.data() + block * kBlock, scales);
@@ -182,19 +182,25 @@ GUIDED_INLINE void attend(const Panel& panel, const Sequence& sequence, const He
   float* const totals = scratch.totals.data();
   for (int64_t row = 0; row < rows; ++row) {
     float* mine = scores + row * width;
-    totals[row] = softmax(mine, seen(row));
+    totals[row] = softmax(mine + start(row), seen(row) - start(row), kind.softcap);
     if (kTail<Stored> > 0)
-      for (int64_t at = 0; at < seen(row); ++at) mine[at] *= panel.value_scales[static_cast<size_t>(at)];
+      for (int64_t at = start(row); at < seen(row); ++at) mine[at] *= panel.value_scales[static_cast<size_t>(at)];
   }
-  for (int64_t near = 0; near < width; near += kNear)
+  // Rows that go together: the last begins last, the first ends first. Before and behind what they share each is alone.
+  const auto add_alone = [&](int64_t row, int64_t from, int64_t to) __attribute__((always_inline)) {
+    add_values<1>(scores + row * width, width, panel, from, to, scratch.sums.data() + row * chunks);
+  };
+  if (start(rows - 1) > 0)
     by<ValueRows>(0, rows, [&]<int N>(int64_t row) __attribute__((always_inline)) {
-      const int64_t common = std::min(seen(row), near + kNear);  // the first reads least
-      if (near < common)
-        add_values<N>(scores + row * width, width, panel, near, common, scratch.sums.data() + row * chunks);
+      for (int64_t one = row; one < row + N; ++one) add_alone(one, start(one), std::min(start(row + N - 1), seen(one)));
+    });
+  for (int64_t near = skipped * kBlock / kNear * kNear; near < width; near += kNear)
+    by<ValueRows>(0, rows, [&]<int N>(int64_t row) __attribute__((always_inline)) {
+      const int64_t from = std::max(start(row + N - 1), near), to = std::min(seen(row), near + kNear);
+      if (from < to) add_values<N>(scores + row * width, width, panel, from, to, scratch.sums.data() + row * chunks);
     });
   by<ValueRows>(0, rows, [&]<int N>(int64_t row) __attribute__((always_inline)) {
-    for (int64_t one = row; one < row + N; ++one)
-      add_values<1>(scores + one * width, width, panel, seen(row), seen(one), scratch.sums.data() + one * chunks);
+    for (int64_t one = row; one < row + N; ++one) add_alone(one, std::max(start(row + N - 1), seen(row)), seen(one));
   });
   for (int64_t row = 0; row < rows; ++row) {
     const float* sums = scratch.sums[static_cast<size_t>(row * chunks)].numbers;
@@ -207,19 +213,20 @@ GUIDED_INLINE void attend(const Panel& panel, const Sequence& sequence, const He
 template <typename Number, typename Stored>
 struct Kernel {
   void (*fill)(Panel&, const Past<Stored>&, int64_t, int64_t);
-  void (*attend)(const Panel&, const Sequence&, const Heads&, int64_t, const Queries<Number>&, int64_t, int64_t,
-                 Scratch&);
+  void (*attend)(const Panel&, const Sequence&, const Heads&, const Kind&, int64_t, const Queries<Number>&, int64_t,
+                 int64_t, Scratch&);
 };
 
-#define GUIDED_PROMPT(level, target, ScoreRows, ValueRows)                                                     \
-  template <typename Stored>                                                                                   \
-  target void fill_##level(Panel& panel, const Past<Stored>& past, int64_t size, int64_t block) {              \
-    fill(panel, past, size, block);                                                                            \
-  }                                                                                                            \
-  template <typename Number, typename Stored>                                                                  \
-  target void attend_##level(const Panel& panel, const Sequence& sequence, const Heads& shape, int64_t head,   \
-                             const Queries<Number>& queries, int64_t first, int64_t last, Scratch& scratch) {  \
-    attend<Number, Stored, ScoreRows, ValueRows>(panel, sequence, shape, head, queries, first, last, scratch); \
+#define GUIDED_PROMPT(level, target, ScoreRows, ValueRows)                                                           \
+  template <typename Stored>                                                                                         \
+  target void fill_##level(Panel& panel, const Past<Stored>& past, int64_t size, int64_t block) {                    \
+    fill(panel, past, size, block);                                                                                  \
+  }                                                                                                                  \
+  template <typename Number, typename Stored>                                                                        \
+  target void attend_##level(const Panel& panel, const Sequence& sequence, const Heads& shape, const Kind& kind,     \
+                             int64_t head, const Queries<Number>& queries, int64_t first, int64_t last,              \
+                             Scratch& scratch) {                                                                     \
+    attend<Number, Stored, ScoreRows, ValueRows>(panel, sequence, shape, kind, head, queries, first, last, scratch); \
   }
 GUIDED_PROMPT(base, , 1, 1)
 #if defined(GUIDED_X86_CLONES)
@@ -242,24 +249,27 @@ thread_local Panel panel;
 }  // namespace
 
 template <typename Stored, typename Number>
-void attend_prompt(const Sequence& sequence, const Heads& shape, int64_t layer, const Queries<Number>& queries,
-                   int64_t threads) {
+void attend_prompt(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer,
+                   const Queries<Number>& queries, int64_t threads) {
   static const auto kernel = choose<Number, Stored>();
   const int64_t positions = std::max<int64_t>(1, kRows / (shape.heads / shape.kv_heads));
   const int64_t blocks = (sequence.total + kBlock - 1) / kBlock, tiles = (sequence.count + positions - 1) / positions;
+  const int64_t skipped = kind.first_of(sequence.total - sequence.count + 1) / kBlock;  // nobody reads them
   Panel& of_all = panel;  // of this thread, read by the others
   of_all.make_room(sequence.total, shape.head_dim);
   for (int64_t head = 0; head < shape.kv_heads; ++head) {
     const Past<Stored> past(sequence, shape, layer, head);
-    share(blocks, threads, [&](int64_t block) { kernel.fill(of_all, past, shape.head_dim, block); });
+    share(blocks - skipped, threads,
+          [&](int64_t block) { kernel.fill(of_all, past, shape.head_dim, skipped + block); });
     share(tiles, threads, [&](int64_t tile) {  // those that read most come first
       const int64_t first = (tiles - 1 - tile) * positions, last = std::min(sequence.count, first + positions);
-      kernel.attend(of_all, sequence, shape, head, queries, first, last, scratch);
+      kernel.attend(of_all, sequence, shape, kind, head, queries, first, last, scratch);
     });
   }
 }
-#define GUIDED_PROMPTS(Number, Stored) \
-  template void attend_prompt<Stored>(const Sequence&, const Heads&, int64_t, const Queries<Number>&, int64_t);
+#define GUIDED_PROMPTS(Number, Stored)                                                                             \
+  template void attend_prompt<Stored>(const Sequence&, const Heads&, const Kind&, int64_t, const Queries<Number>&, \
+                                      int64_t);
 GUIDED_PROMPTS(float, float)
 GUIDED_PROMPTS(float, int8_t)
 GUIDED_PROMPTS(bfloat16, bfloat16)

@@ -14,7 +14,7 @@
 namespace guided {
 
 template <typename Stored, typename Number>
-void attend_prompt(const Sequence& sequence, const Heads& shape, int64_t layer, const Queries<Number>& queries,
-                   int64_t threads);
+void attend_prompt(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer,
+                   const Queries<Number>& queries, int64_t threads);
 
 }  // namespace guided

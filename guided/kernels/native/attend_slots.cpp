@@ -1,7 +1,6 @@
 #include "attend_slots.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -100,18 +99,17 @@ struct Scratch {
 
 // `Queries` heads of one position, from `query` to `out`; Chunks 0: heads of any size, one at a time.
 template <typename Number, typename Stored, int Chunks, int Queries, typename Key, typename Value>
-GUIDED_INLINE void read_past(const Number* query, Number* out, int64_t size, int64_t seen, const Key& key,
-                             const Value& value, Scratch& scratch) {
+GUIDED_INLINE void read_past(const Number* query, Number* out, int64_t size, int64_t seen, const Kind& kind,
+                             const Key& key, const Value& value, Scratch& scratch) {
   scratch.make_room(Queries, 16 * chunks_of(size), seen);
   float *queries = scratch.queries.data(), *scores = scratch.scores.data(), *sums = scratch.sums.data();
-  const float scale = 1.0F / std::sqrt(static_cast<float>(size));
-  for (int64_t d = 0; d < Queries * size; ++d) queries[lane_of<Stored, Chunks>(d)] = read(query[d]) * scale;
+  for (int64_t d = 0; d < Queries * size; ++d) queries[lane_of<Stored, Chunks>(d)] = read(query[d]) * kind.scale;
   if constexpr (Chunks > 0)
     Heads16<Stored, Chunks, Queries>::score(queries, seen, scores, key);
   else
     HeadOfAnySize<Stored>::score(queries, size, seen, scores, key);
   float totals[Queries];
-  for (int g = 0; g < Queries; ++g) totals[g] = softmax(scores + g * seen, seen);
+  for (int g = 0; g < Queries; ++g) totals[g] = softmax(scores + g * seen, seen, kind.softcap);
   if constexpr (Chunks > 0)
     Heads16<Stored, Chunks, Queries>::add(scores, seen, sums, value);
   else
@@ -121,50 +119,64 @@ GUIDED_INLINE void read_past(const Number* query, Number* out, int64_t size, int
       write(sums[g * size + lane_of<Stored, Chunks>(d)] / totals[g], out[g * size + d]);
 }
 
+// What is left of a sequence without its first positions.
+GUIDED_INLINE Sequence without_first(Sequence sequence, int64_t positions) {
+  if (sequence.slots == nullptr)
+    sequence.start += positions;
+  else
+    sequence.slots += positions;
+  sequence.total -= positions;
+  return sequence;
+}
+
 template <typename Number, typename Stored, int Chunks>
-GUIDED_INLINE void attend(const Sequence& sequence, const Heads& shape, int64_t layer, int64_t head,
+GUIDED_INLINE void attend(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, int64_t head,
                           const Queries<Number>& queries, Scratch& scratch) {
   const int64_t size = Chunks > 0 ? 16 * Chunks : shape.head_dim, group = shape.heads / shape.kv_heads;
-  const Past<Stored> past(sequence, shape, layer, head);
-  const auto row_of = [&](const Stored* base, int64_t at) {
-    const Stored* ahead = base + past.offset(std::min(at + kAhead, sequence.total - 1));
-    for (int64_t d = 0; d < size + kTail<Stored>; d += kLine / static_cast<int64_t>(sizeof(Stored)))
-      __builtin_prefetch(ahead + d);
-    return base + past.offset(at);
-  };
-  const auto key = [&](int64_t at) { return row_of(past.keys, at); };
-  const auto value = [&](int64_t at) { return row_of(past.values, at); };
   for (int64_t i = 0; i < sequence.count; ++i) {
-    const int64_t seen = sequence.total - sequence.count + i + 1;
+    const int64_t end = sequence.total - sequence.count + i + 1, seen = std::min(end, kind.window);
+    const Sequence window = without_first(sequence, end - seen);
+    const Past<Stored> past(window, shape, layer, head);
+    const auto row_of = [&](const Stored* base, int64_t at) {
+      const Stored* ahead = base + past.offset(std::min(at + kAhead, window.total - 1));
+      for (int64_t d = 0; d < size + kTail<Stored>; d += kLine / static_cast<int64_t>(sizeof(Stored)))
+        __builtin_prefetch(ahead + d);
+      return base + past.offset(at);
+    };
+    const auto key = [&](int64_t at) { return row_of(past.keys, at); };
+    const auto value = [&](int64_t at) { return row_of(past.values, at); };
     const Number* query = queries.q + (sequence.first + i) * queries.stride + head * group * size;
     Number* result = queries.out + ((sequence.first + i) * shape.heads + head * group) * size;
     int64_t g = 0;
     if constexpr (Chunks > 0) {
       for (; g + 3 <= group; g += 3)
-        read_past<Number, Stored, Chunks, 3>(query + g * size, result + g * size, size, seen, key, value, scratch);
+        read_past<Number, Stored, Chunks, 3>(query + g * size, result + g * size, size, seen, kind, key, value,
+                                             scratch);
       for (; g + 2 <= group; g += 2)
-        read_past<Number, Stored, Chunks, 2>(query + g * size, result + g * size, size, seen, key, value, scratch);
+        read_past<Number, Stored, Chunks, 2>(query + g * size, result + g * size, size, seen, kind, key, value,
+                                             scratch);
     }
     for (; g < group; ++g)
-      read_past<Number, Stored, Chunks, 1>(query + g * size, result + g * size, size, seen, key, value, scratch);
+      read_past<Number, Stored, Chunks, 1>(query + g * size, result + g * size, size, seen, kind, key, value, scratch);
   }
 }
 
 // Head sizes that are common get code of their own, for each instruction set.
 template <typename Number, typename Stored, int Chunks>
-void attend_as(const Sequence& sequence, const Heads& shape, int64_t layer, int64_t head,
+void attend_as(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, int64_t head,
                const Queries<Number>& queries, Scratch& scratch);
 
 #define GUIDED_ATTEND(Number, Stored, Chunks)                                                                    \
   template <>                                                                                                    \
   GUIDED_FOR_EACH_CPU void attend_as<Number, Stored, Chunks>(const Sequence& sequence, const Heads& shape,       \
-                                                             int64_t layer, int64_t head,                        \
+                                                             const Kind& kind, int64_t layer, int64_t head,      \
                                                              const Queries<Number>& queries, Scratch& scratch) { \
-    attend<Number, Stored, Chunks>(sequence, shape, layer, head, queries, scratch);                              \
+    attend<Number, Stored, Chunks>(sequence, shape, kind, layer, head, queries, scratch);                        \
   }
 #define GUIDED_ATTEND_SIZES(Number, Stored) \
   GUIDED_ATTEND(Number, Stored, 4)          \
   GUIDED_ATTEND(Number, Stored, 8)          \
+  GUIDED_ATTEND(Number, Stored, 16)         \
   GUIDED_ATTEND(Number, Stored, 0)
 GUIDED_ATTEND_SIZES(float, float)
 GUIDED_ATTEND_SIZES(bfloat16, bfloat16)
@@ -176,7 +188,9 @@ thread_local Scratch scratch;
 }  // namespace
 
 // A function of its own, so that both forms of attention have the same exponentials.
-GUIDED_FOR_EACH_CPU float softmax(float* scores, int64_t count) {
+GUIDED_FOR_EACH_CPU float softmax(float* scores, int64_t count, float softcap) {
+  if (softcap > 0)
+    for (int64_t at = 0; at < count; ++at) scores[at] = softcap * hyperbolic_tangent(scores[at] / softcap);
   float lanes[kLanes];
   std::fill(lanes, lanes + kLanes, scores[0]);
   int64_t i = 0;
@@ -196,15 +210,17 @@ GUIDED_FOR_EACH_CPU float softmax(float* scores, int64_t count) {
 }
 
 template <typename Stored, typename Number>
-void attend_slots(const Sequence& sequence, const Heads& shape, int64_t layer, int64_t head,
+void attend_slots(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, int64_t head,
                   const Queries<Number>& queries) {
   const auto kernel = shape.head_dim == 64    ? attend_as<Number, Stored, 4>
                       : shape.head_dim == 128 ? attend_as<Number, Stored, 8>
+                      : shape.head_dim == 256 ? attend_as<Number, Stored, 16>
                                               : attend_as<Number, Stored, 0>;
-  kernel(sequence, shape, layer, head, queries, scratch);
+  kernel(sequence, shape, kind, layer, head, queries, scratch);
 }
-#define GUIDED_SLOTS(Number, Stored) \
-  template void attend_slots<Stored>(const Sequence&, const Heads&, int64_t, int64_t, const Queries<Number>&);
+#define GUIDED_SLOTS(Number, Stored)                                                               \
+  template void attend_slots<Stored>(const Sequence&, const Heads&, const Kind&, int64_t, int64_t, \
+                                     const Queries<Number>&);
 GUIDED_SLOTS(float, float)
 GUIDED_SLOTS(float, int8_t)
 GUIDED_SLOTS(bfloat16, bfloat16)

@@ -2,7 +2,8 @@
 //
 // In: queries (n, heads, head_dim) of one sequence's newest positions; a layer's keys and values (slots, kv_heads,
 // head_dim) and the slots of the sequence in order; fewer KV heads than query heads are shared in groups. Out: what the
-// queries read, in their shape. Query i of n reads the first total - n + i + 1 positions. Numbers are float32 or bfloat16;
+// queries read, in their shape. Query i of n reads the first total - n + i + 1 positions, or the last of them that fit into
+// a window. Numbers are float32 or bfloat16;
 // everything is added up in float32, in an order that depends on nothing but the query's position: a score in sixteen lanes,
 // each over every sixteenth number of a head; exponentials in sixteen lanes over the positions; values one after the other.
 // How: scores, their greatest, exponentials, the sum of values; one KV head at a time, so that its group shares each row of
@@ -36,6 +37,15 @@ struct Heads {
   int64_t head_dim;
 };
 
+// What a layer makes of the products of queries and keys, and which of them there are.
+struct Kind {
+  float scale;     // what they are multiplied by
+  float softcap;   // c: they become c tanh(score / c); 0: they stay
+  int64_t window;  // the most positions that a query reads, itself included
+
+  int64_t first_of(int64_t seen) const { return seen > window ? seen - window : 0; }  // position that is read
+};
+
 // Rows of queries are `stride` elements apart; the output is contiguous.
 template <typename Number>
 struct Queries {
@@ -46,7 +56,7 @@ struct Queries {
 
 // One KV head. Keys and values are of the type Stored: as the queries, or int8_t: packed rows of head_dim + 4 bytes.
 template <typename Stored, typename Number>
-void attend_slots(const Sequence& sequence, const Heads& shape, int64_t layer, int64_t head,
+void attend_slots(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, int64_t head,
                   const Queries<Number>& queries);
 
 }  // namespace guided

@@ -81,7 +81,7 @@ struct alignas(64) Line {  // of memory
   float numbers[16];
 };
 
-// The greatest of the scores is subtracted, and they become exponentials; returns their sum.
-float softmax(float* scores, int64_t count);
+// The scores are capped (`Kind`), the greatest is subtracted, and they become exponentials; returns their sum.
+float softmax(float* scores, int64_t count, float softcap);
 
 }  // namespace guided

@@ -60,15 +60,18 @@ class Batch {
     }
   }
 
-  void run(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out, int64_t queries, int64_t threads) const {
+  void run(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out, int64_t queries, float scale, float softcap,
+           std::optional<int64_t> window, int64_t threads) const {
+    const Kind kind{scale, softcap, window.value_or(std::numeric_limits<int64_t>::max())};
+    if (kind.window < 1) throw std::invalid_argument("a window holds at least one position");
     if (layer < 0 || layer >= layers_) throw std::out_of_range("there is no such layer");
     if (queries != queries_) throw std::out_of_range("there are fewer queries than the spans name, or more");
     if (packed_)
-      half_ ? run_as<bfloat16, int8_t>(layer, q, q_stride, out, threads)
-            : run_as<float, int8_t>(layer, q, q_stride, out, threads);
+      half_ ? run_as<bfloat16, int8_t>(kind, layer, q, q_stride, out, threads)
+            : run_as<float, int8_t>(kind, layer, q, q_stride, out, threads);
     else
-      half_ ? run_as<bfloat16, bfloat16>(layer, q, q_stride, out, threads)
-            : run_as<float, float>(layer, q, q_stride, out, threads);
+      half_ ? run_as<bfloat16, bfloat16>(kind, layer, q, q_stride, out, threads)
+            : run_as<float, float>(kind, layer, q, q_stride, out, threads);
   }
 
  private:
@@ -86,14 +89,15 @@ class Batch {
   }
 
   template <typename Number, typename Stored>
-  void run_as(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out, int64_t threads) const {
+  void run_as(const Kind& kind, int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out, int64_t threads) const {
     const Queries<Number> queries{reinterpret_cast<const Number*>(q), q_stride, reinterpret_cast<Number*>(out)};
     const auto heads = static_cast<int64_t>(few_.size()) * shape_.kv_heads;
     share(heads, products_ < kFewProducts ? 1 : threads, [&](int64_t i) {
-      attend_slots<Stored>(few_[static_cast<size_t>(i / shape_.kv_heads)], shape_, layer, i % shape_.kv_heads, queries);
+      const Sequence& sequence = few_[static_cast<size_t>(i / shape_.kv_heads)];
+      attend_slots<Stored>(sequence, shape_, kind, layer, i % shape_.kv_heads, queries);
     });
     for (const auto& sequence : many_) {
-      attend_prompt<Stored>(sequence, shape_, layer, queries, products_of(sequence) < kFewBlocked ? 1 : threads);
+      attend_prompt<Stored>(sequence, shape_, kind, layer, queries, products_of(sequence) < kFewBlocked ? 1 : threads);
     }
   }
 
@@ -130,11 +134,12 @@ void multiply4_rows(uintptr_t x, uintptr_t weights, uintptr_t bias, uintptr_t ou
             threads);
 }
 
-void rms_norm_rows(bool half, uintptr_t x, uintptr_t weight, uintptr_t out, int64_t rows, int64_t size, float eps) {
+void rms_norm_rows(bool half, uintptr_t x, uintptr_t weight, uintptr_t out, int64_t rows, int64_t size, float eps,
+                   float offset) {
   if (half)
-    rms_norm(at<const bfloat16>(x), at<const bfloat16>(weight), at<bfloat16>(out), rows, size, eps);
+    rms_norm(at<const bfloat16>(x), at<const bfloat16>(weight), at<bfloat16>(out), rows, size, eps, offset);
   else
-    rms_norm(at<const float>(x), at<const float>(weight), at<float>(out), rows, size, eps);
+    rms_norm(at<const float>(x), at<const float>(weight), at<float>(out), rows, size, eps, offset);
 }
 
 void swiglu_rows(bool half, uintptr_t x, uintptr_t out, int64_t rows, int64_t size) {
@@ -144,6 +149,15 @@ void swiglu_rows(bool half, uintptr_t x, uintptr_t out, int64_t rows, int64_t si
     swiglu(at<const float>(x), at<float>(out), rows, size);
 }
 
+void geglu_rows(bool half, uintptr_t x, uintptr_t out, int64_t rows, int64_t size) {
+  if (half)
+    geglu(at<const bfloat16>(x), at<bfloat16>(out), rows, size);
+  else
+    geglu(at<const float>(x), at<float>(out), rows, size);
+}
+
+void softcap_rows(uintptr_t x, int64_t rows, int64_t size, float cap) { softcap(at<float>(x), rows, size, cap); }
+
 void gelu_rows(bool half, bool exact, uintptr_t x, uintptr_t out, int64_t rows, int64_t size) {
   if (half)
     gelu(exact, at<const bfloat16>(x), at<bfloat16>(out), rows, size);
@@ -152,11 +166,11 @@ void gelu_rows(bool half, bool exact, uintptr_t x, uintptr_t out, int64_t rows, 
 }
 
 void rotate_rows(bool half, uintptr_t x, int64_t stride, uintptr_t cos, uintptr_t sin, int64_t rows, int64_t heads,
-                 int64_t size) {
+                 int64_t size, int64_t turned) {
   if (half)
-    rotate(at<bfloat16>(x), stride, at<const bfloat16>(cos), at<const bfloat16>(sin), rows, heads, size);
+    rotate(at<bfloat16>(x), stride, at<const bfloat16>(cos), at<const bfloat16>(sin), rows, heads, size, turned);
   else
-    rotate(at<float>(x), stride, at<const float>(cos), at<const float>(sin), rows, heads, size);
+    rotate(at<float>(x), stride, at<const float>(cos), at<const float>(sin), rows, heads, size, turned);
 }
 
 void pack_rows(bool half, uintptr_t x, int64_t stride, uintptr_t out, int64_t rows, int64_t heads, int64_t size) {
@@ -202,11 +216,11 @@ Args:
     planes: 1 for weights of 4 bits, 2 for weights of 8 bits.
     threads: the most threads to use; they change no bit.)";
 
-constexpr auto kRmsNorm = R"(Write `x / sqrt(mean(x ** 2) + eps) * weight` to `out`.
+constexpr auto kRmsNorm = R"(Write `x / sqrt(mean(x ** 2) + eps) * (offset + weight)` to `out`.
 
 Args:
     x: address of (rows, size).
-    weight: address of (size,); 0: all ones.
+    weight: address of (size,); 0: nothing is multiplied.
     out: address of (rows, size).)";
 
 constexpr auto kSwiglu = R"(Write `silu(gate) * up` to `out`.
@@ -214,6 +228,17 @@ constexpr auto kSwiglu = R"(Write `silu(gate) * up` to `out`.
 Args:
     x: address of (rows, 2 * size): gate, then up.
     out: address of (rows, size).)";
+
+constexpr auto kGeglu = R"(Write `gate * P(X <= gate) * up`, by the approximation with tanh, to `out`.
+
+Args:
+    x: address of (rows, 2 * size): gate, then up.
+    out: address of (rows, size).)";
+
+constexpr auto kSoftcap = R"(Replace each number by `cap * tanh(number / cap)`, in place.
+
+Args:
+    x: address of float32 (rows, size).)";
 
 constexpr auto kGelu = R"(Write `x * P(X <= x)`, for a normal X, to `out`.
 
@@ -226,8 +251,9 @@ constexpr auto kRotate = R"(Turn heads in place: (a, b) becomes (a cos - b sin, 
 
 Args:
     x: address of (rows, heads, size); rows are `stride` numbers apart.
-    cos: address of (rows, size).
-    sin: address of (rows, size), with its sign.)";
+    cos: address of (rows, turned).
+    sin: address of (rows, turned), with its sign.
+    turned: the first numbers of each head, a and b together; the others stay.)";
 
 constexpr auto kPack = R"(Quantise heads to 8 bits.
 
@@ -266,10 +292,14 @@ Args:
     layer: the number of the layer.
     q: address of (queries, heads, head_dim); rows are `q_stride` numbers apart.
     out: address of (queries, heads, head_dim).
+    scale: what the products of queries and keys are multiplied by.
+    softcap: c: scores become c * tanh(score / c); 0: they stay.
+    window: the most positions that a query reads, itself included; None: all.
     threads: the most threads to use; they change no bit.
 
 Raises:
-    IndexError: there is no such layer, or `queries` is not the number of new positions.)";
+    IndexError: there is no such layer, or `queries` is not the number of new positions.
+    ValueError: the window is empty.)";
 
 }  // namespace
 
@@ -281,13 +311,17 @@ NB_MODULE(_kernels, m) {
   m.def("multiply4", &guided::multiply4_rows, nb::arg("x"), nb::arg("weights"), nb::arg("bias"), nb::arg("out"),
         nb::arg("rows"), nb::arg("outs"), nb::arg("ins"), nb::arg("planes"), nb::arg("threads"), kMultiply4, released);
   m.def("rms_norm", &guided::rms_norm_rows, nb::arg("half"), nb::arg("x"), nb::arg("weight"), nb::arg("out"),
-        nb::arg("rows"), nb::arg("size"), nb::arg("eps"), kRmsNorm, released);
+        nb::arg("rows"), nb::arg("size"), nb::arg("eps"), nb::arg("offset"), kRmsNorm, released);
   m.def("swiglu", &guided::swiglu_rows, nb::arg("half"), nb::arg("x"), nb::arg("out"), nb::arg("rows"), nb::arg("size"),
         kSwiglu, released);
+  m.def("geglu", &guided::geglu_rows, nb::arg("half"), nb::arg("x"), nb::arg("out"), nb::arg("rows"), nb::arg("size"),
+        kGeglu, released);
+  m.def("softcap", &guided::softcap_rows, nb::arg("x"), nb::arg("rows"), nb::arg("size"), nb::arg("cap"), kSoftcap,
+        released);
   m.def("gelu", &guided::gelu_rows, nb::arg("half"), nb::arg("exact"), nb::arg("x"), nb::arg("out"), nb::arg("rows"),
         nb::arg("size"), kGelu, released);
   m.def("rotate", &guided::rotate_rows, nb::arg("half"), nb::arg("x"), nb::arg("stride"), nb::arg("cos"),
-        nb::arg("sin"), nb::arg("rows"), nb::arg("heads"), nb::arg("size"), kRotate, released);
+        nb::arg("sin"), nb::arg("rows"), nb::arg("heads"), nb::arg("size"), nb::arg("turned"), kRotate, released);
   m.def("pack", &guided::pack_rows, nb::arg("half"), nb::arg("x"), nb::arg("stride"), nb::arg("out"), nb::arg("rows"),
         nb::arg("heads"), nb::arg("size"), kPack, released);
   m.def("apply_bitmask", &guided::apply_bitmask_row, nb::arg("logits"), nb::arg("size"), nb::arg("bits"),
@@ -296,5 +330,6 @@ NB_MODULE(_kernels, m) {
       .def(nb::init<int64_t, int64_t, int64_t, bool, bool, const std::vector<guided::Batch::Row>&>(), nb::arg("heads"),
            nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("packed"), nb::arg("rows"), kBatch)
       .def("run", &guided::Batch::run, nb::arg("layer"), nb::arg("q"), nb::arg("q_stride"), nb::arg("out"),
-           nb::arg("queries"), nb::arg("threads"), kRun, released);
+           nb::arg("queries"), nb::arg("scale"), nb::arg("softcap"), nb::arg("window").none(), nb::arg("threads"), kRun,
+           released);
 }

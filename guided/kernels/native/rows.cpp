@@ -10,7 +10,7 @@ namespace guided {
 namespace {
 
 template <typename Number>
-GUIDED_INLINE void norm_row(const Number* x, const Number* weight, Number* out, int64_t size, float eps) {
+GUIDED_INLINE void norm_row(const Number* x, const Number* weight, Number* out, int64_t size, float eps, float offset) {
   float lanes[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= size; i += kLanes)
@@ -22,7 +22,7 @@ GUIDED_INLINE void norm_row(const Number* x, const Number* weight, Number* out, 
   if (weight == nullptr)
     for (int64_t j = 0; j < size; ++j) write(read(x[j]) * scale, out[j]);
   else
-    for (int64_t j = 0; j < size; ++j) write(read(x[j]) * scale * read(weight[j]), out[j]);
+    for (int64_t j = 0; j < size; ++j) write(read(x[j]) * scale * (offset + read(weight[j])), out[j]);
 }
 
 template <typename Number>
@@ -34,6 +34,18 @@ GUIDED_INLINE void swiglu_row(const Number* gate, const Number* up, Number* out,
   }
 }
 
+// x (1 + tanh(u)) / 2 = x / (1 + e ** -2u)
+GUIDED_INLINE float gelu_by_tanh(float x) {
+  const float twice = 1.59576912F * (x + 0.044715F * x * x * x);
+  const float small = exponential(twice < 0 ? twice : -twice);  // never overflows
+  return x * (twice < 0 ? small : 1.0F) / (1.0F + small);
+}
+
+template <typename Number>
+GUIDED_INLINE void geglu_row(const Number* gate, const Number* up, Number* out, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) write(gelu_by_tanh(read(gate[i])) * read(up[i]), out[i]);
+}
+
 template <typename Number>
 GUIDED_INLINE void gelu_row(bool exact, const Number* from, Number* out, int64_t size) {
   if (exact) {
@@ -43,12 +55,7 @@ GUIDED_INLINE void gelu_row(bool exact, const Number* from, Number* out, int64_t
     }
     return;
   }
-  for (int64_t i = 0; i < size; ++i) {  // (1 + tanh(u)) / 2 = 1 / (1 + e ** -2u)
-    const float x = read(from[i]);
-    const float twice = 1.59576912F * (x + 0.044715F * x * x * x);
-    const float small = exponential(twice < 0 ? twice : -twice);  // never overflows
-    write(x * (twice < 0 ? small : 1.0F) / (1.0F + small), out[i]);
-  }
+  for (int64_t i = 0; i < size; ++i) write(gelu_by_tanh(read(from[i])), out[i]);
 }
 
 template <typename Number>
@@ -86,6 +93,11 @@ GUIDED_INLINE float greatest(const float* lanes) { return *std::max_element(lane
 GUIDED_INLINE float sum(const float* lanes) { return std::accumulate(lanes, lanes + kLanes, 0.0F); }
 
 }  // namespace
+
+GUIDED_FOR_EACH_CPU void softcap(float* x, int64_t rows, int64_t size, float cap) {
+  for (int64_t row = 0; row < rows; ++row, x += size)
+    for (int64_t i = 0; i < size; ++i) x[i] = cap * hyperbolic_tangent(x[i] / cap);
+}
 
 // Sixteen logits share half a word of bits. The sums are relative to the greatest logit of each kind, hence two passes.
 GUIDED_FOR_EACH_CPU LogMasses apply_bitmask(float* logits, int64_t size, const uint32_t* bits, int64_t words) {
@@ -132,8 +144,8 @@ GUIDED_FOR_EACH_CPU LogMasses apply_bitmask(float* logits, int64_t size, const u
 #define GUIDED_ROWS(Number)                                                                                         \
   template <>                                                                                                       \
   GUIDED_FOR_EACH_CPU void rms_norm(const Number* x, const Number* weight, Number* out, int64_t rows, int64_t size, \
-                                    float eps) {                                                                    \
-    for (int64_t row = 0; row < rows; ++row) norm_row(x + row * size, weight, out + row * size, size, eps);         \
+                                    float eps, float offset) {                                                      \
+    for (int64_t row = 0; row < rows; ++row) norm_row(x + row * size, weight, out + row * size, size, eps, offset); \
   }                                                                                                                 \
   template <>                                                                                                       \
   GUIDED_FOR_EACH_CPU void swiglu(const Number* x, Number* out, int64_t rows, int64_t size) {                       \
@@ -141,15 +153,20 @@ GUIDED_FOR_EACH_CPU LogMasses apply_bitmask(float* logits, int64_t size, const u
       swiglu_row(x + 2 * row * size, x + (2 * row + 1) * size, out + row * size, size);                             \
   }                                                                                                                 \
   template <>                                                                                                       \
+  GUIDED_FOR_EACH_CPU void geglu(const Number* x, Number* out, int64_t rows, int64_t size) {                        \
+    for (int64_t row = 0; row < rows; ++row)                                                                        \
+      geglu_row(x + 2 * row * size, x + (2 * row + 1) * size, out + row * size, size);                              \
+  }                                                                                                                 \
+  template <>                                                                                                       \
   GUIDED_FOR_EACH_CPU void gelu(bool exact, const Number* x, Number* out, int64_t rows, int64_t size) {             \
     for (int64_t row = 0; row < rows; ++row) gelu_row(exact, x + row * size, out + row * size, size);               \
   }                                                                                                                 \
   template <>                                                                                                       \
   GUIDED_FOR_EACH_CPU void rotate(Number* x, int64_t stride, const Number* cos, const Number* sin, int64_t rows,    \
-                                  int64_t heads, int64_t size) {                                                    \
+                                  int64_t heads, int64_t size, int64_t turned) {                                    \
     for (int64_t row = 0; row < rows; ++row)                                                                        \
       for (int64_t head = 0; head < heads; ++head)                                                                  \
-        rotate_head(x + row * stride + head * size, cos + row * size, sin + row * size, size / 2);                  \
+        rotate_head(x + row * stride + head * size, cos + row * turned, sin + row * turned, turned / 2);            \
   }                                                                                                                 \
   template <>                                                                                                       \
   GUIDED_FOR_EACH_CPU void pack(const Number* x, int64_t stride, int8_t* out, int64_t rows, int64_t heads,          \

@@ -1,0 +1,232 @@
+"""The decoder that most language models are: Llama's, with what others have changed about it.
+
+RMSNorm, rotary positions, grouped-query attention and a gated MLP, as in "LLaMA" (arXiv 2302.13971) and "GQA"
+(2305.13245). `DecoderConfig` says what differs: where norms stand, biases, norms of queries and keys, windows, caps and
+rotary positions of each layer, scales. An architecture (llama.py, gemma2.py, ...) is such a description, read from its
+config, and the names of its tensors. Q, K and V are one matrix, and so are gate and up. Weights are plain tensors in
+one dtype; norms and softmax are computed in float32 inside, logits are returned as float32. Inference only.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from guided.kernels import geglu, rms_norm, rotate, softcap, swiglu
+from guided.models.embedded import Embedded
+from guided.models.linear import Matrix, linear
+from guided.models.model import PLAIN, Attend, AttentionKind
+from guided.models.parallel import WHOLE, Parallel
+from guided.models.random_weights import RandomWeights
+from guided.models.rotary import Rope, rotary_tables
+
+__all__ = ["Decoder", "DecoderConfig", "Layer", "LayerKind", "layer_shapes"]
+
+Norms: TypeAlias = Literal["before", "after", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerKind:
+    """What may differ from layer to layer; `rope` None: positions do not matter there."""
+
+    attention: AttentionKind = PLAIN
+    rope: Rope | None = Rope()  # noqa: RUF009 - immutable
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderConfig:
+    """The numbers that make a decoder; the defaults are those of a plain Llama.
+
+    Attributes:
+        kinds: of the layers; a single one is that of all.
+        norms: whether attention and MLP read what a norm has made, or a norm makes what they add, or both.
+        norm_offset: gains are offset + weight (Gemma: 1).
+        qk_norm: queries and keys pass an RMSNorm before they are turned: each head, or the whole projection.
+        qkv_bias, output_bias: projections of attention that add a bias.
+        fused: checkpoints of transformers have Q, K and V as one matrix, and gate and up as one.
+        activation: of the gate.
+        embedding_scale: embeddings are multiplied by it, rounded to their dtype.
+        residual_scale: what attention and MLP add is multiplied by it.
+        logit_divisor: logits are divided by it.
+        logit_softcap: c: logits become c * tanh(logit / c).
+    """
+
+    layers: int
+    dim: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    vocab_size: int
+    context: int
+    norm_eps: float = 1e-5
+    kinds: tuple[LayerKind, ...] = (LayerKind(),)
+    norms: Norms = "before"
+    norm_offset: float = 0.0
+    qk_norm: Literal["head", "projection"] | None = None
+    qkv_bias: bool = False
+    output_bias: bool = False
+    fused: bool = False
+    activation: Literal["silu", "gelu"] = "silu"
+    embedding_scale: float = 1.0
+    residual_scale: float = 1.0
+    logit_divisor: float = 1.0
+    logit_softcap: float | None = None
+
+    def kind(self, layer: int) -> LayerKind:
+        """Of a layer."""
+        return self.kinds[layer if len(self.kinds) > 1 else 0]
+
+
+@dataclass(slots=True)
+class Layer:
+    """The weights of one block; matrices are (out, in). Q and K rows are in half-split rotary order."""
+
+    attention_norm: Tensor | None
+    qkv: Matrix
+    output: Matrix
+    ffn_norm: Tensor | None
+    gate_up: Matrix
+    down: Matrix
+    q_norm: Tensor | None = None
+    k_norm: Tensor | None = None
+    qkv_bias: Tensor | None = None
+    output_bias: Tensor | None = None
+    attention_norm_after: Tensor | None = None
+    ffn_norm_after: Tensor | None = None
+
+
+def layer_shapes(c: DecoderConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight that a `Layer` of this config has, by its name."""
+    q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
+    before, after, each_head = c.norms != "after", c.norms != "before", c.qk_norm == "head"
+    there: dict[str, tuple[bool, tuple[int, ...]]] = {
+        "attention_norm": (before, (c.dim,)),
+        "qkv": (True, (q + 2 * kv, c.dim)),
+        "output": (True, (c.dim, q)),
+        "ffn_norm": (before, (c.dim,)),
+        "gate_up": (True, (2 * c.hidden, c.dim)),
+        "down": (True, (c.dim, c.hidden)),
+        "q_norm": (c.qk_norm is not None, (c.head_dim if each_head else q,)),
+        "k_norm": (c.qk_norm is not None, (c.head_dim if each_head else kv,)),
+        "qkv_bias": (c.qkv_bias, (q + 2 * kv,)),
+        "output_bias": (c.output_bias, (c.dim,)),
+        "attention_norm_after": (after, (c.dim,)),
+        "ffn_norm_after": (after, (c.dim,)),
+    }
+    return {name: shape for name, (is_there, shape) in there.items() if is_there}
+
+
+class Decoder(Embedded):
+    """A decoder with its weights; see `guided.models.model.Model`."""
+
+    def __init__(
+        self,
+        config: DecoderConfig,
+        embedding: Tensor,
+        layers: list[Layer],
+        norm: Tensor,
+        head: Matrix,
+        parallel: Parallel = WHOLE,
+    ) -> None:
+        """`config`: of the part of the model that these weights are; its vocabulary is whole."""
+        self.config, self.embedding, self.layers, self.norm, self.head = config, embedding, layers, norm, head
+        self.parallel = parallel
+        c, kinds = config, [config.kind(index) for index in range(config.layers)]
+        ropes = list(dict.fromkeys(kind.rope for kind in kinds if kind.rope is not None))
+        self._tables = [rotary_tables(rope, c.head_dim, c.context, embedding.dtype, embedding.device) for rope in ropes]
+        self._kinds = [(kind.attention, None if kind.rope is None else ropes.index(kind.rope)) for kind in kinds]
+        self._embedding_scale = float(torch.tensor(c.embedding_scale, dtype=embedding.dtype))
+        self._gate = swiglu if c.activation == "silu" else geglu
+
+    @classmethod
+    def random(cls, config: DecoderConfig, *, seed: int = 0, dtype: torch.dtype = torch.float32) -> Decoder:
+        """Random weights with a tied head, for tests and measurements."""
+        w, c = RandomWeights(seed, dtype), config
+        gain = 1 - c.norm_offset
+
+        def weight(name: str, shape: tuple[int, ...]) -> Tensor:
+            return (
+                w.vector(shape[0], gain if "norm" in name else 0) if len(shape) == 1 else w.matrix(shape[0], shape[1])
+            )
+
+        def layer() -> Layer:
+            found: dict[str, Any] = {name: weight(name, shape) for name, shape in layer_shapes(c).items()}
+            return Layer(**{"attention_norm": None, "ffn_norm": None} | found)
+
+        layers = [layer() for _ in range(c.layers)]
+        embedding = w.matrix(c.vocab_size, c.dim)
+        return cls(c, embedding, layers, w.vector(c.dim, gain), embedding)
+
+    def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Hidden states after the last norm, (n, dim), of tokens (n,) at positions (n,)."""
+        parallel = self.parallel
+        turns = [(cos[positions], sin[positions]) for cos, sin in self._tables]  # (n, 1, turned)
+        x = parallel.enter(self._embed(tokens))
+        for index, (layer, (kind, rope)) in enumerate(zip(self.layers, self._kinds, strict=True)):
+            q, k, v = self._before(layer, x, *((None, None) if rope is None else turns[rope]))
+            x = self._after(layer, x, attend(index, q, k, v, kind))
+        return self._norm(parallel.leave(x), self.norm)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See `Embedded`. Of the stages of a pipeline the first has them; elsewhere they are anything."""
+        c = self.config
+        if not self.parallel.is_first:
+            return hidden.new_empty((len(hidden), c.vocab_size), dtype=torch.float32)
+        out = self.parallel.join(super().logits(hidden), c.vocab_size)
+        if c.logit_divisor != 1:
+            out /= c.logit_divisor
+        return out if c.logit_softcap is None else softcap(out, c.logit_softcap)
+
+    def compiled(self, **options: Any) -> Decoder:
+        """The same model, with what stands between two attentions fused by `torch.compile(**options)`."""
+        other = copy.copy(self)
+        other._before = torch.compile(self._before, **options)  # type: ignore[method-assign]
+        other._after = torch.compile(self._after, **options)  # type: ignore[method-assign]
+        return other
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        """Where every pass begins, (n, dim); only the first stage has embeddings."""
+        if not self.parallel.is_first:
+            return self.norm.new_empty(len(tokens), self.config.dim)
+        x = self.embedding[tokens]
+        return x if self._embedding_scale == 1 else x * self._embedding_scale
+
+    def _before(self, layer: Layer, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (n, heads, head_dim), keys and values (n, kv_heads, head_dim); queries and keys are turned."""
+        c = self.config
+        turning = c.heads + c.kv_heads
+        h = x if layer.attention_norm is None else self._norm(x, layer.attention_norm)
+        qkv = linear(h, layer.qkv, layer.qkv_bias).reshape(-1, turning + c.kv_heads, c.head_dim)
+        qk, v = qkv[:, :turning], qkv[:, turning:]
+        if layer.q_norm is not None and layer.k_norm is not None:
+            q, k = self._norm_heads(qk[:, : c.heads], layer.q_norm), self._norm_heads(qk[:, c.heads :], layer.k_norm)
+            return (q, k, v) if cos is None or sin is None else (rotate(q, cos, sin), rotate(k, cos, sin), v)
+        if cos is not None and sin is not None:
+            qk = rotate(qk, cos, sin)
+        return qk[:, : c.heads], qk[:, c.heads :], v
+
+    def _after(self, layer: Layer, x: Tensor, read: Tensor) -> Tensor:
+        """Hidden states after the block, (n, dim), from those before it and what its attention has read."""
+        out = linear(read.reshape(len(x), -1), layer.output, layer.output_bias)
+        x = self._add(x, out, layer.attention_norm_after)
+        h = x if layer.ffn_norm is None else self._norm(x, layer.ffn_norm)
+        return self._add(x, linear(self._gate(linear(h, layer.gate_up)), layer.down), layer.ffn_norm_after)
+
+    def _add(self, x: Tensor, part: Tensor, norm: Tensor | None) -> Tensor:
+        """Hidden states and what this rank adds to them."""
+        part = self.parallel.sum(part)
+        if norm is not None:
+            part = self._norm(part, norm)
+        return x + (part if self.config.residual_scale == 1 else part * self.config.residual_scale)
+
+    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
+        return rms_norm(x, weight, self.config.norm_eps, self.config.norm_offset)
+
+    def _norm_heads(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Heads x (n, heads, head_dim), each or all of a position together, by the size of the weight."""
+        return self._norm(x, weight) if len(weight) == x.shape[-1] else self._norm(x.flatten(1), weight).view(x.shape)
