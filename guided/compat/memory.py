@@ -10,7 +10,15 @@ import ctypes
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["rows_at"]
+__all__ = ["check_address", "rows_at"]
+
+
+def check_address(address: int) -> None:
+    """Raises ValueError for an address that is null, or not a multiple of 4."""
+    if address == 0:
+        raise ValueError("Null pointer: the address of a bitmask is 0")
+    if address % 4:
+        raise ValueError("Pointer not aligned: the address of a bitmask is a multiple of 4")
 
 
 def rows_at(address: int, rows: int, words: int) -> npt.NDArray[np.int32]:
@@ -19,9 +27,6 @@ def rows_at(address: int, rows: int, words: int) -> npt.NDArray[np.int32]:
     Raises:
         ValueError: the address is null, or not a multiple of 4.
     """
-    if address == 0:
-        raise ValueError("Null pointer: the address of a bitmask is 0")
-    if address % 4:
-        raise ValueError("Pointer not aligned: the address of a bitmask is a multiple of 4")
+    check_address(address)
     memory = (ctypes.c_int32 * (rows * words)).from_address(address)
     return np.ctypeslib.as_array(memory).reshape(rows, words)

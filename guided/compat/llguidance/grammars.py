@@ -13,6 +13,7 @@ of their own become parts, and `<[*]>` has the control tokens too.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,12 +25,13 @@ from guided.compat.rust_regex import python_regex
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
-from guided.spec.combinators import Expr, json_schema
+from guided.spec.combinators import Expr, gbnf, json_schema
 from guided.spec.lark.scan import Token, scan, words
 
-__all__ = ["Definition", "compiled", "definition_of", "message_of"]
+__all__ = ["Definition", "compiled", "definition_of", "forces", "message_of", "named_tokens"]
 
 _KINDS: Final = ("lark_grammar", "json_schema", "gbnf_grammar")
+_NOT_FORCED: Final = re.compile(r'"no_forcing"\s*:\s*true')
 _START_ONLY: Final = "\n%llguidance {}\n"
 
 
@@ -79,7 +81,6 @@ def _definition(given: Any, number: int) -> Definition:
     pointer = f"/grammars/{number}"
     if not isinstance(given, dict):
         raise SpecError("a grammar is an object", pointer=pointer)
-    kinds = [kind for kind in _KINDS if given.get(kind) is not None or (kind == "json_schema" and given.get(kind, 0) is None)]
     kinds = [kind for kind in _KINDS if given.get(kind) is not None]
     if len(kinds) > 1:
         raise SpecError(f"cannot have both {kinds[0]} and {kinds[1]}", pointer=pointer)
@@ -112,8 +113,6 @@ def _part(definition: Definition, tokenizer: LLTokenizer) -> Any:
     if definition.kind == "json_schema":
         return _embedded(json.dumps(definition.content))
     if definition.kind == "gbnf_grammar":
-        from guided.spec.combinators import gbnf
-
         return gbnf(definition.content, allow_special_tokens=True)
     return _Rewritten(definition.content, tokenizer, {}).text()
 
@@ -210,6 +209,12 @@ def message_of(error: GuidedError, text: str = "") -> str:
         return str(error)
     is_regex = first.name == "regex" or (isinstance(error, SpecError) and "pattern" in error.message)
     return f"invalid regex: {error}" if is_regex and not isinstance(error, VocabularyError) else str(error)
+
+
+def forces(text: str) -> bool:
+    """Whether forced text is written as the tokenizer spells it, and not by the model's choice."""
+    content = definition_of(text)[0].content
+    return not (isinstance(content, str) and _NOT_FORCED.search(content))
 
 
 def named_tokens(definitions: Sequence[Definition]) -> list[str]:

@@ -51,9 +51,13 @@ def limits_of(limits: LLParserLimits | None) -> Limits:
     """The bounds of a compilation."""
     if limits is None:
         return _DEFAULTS
+    fuel = limits.initial_lexer_fuel
     return Limits(
-        work=_part(_DEFAULTS.work, limits.initial_lexer_fuel, _INITIAL_FUEL),
-        states=_part(_DEFAULTS.states, limits.max_lexer_states, _LEXER_STATES),
+        work=_part(_DEFAULTS.work, fuel, _INITIAL_FUEL),
+        states=min(
+            _part(_DEFAULTS.states, limits.max_lexer_states, _LEXER_STATES),
+            _part(_DEFAULTS.states, fuel, _INITIAL_FUEL) if fuel < _INITIAL_FUEL else _DEFAULTS.states * 1000,
+        ),
         nodes=_part(_DEFAULTS.nodes, limits.max_grammar_size, _GRAMMAR_SIZE),
     )
 

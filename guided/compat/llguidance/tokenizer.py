@@ -141,13 +141,7 @@ class LLTokenizer:
         """The ids of bytes: of valid UTF-8 as the tokenizer has it, of the rest the longest tokens. See the head."""
         if parse_special:
             return self.tokenize_str(utf8bytes.decode(errors="replace"), parse_special=True)
-        plain, *marked = utf8bytes.split(bytes([_MARKER]))
-        out = self._plain(plain)
-        for piece in marked:
-            number, length = self._named(piece)
-            out += [] if number is None else [number]
-            out += self._plain(piece[length:])
-        return out
+        return [number for number, _ in self._cut(utf8bytes)]
 
     def tokenize_str(self, text: str, *, parse_special: bool = False) -> list[int]:
         """The ids of a text; with `parse_special` names of control tokens in it are these tokens."""
@@ -155,21 +149,14 @@ class LLTokenizer:
 
     def tokenize_partial(self, new_bytes: bytes, recent_tokens: list[int] | None = None) -> tuple[list[int], bytes]:
         """The first ids of bytes, as far as they stay the same whatever follows, and the bytes that are left."""
-        ids = self.tokenize_bytes(new_bytes)
-        native, at, kept = native_vocabulary(self.vocabulary), 0, 0
-        texts = [self.vocabulary.token_bytes(number) for number in ids]
-        if not any(text is None for text in texts) and b"".join(filter(None, texts)) != new_bytes:
-            return [], new_bytes
-        for text in texts:
-            if text is None:
-                found = new_bytes.find(bytes([_MARKER]), at)
-                at = found + 1 + self._named(new_bytes[found + 1 :])[1]
-            elif _MARKER not in new_bytes[at:] and native.extends(new_bytes[at:]):
+        native, at = native_vocabulary(self.vocabulary), 0
+        out: list[int] = []
+        for number, end in self._cut(new_bytes):
+            if end < 0 or (_MARKER not in new_bytes[at:] and native.extends(new_bytes[at:])):
                 break
-            else:
-                at += len(text)
-            kept += 1
-        return ids[:kept], new_bytes[at:]
+            out.append(number)
+            at = end
+        return out, new_bytes[at:]
 
     def decode_bytes(self, tokens: list[int]) -> bytes:
         """The bytes of ids; a control token's are its name, and those of an id without text `<[id]>`."""
@@ -185,7 +172,7 @@ class LLTokenizer:
 
     def dbg_tokens(self, tokens: list[int]) -> str:
         """Tokens for people to read, one beside the other."""
-        return f"\u27e6{'\u2027'.join(self._shown(token) for token in tokens)}\u27e7".replace("\n", "\\n")
+        return f"\u27e6{self.test_trace_tokens(tokens)}\u27e7".replace("\n", "\\n")
 
     def test_trace_tokens(self, tokens: list[int]) -> str:
         """Tokens for traces of tests."""
@@ -225,6 +212,25 @@ class LLTokenizer:
     def _by_name(self) -> list[tuple[bytes, int]]:
         named = [(name.encode(), number) for number, name in self._names.items() if name]
         return sorted(named, key=lambda each: (-len(each[0]), each[1]))
+
+    def _cut(self, data: bytes) -> list[tuple[int, int]]:
+        """The ids of bytes, and where each one ends; -1 where the ids do not spell the bytes."""
+        out: list[tuple[int, int]] = []
+        at = 0
+        for number, piece in enumerate(data.split(bytes([_MARKER]))):
+            begin = at
+            if number:
+                named, length = self._named(piece)
+                begin += 1 + length
+                out += [] if named is None else [(named, begin)]
+                piece = piece[length:]
+            ids, end = self._plain(piece), begin
+            spelled = b"".join(self._text(token) or b"" for token in ids) == piece
+            for token in ids:
+                end += len(self._text(token) or b"")
+                out.append((token, end if spelled else -1))
+            at = begin + len(piece)
+        return out
 
     def _plain(self, data: bytes) -> list[int]:
         text = data.decode(errors="ignore") if _is_cut(data) else None
