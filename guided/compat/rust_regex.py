@@ -19,7 +19,7 @@ from guided.errors import SpecError, UnsupportedError
 from guided.ir.nodes import Chars, charset, complement, intersect
 from guided.spec.regex import parse_regex
 
-__all__ = ["python_regex"]
+__all__ = ["python_regex", "without_anchors"]
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -36,6 +36,9 @@ _ECMA: Final = {
 _CONTROLS: Final = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 _HEX: Final = re.compile(r"(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{([0-9A-Fa-f]+)\})")
 _PROPERTY: Final = re.compile(r"[pP](?:\{([^}]*)\}|(\w))")
+_PIECE: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_BEGIN: Final = re.compile(r"\A(\(\?[a-z]+\))?(?:\^|\\A)+")
+_END: Final = re.compile(r"((?:\A|[^\\])(?:\\\\)*)(?:\$|\\z)\Z", re.DOTALL)
 _FLAGS: Final = re.compile(r"\(\?([imsxuUR]*)(?:-([imsxuUR]+))?([:)])")
 _NEEDS: Final = re.compile(r"\\[pPwWsSxuUz<>]|\\b\{|\[\[|\[.*(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]")
 
@@ -47,6 +50,18 @@ def python_regex(pattern: str) -> str:
         SpecError: a class or an escape is malformed, with its place. UnsupportedError: see the head.
     """
     return _Reader(pattern).read() if _NEEDS.search(pattern) else pattern
+
+
+def without_anchors(pattern: str) -> str:
+    """A pattern without the anchors that its alternatives begin and end with, which say nothing of a whole text."""
+    pieces, depth, begin = [], 0, 0
+    for found in _PIECE.finditer(pattern):
+        depth += (found[0] == "(") - (found[0] == ")")
+        if found[0] == "|" and depth == 0:
+            pieces.append(pattern[begin : found.start()])
+            begin = found.end()
+    pieces.append(pattern[begin:])
+    return "|".join(_END.sub(r"\1", _BEGIN.sub(r"\1", piece)) for piece in pieces)
 
 
 class _Reader:

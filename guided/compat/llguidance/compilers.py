@@ -27,7 +27,7 @@ class JsonCompiler:
         json_allowed_escapes: str | None = None,
         json_allow_general_unicode_escapes: bool = False,
     ) -> None:
-        item, key = separators or ((",", ":") if whitespace_flexible else (",", ":"))
+        item, key = separators or (",", ":")
         self._options = JsonCompileOptions(
             item_separator=item, key_separator=key, whitespace_flexible=whitespace_flexible,
             whitespace_pattern=whitespace_pattern, coerce_one_of=coerce_one_of, lenient=False,
@@ -81,9 +81,9 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
     raise ValueError(f"Unknown grammar type: {format}")
 
 
-def regex_to_lark(regex: str, use_ascii: str = "d") -> str:
+def regex_to_lark(regex: str, use_ascii: str | None = None) -> str:
     r"""An expression that may stand between slashes in Lark. `use_ascii` names the classes of \d, \w and \s, and their
-    opposites, that are ASCII's."""
+    opposites, that are to be ASCII's: "d", "dw", "dws"; None: none of them."""
     ascii_sets = {"d": "0-9", "w": "0-9a-zA-Z_", "s": r" \t\n\r\f\v"}
     out, at, in_class, text = [], 0, False, regex_between_slashes(regex)
     while at < len(text):
@@ -91,7 +91,7 @@ def regex_to_lark(regex: str, use_ascii: str = "d") -> str:
         at += len(piece)
         in_class = piece == "[" or (in_class and piece != "]")
         letter = piece[1:].lower()
-        if len(piece) == 2 and letter in ascii_sets and letter in use_ascii and not in_class:
+        if len(piece) == 2 and letter in ascii_sets and letter in (use_ascii or "") and not in_class:
             piece = f"[{'^' if piece[1].isupper() else ''}{ascii_sets[letter]}]"
         out.append(piece)
     return "".join(out)

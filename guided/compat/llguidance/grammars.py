@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from guided.compat.llguidance.options import schema_options
 from guided.compat.llguidance.tokenizer import LLTokenizer
-from guided.compat.rust_regex import python_regex
+from guided.compat.rust_regex import python_regex, without_anchors
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
@@ -165,7 +165,7 @@ class _Rewritten:
         if token.kind == "regex":
             end = token.text.rindex("/")
             pattern = token.text[1:end]
-            python = python_regex(pattern)
+            python = python_regex(without_anchors(pattern))
             return None if python == pattern else f"/{_escaped(python)}/{token.text[end + 1 :]}"
         if token.kind == "special" and token.text.startswith(("<[*", "<[^")):
             return self._all_tokens(token.text)

@@ -178,10 +178,10 @@ class LLMatcher:
 
     def try_consume_tokens(self, tokens: list[int]) -> int:
         """Read tokens up to the first one that is not allowed, and say how many they were."""
-        if self.is_stopped() or not self._are_ids(tokens):
+        if self._error or not self._are_ids(tokens):
             return 0
         read = 0
-        while read < len(tokens) and not self._live.is_terminated() and self._step(tokens[read]):
+        while read < len(tokens) and not self.is_stopped() and self._step(tokens[read]):
             read += 1
         return read
 
