@@ -25,7 +25,7 @@ from guided.compat.memory import rows_at
 from guided.compat.outlines_core.json_schema import marked_schema
 from guided.compat.outlines_core.vocabulary import Vocabulary
 from guided.compat.rust_regex import python_regex
-from guided.errors import GuidedError, LimitExceeded
+from guided.errors import GuidedError, LimitExceeded, VocabularyError
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -117,15 +117,13 @@ class Index:
     def __init__(self, regex: str, vocabulary: Vocabulary) -> None:
         self._regex, self._vocabulary = regex, vocabulary.__deepcopy__({})
         try:
-            grammar = _compiled(regex, vocabulary)
+            self._states = _States(_compiled(regex, vocabulary))
+        except VocabularyError as error:
+            raise ValueError(
+                f"The vocabulary provided is incompatible with the regex {regex[:100]!r}: {error}"
+            ) from error
         except GuidedError as error:
             raise ValueError(f"Failed to build the index: {error}") from error
-        self._states = _States(grammar)
-        if self._states.allowed(0) is None:
-            raise ValueError(
-                f"The vocabulary provided is incompatible with the regex {regex[:100]!r}: no tokens write a text that "
-                "matches"
-            )
 
     def get_initial_state(self) -> int:
         """The state to begin with."""
