@@ -4,6 +4,7 @@ interface, and with the package itself where it is installed, so that both are t
 from __future__ import annotations
 
 import json
+import random
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -218,6 +219,18 @@ def test_tokens_in_grammars(ll):
     assert {64, 66, 258} <= set(others) and not {65, 256, 257} & set(others)
 
 
+def test_ignored_text_ends_where_nothing_follows(ll):
+    for grammar, text, stops in (('start: "a" "b"', "a b", True), ('start: "a" "b"*', "a b ", False), ('start: x "d"\nx: "a" "b"?', "a d", True)):
+        one = matcher(ll, grammar + '\n%ignore " "')
+        tokens = list(text.encode())
+        assert one.validate_tokens([*tokens, 32, 32, END]) == (len(tokens) if stops else len(tokens) + 3)
+        assert one.consume_tokens(tokens) and one.is_accepting()
+        assert (one.is_stopped(), allowed(one)) == (stops, [END] if stops else [32, 98, END])
+        copy = one.deep_copy()
+        assert one.consume_token(END) and one.is_stopped() and copy.consume_token(32) != stops
+        assert stops or (copy.rollback(2) and allowed(copy) == [32, 98, END])
+
+
 def test_captures(ll):
     one = matcher(ll, 'start: a b\na[capture]: "x" c\nc[capture]: /[0-9]+/\nb[capture="b"]: /y+/')
     assert one.get_captures() == [] and one.get_capture("b") is None
@@ -375,3 +388,43 @@ def test_limits(ll):
     small = ll.LLParserLimits(initial_lexer_fuel=5)
     assert "grammar) too big" in matcher(ll, "start: /(foo[12]23|bar)/", limits=small).get_error()
     assert (small.initial_lexer_fuel, small.max_grammar_size, small.verbose_errors) == (5, 500_000, True)
+
+
+WALKS = [
+    *((grammar, 40) for grammar, _, _ in LARK),
+    ('start: stmt+\nstmt: NAME "=" sum ";" | "if" sum "{" stmt* "}"\nsum: sum "+" NAME | NAME\nNAME: /[a-c]+/\n%ignore /[ \\n]+/', 60),
+    ('start: TEXT ("<f>" %json {"type": "object"} "</f>" TEXT)*\nTEXT: /[a-z]*/', 60),
+    *((json.dumps({"grammars": [{"json_schema": schema}]}), 60) for schema, _, _, _ in JSON),
+    *(
+        (json.dumps({"grammars": [{"json_schema": schema}]}), 60)
+        for schema in (
+            {"type": "array", "items": {"type": "integer", "minimum": 3, "maximum": 120}, "minItems": 2},
+            {"type": "object", "properties": {"x": {"$ref": "#"}, "y": {"enum": ["a", 1, None]}}, "required": ["y"]},
+            {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.5}]},
+            {"type": "string", "format": "date"},
+            {"allOf": [{"properties": {"a": {"type": "string"}}}, {"required": ["a", "b"], "minProperties": 2}]},
+        )
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("grammar", "steps"), WALKS)
+def test_what_llguidance_allows_is_allowed(grammar, steps):
+    """Random walks through llguidance's masks. Ours have the same tokens, and more where its are too narrow. Escapes are
+    left out, of which the names of additional members have more there than other strings."""
+    theirs = pytest.importorskip("llguidance", reason="llguidance is not installed")
+    ours = import_module("guided.compat.llguidance")
+    for seed in range(6):
+        draw = random.Random(seed)
+        one, other = matcher(ours, grammar), matcher(theirs, grammar)
+        assert (one.is_error(), other.is_error()) == (False, False), (one.get_error(), other.get_error())
+        for _ in range(steps):
+            found, wanted = allowed(one), allowed(other)
+            assert set(wanted) - {255} <= set(found)
+            assert one.is_accepting() == other.is_accepting()
+            assert one.is_stopped() == other.is_stopped() or found != wanted
+            going = [token for token in wanted if token not in (END, 92) and (token < 128 or len(wanted) < 100)]
+            if not going:
+                break
+            token = draw.choice(going)
+            assert one.consume_token(token) and other.consume_token(token)

@@ -28,10 +28,11 @@ from guided.matching.compiled import CompiledGrammar
 from guided.spec.combinators import Expr, gbnf, json_schema
 from guided.spec.lark.scan import Token, scan, words
 
-__all__ = ["Definition", "compiled", "definition_of", "forces", "message_of", "named_tokens"]
+__all__ = ["Definition", "compiled", "definition_of", "forces", "ignores", "message_of", "named_tokens"]
 
 _KINDS: Final = ("lark_grammar", "json_schema", "gbnf_grammar")
 _NOT_FORCED: Final = re.compile(r'"no_forcing"\s*:\s*true')
+_NO_FINAL_SKIP: Final = '\n%llguidance {"allow_final_skip": false}\n'
 _START_ONLY: Final = "\n%llguidance {}\n"
 
 
@@ -89,8 +90,11 @@ def _definition(given: Any, number: int) -> Definition:
     return Definition(str(given.get("name") or ""), kinds[0], given[kinds[0]])
 
 
-def compiled(text: str, tokenizer: LLTokenizer, limits: Limits) -> CompiledGrammar:
+def compiled(text: str, tokenizer: LLTokenizer, limits: Limits, final_skip: bool = True) -> CompiledGrammar:
     """The grammar of a text.
+
+    Args:
+        final_skip: whether ignored text may stand at the end of a Lark text.
 
     Raises:
         GuidedError: the text, a part of it, or the limits; see `GrammarCompiler`.
@@ -104,6 +108,7 @@ def compiled(text: str, tokenizer: LLTokenizer, limits: Limits) -> CompiledGramm
         return compiler.compile_json_schema(schema, **options)
     parts: dict[str, Any] = {each.name: _part(each, tokenizer) for each in others if each.name}
     lark = _Rewritten(first.content, tokenizer, parts).text()
+    lark += "" if final_skip else _NO_FINAL_SKIP
     return compiler.compile_lark(
         lark, semantics="scannerless", grammars=parts, allow_special_tokens=True, **schema_options({})
     )
@@ -215,6 +220,12 @@ def forces(text: str) -> bool:
     """Whether forced text is written as the tokenizer spells it, and not by the model's choice."""
     content = definition_of(text)[0].content
     return not (isinstance(content, str) and _NOT_FORCED.search(content))
+
+
+def ignores(text: str) -> bool:
+    """Whether the output may have ignored text at its end."""
+    first = definition_of(text)[0]
+    return first.kind == "lark_grammar" and "%ignore" in first.content
 
 
 def named_tokens(definitions: Sequence[Definition]) -> list[str]:

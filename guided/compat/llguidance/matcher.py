@@ -16,7 +16,14 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from guided.compat.llguidance.grammars import compiled, definition_of, forces, message_of, named_tokens
+from guided.compat.llguidance.grammars import (
+    compiled,
+    definition_of,
+    forces,
+    ignores,
+    message_of,
+    named_tokens,
+)
 from guided.compat.llguidance.limits import LLParserLimits, limits_of
 from guided.compat.llguidance.options import JsonCompileOptions
 from guided.compat.llguidance.tokenizer import LLTokenizer
@@ -56,12 +63,15 @@ class LLMatcher:
         self._tokenizer, self._error = tokenizer, ""
         self._ended: StopReason = "EndOfSentence"  # why it stopped, once an end token was read
         self._matcher: GrammarMatcher | None = None
+        self._strict: GrammarMatcher | None = None  # without ignored text at the end: says whether the output stops
         self._warnings: list[str] = []
         self._bitmask, self._is_filled = allocate_token_bitmask(1, tokenizer.vocab_size), False
         self._is_verbose = limits is None or limits.verbose_errors
         try:
             found = compiled(grammar, tokenizer, limits_of(limits))
             self._matcher, self._forces = GrammarMatcher(found), forces(grammar)
+            if ignores(grammar):
+                self._strict = GrammarMatcher(compiled(grammar, tokenizer, limits_of(limits), final_skip=False))
             self._warnings = _warnings_of(found)
         except GuidedError as error:
             self._error = message_of(error, grammar)
@@ -138,6 +148,7 @@ class LLMatcher:
         other = object.__new__(LLMatcher)
         other.__dict__.update(self.__dict__)
         other._matcher = None if self._matcher is None else self._matcher.fork()
+        other._strict = None if self._strict is None else self._strict.fork()
         other._bitmask, other._warnings, other._is_filled = self._bitmask.copy(), list(self._warnings), False
         return other
 
@@ -155,7 +166,8 @@ class LLMatcher:
             return "InternalError"
         if self._live.is_terminated():
             return self._ended
-        return "NoExtension" if self._live.is_accepting() and self._has_no_extension() else "NotStopped"
+        judge = self._strict or self._live
+        return "NoExtension" if judge.is_accepting() and self._has_no_extension() else "NotStopped"
 
     def rollback(self, num_tokens: int) -> bool:
         """Take back the last tokens. False: there are not so many, which is an error."""
@@ -206,8 +218,10 @@ class LLMatcher:
         if self.is_stopped() or not self._are_ids(tokens):
             return 0
         ends = self._live.grammar.vocabulary.eos_token_ids
-        first_end = next((at for at, token in enumerate(tokens, 1) if token in ends), len(tokens))
-        return self._live.validate_tokens(tokens[:first_end])
+        first_end = next((at for at, token in enumerate(tokens) if token in ends), len(tokens))
+        if self._strict is not None and (read := self._strict.validate_tokens(tokens[:first_end])) < first_end:
+            return read
+        return self._live.validate_tokens(tokens[: first_end + 1])
 
     def compute_bitmask(self) -> bytes:
         """The mask: one bit for each id, int32 words."""
@@ -280,6 +294,8 @@ class LLMatcher:
     def _step(self, token: int) -> bool:
         is_end = token in self._live.grammar.vocabulary.eos_token_ids
         before = self.stop_reason() if is_end else "NotStopped"
+        if self._strict is not None and not is_end and not self._strict.accept_token(token):
+            return False
         accepted = self._live.accept_token(token)
         if accepted:
             self._is_filled = False
@@ -294,6 +310,8 @@ class LLMatcher:
             self._error = f"rollback: {steps} > {self._live.steps}"
             return False
         self._live.rollback(steps)
+        if self._strict is not None:  # which has not read an end token
+            self._strict.rollback(max(0, self._strict.steps - self._live.steps))
         self._is_filled = False
         return True
 
@@ -303,6 +321,10 @@ class LLMatcher:
         if not self._is_filled:
             if not self._live.fill_next_token_bitmask(self._bitmask):
                 row[:] = row_of(self._tokenizer.vocab_size, slice(self._tokenizer.vocab_size))
+            if self._strict is not None:
+                strict = allocate_token_bitmask(1, self._tokenizer.vocab_size)
+                self._strict.fill_next_token_bitmask(strict)
+                row &= strict[0] | row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
             self._is_filled = True
         return row
 

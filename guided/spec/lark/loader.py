@@ -82,6 +82,7 @@ class Loaded:
     parts: Mapping[str, Node | Grammar] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
     initial_skip: bool = True
+    final_skip: bool = True
     skip_once: bool = False
     regions: Mapping[str, Region] = field(default_factory=dict)
 
