@@ -86,7 +86,9 @@ def test_errors_are_told_and_stay(ll):
     assert not back.rollback(1) and "rollback: 1 > 0" in back.get_error()
 
 
-@pytest.mark.parametrize("grammar", ["start: nothing", "", '{"grammars": []}', '{"grammars": [{}, {"x": 1}]}', "start: /(/"])
+@pytest.mark.parametrize(
+    "grammar", ["start: nothing", "", '{"grammars": []}', '{"grammars": [{}, {"x": 1}]}', "start: /(/"]
+)
 def test_a_wrong_grammar_never_raises(ll, tokenizer, grammar):
     assert matcher(ll, grammar).is_error() and ll.LLMatcher.validate_grammar(grammar, tokenizer)
     assert ll.LLMatcher.validate_grammar_with_warnings(grammar, tokenizer)[0]
@@ -166,7 +168,8 @@ def test_wrapped_tokenizers(ll):
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 JSON = [
-    (SCHEMA, None, ['{"a":1}', '{ "a" : 1 }', '{"a":1,"b":[]}', '{"a":-0}'], ["{}", ' {"a":1}', '{"a":1.0}', '{"a":01}']),
+    (SCHEMA, None, ['{"a":1}', '{ "a" : 1 }', '{"a":1,"b":[]}', '{"a":-0}'],
+     ["{}", ' {"a":1}', '{"a":1.0}', '{"a":01}']),
     (SCHEMA, {"whitespace_flexible": False}, ['{"a":1}'], ['{"a": 1}']),
     (SCHEMA, {"whitespace_pattern": " "}, ['{"a": 1}', '{ "a":1 }'], ['{"a":  1}']),
     (SCHEMA, {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False},
@@ -174,7 +177,8 @@ JSON = [
     (SCHEMA, {"item_separator": ", ", "key_separator": ": "}, ['{"a": 1, "b": 2}', '{"a" : 1}'], ['{"a":1}']),
     (SCHEMA, {"item_separator": r"\s{0,2},\s{0,2}", "key_separator": r"\s{0,2}:\s{0,2}", "whitespace_flexible": False},
      ['{"a"  :  1 , "b":2}', '{"a":1,"b":2}'], ['{"a":1,   "b":2}']),
-    ({"type": "string"}, None, ['"\\n"', '"\\u000b"', '"\\u001F"', '"\\u007f"', '"\u00e9"'], ['"\\/"', '"\\u0041"', '"\x7f"']),
+    ({"type": "string"}, None, ['"\\n"', '"\\u000b"', '"\\u001F"', '"\\u007f"', '"\u00e9"'],
+     ['"\\/"', '"\\u0041"', '"\x7f"']),
     ({"type": "string"}, {"json_allowed_escapes": "n"}, ['"\\n"'], ['"\\t"', '"\\u000b"']),
     ({"type": "string"}, {"json_allow_general_unicode_escapes": True}, ['"\\u0041"'], ['"\\x"']),
     ({"type": "number"}, None, ["1", "-1.5", "1e5", "1E+5"], ["01", "1.", ".5"]),
@@ -220,7 +224,11 @@ def test_tokens_in_grammars(ll):
 
 
 def test_ignored_text_ends_where_nothing_follows(ll):
-    for grammar, text, stops in (('start: "a" "b"', "a b", True), ('start: "a" "b"*', "a b ", False), ('start: x "d"\nx: "a" "b"?', "a d", True)):
+    for grammar, text, stops in (
+        ('start: "a" "b"', "a b", True),
+        ('start: "a" "b"*', "a b ", False),
+        ('start: x "d"\nx: "a" "b"?', "a d", True),
+    ):
         one = matcher(ll, grammar + '\n%ignore " "')
         tokens = list(text.encode())
         assert one.validate_tokens([*tokens, 32, 32, END]) == (len(tokens) if stops else len(tokens) + 3)
@@ -366,7 +374,12 @@ def test_a_tag_in_running_text(ll):
         ll.StructTag(trigger="<|tool|>", begin="<|tool|>b(", grammar="start: /[0-9]+/", end=")"),
     ]
     grammar = ll.StructTag.to_grammar(tags)
-    assert [accepts(ll, grammar, text) for text in ("x", "x<f=a>true</f>y", "<f=a>1</f>", "<f=b>")] == [True, True, False, False]
+    assert [accepts(ll, grammar, text) for text in ("x", "x<f=a>true</f>y", "<f=a>1</f>", "<f=b>")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     one = matcher(ll, grammar)
     assert one.consume_tokens([*b"x", 256, *b"b(12)", *b"y"]) and one.is_accepting()
     for wrong in ({"trigger": ""}, {"begin": "x"}):
@@ -378,7 +391,9 @@ def test_warnings_and_what_no_tokenizer_can_say(ll, tokenizer):
     wrong, told = ll.LLMatcher.validate_grammar_with_warnings("start: <[128]>* <[123]>", None)
     assert not wrong and "no tokenizer" in told[0]
     for lenient in (True, False):
-        grammar = ll.LLMatcher.grammar_from_json_schema({"type": "string", "format": "mine"}, None, {"lenient": lenient})
+        grammar = ll.LLMatcher.grammar_from_json_schema(
+            {"type": "string", "format": "mine"}, None, {"lenient": lenient}
+        )
         wrong, told = ll.LLMatcher.validate_grammar_with_warnings(grammar, tokenizer)
         assert wrong != lenient and "Unknown format" in told[0]
     assert "Unknown format" in matcher(ll, grammar.replace("false", "true")).get_grammar_warnings()[0]
@@ -392,7 +407,8 @@ def test_limits(ll):
 
 WALKS = [
     *((grammar, 40) for grammar, _, _ in LARK),
-    ('start: stmt+\nstmt: NAME "=" sum ";" | "if" sum "{" stmt* "}"\nsum: sum "+" NAME | NAME\nNAME: /[a-c]+/\n%ignore /[ \\n]+/', 60),
+    ('start: stmt+\nstmt: NAME "=" sum ";" | "if" sum "{" stmt* "}"\nsum: sum "+" NAME | NAME\nNAME: /[a-c]+/\n'
+     "%ignore /[ \\n]+/", 60),
     ('start: TEXT ("<f>" %json {"type": "object"} "</f>" TEXT)*\nTEXT: /[a-z]*/', 60),
     *((json.dumps({"grammars": [{"json_schema": schema}]}), 60) for schema, _, _, _ in JSON),
     *(
@@ -400,7 +416,7 @@ WALKS = [
         for schema in (
             {"type": "array", "items": {"type": "integer", "minimum": 3, "maximum": 120}, "minItems": 2},
             {"type": "object", "properties": {"x": {"$ref": "#"}, "y": {"enum": ["a", 1, None]}}, "required": ["y"]},
-            {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.5}]},
+            {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "number", "minimum": 0, "multipleOf": 0.5}]},
             {"type": "string", "format": "date"},
             {"allOf": [{"properties": {"a": {"type": "string"}}}, {"required": ["a", "b"], "minProperties": 2}]},
         )
@@ -410,8 +426,8 @@ WALKS = [
 
 @pytest.mark.parametrize(("grammar", "steps"), WALKS)
 def test_what_llguidance_allows_is_allowed(grammar, steps):
-    """Random walks through llguidance's masks. Ours have the same tokens, and more where its are too narrow. Escapes are
-    left out, of which the names of additional members have more there than other strings."""
+    """Random walks through llguidance's masks. Ours have the same tokens, and more where its are too narrow. Escapes
+    are left out, of which the names of additional members have more there than other strings."""
     theirs = pytest.importorskip("llguidance", reason="llguidance is not installed")
     ours = import_module("guided.compat.llguidance")
     for seed in range(6):

@@ -37,7 +37,9 @@ def test_each_spelling_of_each_character(letters):
 
 def test_separators_may_be_regular_expressions():
     item, key = r"\s{0,2},\s{0,1}", r"\s*:| : "
-    for before, after, around, behind in itertools.product(("", " ", "  ", "   "), ("", " ", "  "), ("", "  "), ("", " ")):
+    for before, after, around, behind in itertools.product(
+        ("", " ", "  ", "   "), ("", " ", "  "), ("", "  "), ("", " ")
+    ):
         text = f'{{"a"{around}:{behind}1{before},{after}"b"{around}:{behind}2}}'
         wanted = bool(re.fullmatch(item, f"{before},{after}") and re.fullmatch(key, f"{around}:{behind}"))
         assert accepts({"type": "object"}, text, separators=(item, key)) == wanted

@@ -1,4 +1,4 @@
-r"""Regular expressions of Rust's `regex` in the notation of Python's `re`. In: a pattern. Out: one with the same language.
+r"""Patterns of Rust's crate `regex` in the notation of Python's `re`. In: a pattern. Out: one with the same language.
 
 llguidance and outlines-core read patterns as Rust's crate does. Most are the same in Python. What differs is written
 again: classes with `[:alpha:]`, `&&`, `--`, `~~` or classes inside, `\p{..}`, `\w` and `\s` (Unicode's, which are not

@@ -93,7 +93,9 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
         self, json_schema: str, whitespace_pattern: str | None = None
     ) -> GuidedProcessor:
         """Of a JSON Schema as text. `whitespace_pattern` is for each gap; None: one space after `,` and `:`."""
-        options = ConstraintOptions() if whitespace_pattern is None else ConstraintOptions(whitespace=whitespace_pattern)
+        options = (
+            ConstraintOptions() if whitespace_pattern is None else ConstraintOptions(whitespace=whitespace_pattern)
+        )
         return self._of(parts.json_schema(json_schema), **options)
 
     def get_regex_logits_processor(self, regex: str) -> GuidedProcessor:

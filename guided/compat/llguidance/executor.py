@@ -1,4 +1,5 @@
-"""`LLExecutor`: many matchers at once. In: matchers and where their masks go. Out: masks, or whether tokens were allowed.
+"""`LLExecutor`: many matchers at once. In: matchers, and where their masks go, or their tokens. Out: the masks, or
+whether the tokens were allowed.
 
 Masks are filled on several OS threads (`fill_batch`), with drafts one after the other. A matcher may be named once.
 """
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from guided.compat.llguidance.matcher import LLMatcher
 from guided.compat.memory import check_address, rows_at
+from guided.matching.bitmask import allocate_token_bitmask, fill_batch
 
 __all__ = ["LLExecutor"]
 
@@ -40,8 +42,14 @@ class LLExecutor:
         """
         given = _checked(interpreters, 2)
         rows = _rows(given, trg_pointer, one_mask_bytes, trg_batch_size)
+        live = [matcher for matcher, _ in given if matcher.needs_mask]
+        if len(live) > 1 and len({id(matcher.live.grammar.vocabulary) for matcher in live}) == 1:
+            masks = allocate_token_bitmask(len(live), 32 * rows.shape[1])
+            fill_batch([matcher.live for matcher in live], masks, threads=self.num_threads)
+            for matcher, mask in zip(live, masks, strict=True):
+                matcher.take_mask(mask)
         for matcher, index in given:
-            rows[index] = matcher._row()
+            rows[index] = matcher.row()
 
     def unsafe_compute_mask_ptr_with_draft_token(
         self,
@@ -82,7 +90,7 @@ def _checked(given: Sequence[Any], parts: int) -> list[Any]:
 
 
 def _rows(given: Sequence[Any], pointer: int, mask_bytes: int, batch: int) -> npt.NDArray[np.int32]:
-    words = given[0][0]._bitmask.shape[1]
+    words = given[0][0].words
     check_address(pointer)
     if mask_bytes != 4 * words:
         raise ValueError(f"Invalid buffer size: a mask has {4 * words} bytes, not {mask_bytes}")

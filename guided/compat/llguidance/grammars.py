@@ -5,9 +5,9 @@ and a tokenizer. Out: a compiled grammar.
 
 A grammar in GBNF is `{"grammars": [{"gbnf_grammar": "root ::= ..."}]}` here, so that it is read as llama.cpp reads it.
 
-How: a Lark text is read with every way to cut it into lexemes counted (`semantics="scannerless"`), of which llguidance's
-longest lexemes are some. Regular expressions are rewritten from Rust's notation (`rust_regex.py`), schemas with options
-of their own become parts, and `<[*]>` has the control tokens too.
+How: a Lark text is read with every way to cut it into lexemes counted (`semantics="scannerless"`), of which those that
+llguidance finds, with the longest lexemes, are some. Regular expressions are rewritten from Rust's notation
+(`rust_regex.py`), schemas with options of their own become parts, and `<[*]>` has the control tokens, too.
 """
 
 from __future__ import annotations

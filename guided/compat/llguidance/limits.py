@@ -1,7 +1,7 @@
 """`LLParserLimits`, and what of it guided has.
 
-A compilation is bounded by `Limits`: a limit of llguidance that bounds one is taken in proportion to its default. What a
-step may cost is bounded otherwise here, so `max_items_in_row`, `step_lexer_fuel` and `step_max_items` cannot be reached;
+A compilation is bounded by `Limits`: a limit of llguidance that bounds one is taken in proportion to its default. What
+a step may cost is bounded otherwise here: `max_items_in_row`, `step_lexer_fuel` and `step_max_items` are not reached.
 `precompute_large_lexemes` and `verbose_errors` change no output.
 """
 

@@ -1,8 +1,8 @@
 """`LLMatcher`. In: a tokenizer and the text of a grammar. Out: the state of one output, which never raises: what goes
 wrong with the grammar or a token is told by `is_error` and `get_error`, and stays.
 
-How: a `GrammarMatcher`. What is forced is spelled as the tokenizer spells it: while some text is forced, its first token
-alone is in the mask. An output *stops* where nothing but an end token can follow.
+How: a `GrammarMatcher`. What is forced is spelled as the tokenizer spells it: while some text is forced, its first
+token alone is in the mask. An output *stops* where nothing but an end token can follow.
 
 What differs: an end token is a step like any other, so `rollback` takes it back.
 """
@@ -161,7 +161,7 @@ class LLMatcher:
         return bool(self._error) or self.stop_reason() != "NotStopped"
 
     def stop_reason(self) -> StopReason:
-        """Why the output stopped: "NoExtension", "EndOfSentence", "InternalError" (see `get_error`), or "NotStopped"."""
+        """Why it stopped: "NoExtension", "EndOfSentence", "InternalError" (see `get_error`), or "NotStopped"."""
         if self._error:
             return "InternalError"
         if self._live.is_terminated():
@@ -225,11 +225,11 @@ class LLMatcher:
 
     def compute_bitmask(self) -> bytes:
         """The mask: one bit for each id, int32 words."""
-        return self._row().tobytes()
+        return self.row().tobytes()
 
     def compute_logit_bias(self) -> bytes:
         """The mask: one byte for each id, 200 where it is allowed, else 0."""
-        bits = np.unpackbits(self._row().view(np.uint8), bitorder="little")[: self._tokenizer.vocab_size]
+        bits = np.unpackbits(self.row().view(np.uint8), bitorder="little")[: self._tokenizer.vocab_size]
         return (bits * np.uint8(_ALLOWED)).tobytes()
 
     def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> None:
@@ -238,7 +238,7 @@ class LLMatcher:
         Raises:
             ValueError: the address is null or not a multiple of 4, or the size is not that of a mask.
         """
-        self._rows_at(trg_pointer, trg_byte_size, 1)[0] = self._row()
+        self._rows_at(trg_pointer, trg_byte_size, 1)[0] = self.row()
 
     def unsafe_compute_mask_ptr_with_draft_token(
         self, trg_pointer: int, trg_byte_size: int, draft_tokens: list[int]
@@ -252,13 +252,13 @@ class LLMatcher:
 
     def write_rows(self, rows: Row, draft_tokens: Sequence[int]) -> None:
         """The masks here and behind each draft token into int32 (drafts + 1, words), up to one that is not allowed."""
-        rows[0] = self._row()
+        rows[0] = self.row()
         read = 0
         for token in draft_tokens:
             if self.is_stopped() or not 0 <= token < self._tokenizer.vocab_size or not self._step(token):
                 break
             read += 1
-            rows[read] = self._row()
+            rows[read] = self.row()
         if read:
             self._changed(read)
 
@@ -317,23 +317,43 @@ class LLMatcher:
 
     def _fill(self) -> Row:
         """The mask of the grammar alone."""
-        row = self._bitmask[0]
+        row: Row = self._bitmask[0]
         if not self._is_filled:
             if not self._live.fill_next_token_bitmask(self._bitmask):
                 row[:] = row_of(self._tokenizer.vocab_size, slice(self._tokenizer.vocab_size))
-            if self._strict is not None:
-                strict = allocate_token_bitmask(1, self._tokenizer.vocab_size)
-                self._strict.fill_next_token_bitmask(strict)
-                row &= strict[0] | row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
-            self._is_filled = True
+            self.take_mask(row)
         return row
+
+    @property
+    def live(self) -> GrammarMatcher:
+        """The matcher behind it. There is none where the grammar was wrong."""
+        return self._live
+
+    @property
+    def words(self) -> int:
+        """The number of int32 in a mask."""
+        return int(self._bitmask.shape[1])
+
+    @property
+    def needs_mask(self) -> bool:
+        """Whether the mask of `live` is to be filled before the next row can be had."""
+        return not (self._error or self._is_filled)
+
+    def take_mask(self, mask: Row) -> None:
+        """The mask of `live`, int32 (words,), which was filled elsewhere."""
+        self._bitmask[0] = mask
+        if self._strict is not None:
+            strict = allocate_token_bitmask(1, self._tokenizer.vocab_size)
+            if self._strict.fill_next_token_bitmask(strict):
+                self._bitmask[0] &= strict[0] | row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
+        self._is_filled = True
 
     def _has_no_extension(self) -> bool:
         row = self._fill()
         ends = row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
         return not (row & ~ends).any()
 
-    def _row(self) -> Row:
+    def row(self) -> Row:
         """The mask; where something was wrong, that of the end tokens."""
         if self._error:
             return row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)

@@ -63,7 +63,7 @@ def fill_next_token_bitmask(interp: LLMatcher, bitmask: npt.NDArray[np.int32], i
 def fill_next_token_bitmask_par(
     executor: LLExecutor, matchers: list[tuple[LLMatcher, int]], bitmask: npt.NDArray[np.int32]
 ) -> None:
-    """Write the mask of each matcher into the row of its index. Raises as `fill_next_token_bitmask` and `LLExecutor`."""
+    """Write the mask of each matcher into the row of its index. Raises: see `LLExecutor`, and `_whole`."""
     batch, words = _whole(bitmask)
     executor.unsafe_compute_mask_ptr(matchers, bitmask.ctypes.data, words * 4, batch)
 

@@ -3,8 +3,8 @@ methods, answered by a `Vocabulary`, and the compilers of it.
 
 Bytes may name control tokens, as there: 0xFF, which no UTF-8 has, then a token's name, or its id as `[13]`.
 
-What it does not do: slices, which make masks of llguidance faster, say nothing here; `recent_tokens` is a hint there and
-is not needed here.
+What it does not do: slices, which make masks of llguidance faster, say nothing here; `recent_tokens` is a hint there
+and is not needed here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TokenizerWrapper:
     """What llguidance wants to know of any tokenizer.
 
     Args:
-        gtokenizer: has `eos_token_id`, `bos_token_id`, `tokens` (the bytes of each id), perhaps `special_token_ids`, and
+        gtokenizer: has `eos_token_id`, `bos_token_id`, `tokens` (the bytes of each id) and `special_token_ids`, and
             encodes text (bytes, or a str if it takes no bytes) when it is called.
     """
 

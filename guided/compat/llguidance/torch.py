@@ -59,7 +59,7 @@ def fill_next_token_bitmask(interp: LLMatcher | Any, bitmask: torch.Tensor, inde
 def fill_next_token_bitmask_par(
     executor: LLExecutor, matchers: list[tuple[LLMatcher, int]], bitmask: torch.Tensor
 ) -> None:
-    """Write the mask of each matcher into the row of its index. Raises as `fill_next_token_bitmask` and `LLExecutor`."""
+    """Write the mask of each matcher into the row of its index. Raises: see `LLExecutor`, and `_whole`."""
     batch, words = _whole(bitmask)
     executor.unsafe_compute_mask_ptr(matchers, bitmask.data_ptr(), words * 4, batch)
 

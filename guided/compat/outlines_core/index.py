@@ -226,9 +226,7 @@ class Guide:
         """
         after = self._index.get_next_state(self._state, token_id)
         if after is None:
-            raise ValueError(
-                f"No next state found for the current state: {self._state} with token ID: {token_id}"
-            )
+            raise ValueError(f"No next state found for the current state: {self._state} with token ID: {token_id}")
         self._past.append(self._state)
         self._state = after
         return None if return_tokens is False else self.get_tokens()
@@ -304,7 +302,7 @@ class Guide:
 
     @staticmethod
     def from_binary(binary_data: bytes | list[int]) -> Guide:
-        """A guide at the beginning of an index, from what `Index.from_binary` takes. ValueError: it is something else."""
+        """A guide at the beginning of an index, which `Index.from_binary` reads. ValueError: it is something else."""
         return Guide(Index.from_binary(binary_data))
 
 

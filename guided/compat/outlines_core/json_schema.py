@@ -24,6 +24,18 @@ __all__ = [
 ]  # fmt: skip
 
 WHITESPACE: Final = "[ ]?"
+BOOLEAN: str  # these are made when they are asked for, see `__getattr__`
+DATE: str
+DATE_TIME: str
+EMAIL: str
+INTEGER: str
+NULL: str
+NUMBER: str
+STRING: str
+STRING_INNER: str
+TIME: str
+URI: str
+UUID: str
 MARKER: Final = "(?json_schema:"
 _CONSTANTS: Final[dict[str, Any]] = {
     "BOOLEAN": {"type": "boolean"},
