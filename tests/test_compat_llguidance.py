@@ -204,6 +204,7 @@ LARK = [
     ('start: head "!"\nhead[lazy]: /[a-z]*x/', ["abx!"], ["abxx!", "ab!"]),
     ('start: w "!"\nw[suffix="."]: /[a-z]*/', ["ab.!"], ["ab!"]),
     ('start: "a" "b"*\n%ignore " "', ["a b b", "ab "], [" ab"]),
+    ('%llguidance {"ignore_once": true}\n%ignore /[ \\t]{1,3}/\nstart: "A" "!"', ["A!", "A   !"], ["A    !", " A!"]),
     (r"start: /[\w&&[^\d]]\p{Lu}a(?i)b[[:digit:]]\x{41}/", ["xÉaB7A", "xZab0a"], ["1Éab7A", "xéab7A"]),
     (r"start: /^a\z|^(?<n>b|\$)$/", ["a", "b", "$"], ["c", "^a"]),
 ]  # fmt: skip
@@ -396,6 +397,9 @@ def test_warnings_and_what_no_tokenizer_can_say(ll, tokenizer):
         )
         wrong, told = ll.LLMatcher.validate_grammar_with_warnings(grammar, tokenizer)
         assert wrong != lenient and "Unknown format" in told[0]
+    number = ll.LLMatcher.grammar_from_json_schema({"items": {"type": ["integer"], "format": "mine"}})
+    assert ll.LLMatcher.validate_grammar(number, tokenizer) == ""  # it is about strings, and there are none
+    grammar = ll.LLMatcher.grammar_from_json_schema({"type": "string", "format": "mine"}, None, {"lenient": False})
     assert "Unknown format" in matcher(ll, grammar.replace("false", "true")).get_grammar_warnings()[0]
 
 

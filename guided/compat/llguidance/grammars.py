@@ -18,11 +18,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
+from urllib.parse import unquote
 
 from guided.compat.llguidance.options import schema_options
 from guided.compat.llguidance.tokenizer import LLTokenizer
 from guided.compat.rust_regex import python_regex, without_anchors
-from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
 from guided.spec.combinators import Expr, gbnf, json_schema
@@ -105,7 +106,10 @@ def compiled(text: str, tokenizer: LLTokenizer, limits: Limits, final_skip: bool
         return compiler.compile_gbnf(first.content, allow_special_tokens=True)
     if first.kind == "json_schema":
         schema, options = _schema(first.content)
-        return compiler.compile_json_schema(schema, **options)
+        found = compiler.compile_json_schema(schema, **{**options, "unknown_format": "warn"})
+        if options["unknown_format"] == "refuse":
+            _refuse_formats(schema, found.findings)
+        return found
     parts: dict[str, Any] = {each.name: _part(each, tokenizer) for each in others if each.name}
     lark = _Rewritten(first.content, tokenizer, parts).text()
     lark += "" if final_skip else _NO_FINAL_SKIP
@@ -130,6 +134,25 @@ def _schema(content: Any) -> tuple[Any, Any]:
     if given is not None and not isinstance(given, Mapping):
         raise SpecError("x-guidance is an object of options", pointer="/x-guidance")
     return {key: value for key, value in content.items() if key != "x-guidance"}, schema_options(given or {})
+
+
+def _refuse_formats(schema: Any, findings: Sequence[Finding]) -> None:
+    """Raises for a format that is not enforced, unless it stands where no string can, which says nothing."""
+    for finding in findings:
+        if finding.keyword == "format" and "string" in _types(schema, finding.pointer):
+            raise UnsupportedError(finding.reason, pointer=finding.pointer, hint=finding.hint)
+
+
+def _types(schema: Any, pointer: str) -> Sequence[str]:
+    """What `type` is beside the keyword at a pointer; a string may stand where it says nothing."""
+    for part in pointer.split("/")[1:-1]:
+        name = unquote(part).replace("~1", "/").replace("~0", "~")
+        try:
+            schema = schema[int(name)] if isinstance(schema, list) else schema[name]
+        except (KeyError, ValueError, IndexError, TypeError):  # in another document
+            return ("string",)
+    named = schema.get("type", "string") if isinstance(schema, dict) else "string"
+    return [named] if isinstance(named, str) else named
 
 
 @lru_cache(maxsize=256)

@@ -42,6 +42,7 @@ _OPTIONS: Final = {
     "no_forcing": (False, True),
     "allow_invalid_utf8": (False,),
     "skip_repetition": ("many", "once"),
+    "ignore_once": (False, True),  # an older name of it
 }
 
 
@@ -220,7 +221,8 @@ class _Writer:
         self.options |= options
         self.plain.initial_skip = self.options.get("allow_initial_skip", False)
         self.plain.final_skip = self.options.get("allow_final_skip", True)
-        self.plain.skip_once = self.options.get("skip_repetition") == "once"
+        once = self.options.get("skip_repetition") == "once" or self.options.get("ignore_once", False)
+        self.plain.skip_once = once
 
     def _definition(self, line: Definition, name: str, parameter: int | None) -> None:
         before = "".join(token.text + " " * token.text.startswith("%") for token in line.before)
