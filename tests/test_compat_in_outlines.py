@@ -1,4 +1,4 @@
-"""outlines' own backends for llguidance and outlines-core run on guided's interfaces of these, in a process of its own."""
+"""outlines' own backends for llguidance and outlines-core run on guided's interfaces of these, in another process."""
 
 from __future__ import annotations
 

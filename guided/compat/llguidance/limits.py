@@ -52,12 +52,12 @@ def limits_of(limits: LLParserLimits | None) -> Limits:
     if limits is None:
         return _DEFAULTS
     fuel = limits.initial_lexer_fuel
+    states = _part(_DEFAULTS.states, limits.max_lexer_states, _LEXER_STATES)
+    if fuel < _INITIAL_FUEL:  # small expressions take no work that is counted, but states
+        states = min(states, _part(_DEFAULTS.states, fuel, _INITIAL_FUEL))
     return Limits(
         work=_part(_DEFAULTS.work, fuel, _INITIAL_FUEL),
-        states=min(
-            _part(_DEFAULTS.states, limits.max_lexer_states, _LEXER_STATES),
-            _part(_DEFAULTS.states, fuel, _INITIAL_FUEL) if fuel < _INITIAL_FUEL else _DEFAULTS.states * 1000,
-        ),
+        states=states,
         nodes=_part(_DEFAULTS.nodes, limits.max_grammar_size, _GRAMMAR_SIZE),
     )
 

@@ -154,7 +154,7 @@ class LLMatcher:
 
     def is_accepting(self) -> bool:
         """Whether the output may end here."""
-        return not self._error and self._live.is_accepting()
+        return not self._error and self.live.is_accepting()
 
     def is_stopped(self) -> bool:
         """Whether nothing but an end token can follow, or something was wrong."""
@@ -164,9 +164,9 @@ class LLMatcher:
         """Why it stopped: "NoExtension", "EndOfSentence", "InternalError" (see `get_error`), or "NotStopped"."""
         if self._error:
             return "InternalError"
-        if self._live.is_terminated():
+        if self.live.is_terminated():
             return self._ended
-        judge = self._strict or self._live
+        judge = self._strict or self.live
         return "NoExtension" if judge.is_accepting() and self._has_no_extension() else "NotStopped"
 
     def rollback(self, num_tokens: int) -> bool:
@@ -175,17 +175,17 @@ class LLMatcher:
 
     def reset(self) -> bool:
         """Take back all tokens."""
-        return not self._error and self._changed(self._live.steps)
+        return not self._error and self._changed(self.live.steps)
 
     def compute_ff_tokens(self) -> list[int]:
         """The tokens that must come next; none where the output stopped."""
-        return [] if self._error or self._live.is_terminated() else self._live.forced_tokens()
+        return [] if self._error or self.live.is_terminated() else self.live.forced_tokens()
 
     def compute_ff_bytes(self) -> bytes:
         """The bytes that must come next; of a control token, 0xFF and its id in brackets."""
-        if self._error or self._live.is_terminated():
+        if self._error or self.live.is_terminated():
             return b""
-        symbols = self._live._forced(_FORCED_BYTES)
+        symbols = self.live._forced(_FORCED_BYTES)
         return b"".join(bytes([one]) if one < 256 else b"\xff[%d]" % (one - 256) for one in symbols)
 
     def try_consume_tokens(self, tokens: list[int]) -> int:
@@ -209,7 +209,7 @@ class LLMatcher:
             if not self._step(token):
                 self._error = f"token {self._tokenizer.dbg_tokens([token])} doesn't satisfy the grammar"
                 if self._is_verbose:
-                    self._error += f"\n{self._live.explain(token)}"
+                    self._error += f"\n{self.live.explain(token)}"
                 return False
         return True
 
@@ -217,11 +217,11 @@ class LLMatcher:
         """How many tokens could be read. The state stays as it is."""
         if self.is_stopped() or not self._are_ids(tokens):
             return 0
-        ends = self._live.grammar.vocabulary.eos_token_ids
+        ends = self.live.grammar.vocabulary.eos_token_ids
         first_end = next((at for at, token in enumerate(tokens) if token in ends), len(tokens))
         if self._strict is not None and (read := self._strict.validate_tokens(tokens[:first_end])) < first_end:
             return read
-        return self._live.validate_tokens(tokens[: first_end + 1])
+        return self.live.validate_tokens(tokens[: first_end + 1])
 
     def compute_bitmask(self) -> bytes:
         """The mask: one bit for each id, int32 words."""
@@ -268,10 +268,11 @@ class LLMatcher:
 
     def get_captures(self) -> list[tuple[str, bytes]]:
         """All captures as (name, text), in the order in which they end."""
-        return [] if self._error else self._live.captures_by_end()
+        return [] if self._error else self.live.captures_by_end()
 
     @property
-    def _live(self) -> GrammarMatcher:
+    def live(self) -> GrammarMatcher:
+        """The matcher behind it. There is none where the grammar was wrong."""
         assert self._matcher is not None
         return self._matcher
 
@@ -292,26 +293,26 @@ class LLMatcher:
         return not self._error
 
     def _step(self, token: int) -> bool:
-        is_end = token in self._live.grammar.vocabulary.eos_token_ids
+        is_end = token in self.live.grammar.vocabulary.eos_token_ids
         before = self.stop_reason() if is_end else "NotStopped"
         if self._strict is not None and not is_end and not self._strict.accept_token(token):
             return False
-        accepted = self._live.accept_token(token)
+        accepted = self.live.accept_token(token)
         if accepted:
             self._is_filled = False
-            if is_end and self._live.is_terminated():
+            if is_end and self.live.is_terminated():
                 self._ended = "EndOfSentence" if before == "NotStopped" else before
         return accepted
 
     def _changed(self, steps: int) -> bool:
         if self._error:
             return False
-        if not 0 <= steps <= self._live.steps:
-            self._error = f"rollback: {steps} > {self._live.steps}"
+        if not 0 <= steps <= self.live.steps:
+            self._error = f"rollback: {steps} > {self.live.steps}"
             return False
-        self._live.rollback(steps)
+        self.live.rollback(steps)
         if self._strict is not None:  # which has not read an end token
-            self._strict.rollback(max(0, self._strict.steps - self._live.steps))
+            self._strict.rollback(max(0, self._strict.steps - self.live.steps))
         self._is_filled = False
         return True
 
@@ -319,15 +320,10 @@ class LLMatcher:
         """The mask of the grammar alone."""
         row: Row = self._bitmask[0]
         if not self._is_filled:
-            if not self._live.fill_next_token_bitmask(self._bitmask):
+            if not self.live.fill_next_token_bitmask(self._bitmask):
                 row[:] = row_of(self._tokenizer.vocab_size, slice(self._tokenizer.vocab_size))
             self.take_mask(row)
         return row
-
-    @property
-    def live(self) -> GrammarMatcher:
-        """The matcher behind it. There is none where the grammar was wrong."""
-        return self._live
 
     @property
     def words(self) -> int:
@@ -358,7 +354,7 @@ class LLMatcher:
         if self._error:
             return row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
         row = self._fill()
-        forced = self._live.forced_tokens() if self._forces else []
+        forced = self.live.forced_tokens() if self._forces else []
         return row_of(self._tokenizer.vocab_size, forced[:1]) if forced else row
 
 
