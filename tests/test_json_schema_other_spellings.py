@@ -19,7 +19,7 @@ def accepts(schema, text, **options):
     return matcher.accept_string(text) and matcher.is_accepting()
 
 
-@pytest.mark.parametrize("letters", ["", "n", '"\\', "u", "nu", '"\\/bfnrtu', "btun"])
+@pytest.mark.parametrize("letters", ["", "n", '"\\', "u", "nu", '"\\/bfnrtu', "btun", "U", "nuU"])
 def test_each_spelling_of_each_character(letters):
     short = {"b": 8, "f": 12, "n": 10, "r": 13, "t": 9, '"': 34, "\\": 92, "/": 47}
     for code in (*range(0x22), 0x2F, 0x41, 0x5C, 0x7E, 0x7F, 0x80, 0xE9, 0x1F600):
@@ -27,7 +27,8 @@ def test_each_spelling_of_each_character(letters):
         assert accepts({"type": "string"}, f'"{chr(code)}"', escapes=letters) == raw
         written = json.dumps(chr(code))[1:-1]
         for spelled in {f"\\u{code:04x}", f"\\u{code:04X}", written} if code < 0x10000 else {written}:
-            control = "u" in letters and (code < 0x20 or code == 0x7F) and spelled[1:2] == "u"
+            is_control = code < 0x20 or code == 0x7F
+            control = spelled[1:2] == "u" and ("U" in letters or ("u" in letters and is_control))
             short_form = len(spelled) == 2 and spelled[1] in letters
             same = spelled == chr(code) and raw
             assert accepts({"type": "string"}, f'"{spelled}"', escapes=letters) == (control or short_form or same)

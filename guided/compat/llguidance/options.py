@@ -6,7 +6,7 @@ those stand in strings that a character needs.
     item_separator, key_separator    `separators`: regular expressions there and here
     whitespace_flexible, whitespace_pattern    `whitespace`; the pattern is matched at most once
     json_allowed_escapes    `escapes`
-    json_allow_general_unicode_escapes    `escapes="json"`: any character may be `\\uXXXX`
+    json_allow_general_unicode_escapes    `U` among them, if there is `u`: any character may be `\\uXXXX`
     lenient    formats that are not enforced are warned of; without it, they are refused
     coerce_one_of    changes nothing: `oneOf` is enforced exactly
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypedDict
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import SpecError
 from guided.spec.json_schema.options import JsonSchemaKeywords
 
 __all__ = ["JsonCompileOptions", "schema_options"]
@@ -42,7 +42,7 @@ def schema_options(given: Mapping[str, Any]) -> JsonSchemaKeywords:
     """The options of guided for what a schema has under "x-guidance".
 
     Raises:
-        SpecError: an option that llguidance does not have. UnsupportedError: a combination that is not enforced.
+        SpecError: an option that llguidance does not have.
     """
     for name in given:
         if name not in JsonCompileOptions.__annotations__:
@@ -68,12 +68,6 @@ def schema_options(given: Mapping[str, Any]) -> JsonSchemaKeywords:
 
 
 def _escapes(given: Mapping[str, Any]) -> str:
-    letters = given.get("json_allowed_escapes")
-    if given.get("json_allow_general_unicode_escapes"):
-        if letters is not None and set(letters) != set(_ESCAPES):
-            raise UnsupportedError(
-                "json_allow_general_unicode_escapes beside json_allowed_escapes is not enforced",
-                pointer="/x-guidance", hint="give one of the two",
-            )  # fmt: skip
-        return "json"
-    return _ESCAPES if letters is None else str(letters)
+    chosen = given.get("json_allowed_escapes")
+    letters = _ESCAPES if chosen is None else str(chosen)
+    return letters + "U" * bool(given.get("json_allow_general_unicode_escapes") and "u" in letters)

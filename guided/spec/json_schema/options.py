@@ -71,7 +71,7 @@ class JsonSchemaOptions:
             `json.dumps(ensure_ascii=False)` writes: a character stands for itself, but for `\" \\ \b \f \n \r \t` and
             `\u00xx`, in lower case, for the other controls). Keys and constants then have one spelling each, so that
             their text is forced. Or the letters that may follow a backslash, such as `"\\bfnrtu`: with `u` a control
-            character, DEL among them, may be `\u00xx`; neither is written as it is.
+            character, DEL among them, may be `\u00xx`, with `U` any character `\uXXXX`; none of them is written raw.
         classes: of patterns, see `parse_regex`: "full" (\s is ECMA-262's) or "plain" (\s is ASCII's).
         format: "assert" or "annotate" (formats, and draft 7's `contentEncoding: base64` and `contentMediaType:
             application/json`, are then never enforced; the other drafts have the latter as annotations).
@@ -137,7 +137,7 @@ classes='plain', max_items=5)
                     f"option {name}={brief(getattr(self, name))} is unknown", hint=f"one of {', '.join(known)}"
                 )
         if self.escapes not in ("json", "minimal") and not _are_escapes(self.escapes):
-            hint = 'one of json, minimal, or letters that may follow a backslash, of "\\/bfnrtu'
+            hint = 'one of json, minimal, or letters that may follow a backslash, of "\\/bfnrtuU'
             raise SpecError(f"option escapes={brief(self.escapes)} is unknown", hint=hint)
         if self.draft is not None and self.draft not in DRAFTS:
             raise SpecError(f"option draft={brief(self.draft)} is unknown", hint=f"one of {', '.join(DRAFTS)}")
@@ -175,7 +175,7 @@ _LITERAL = re.compile(r"[ \t\n\r]*[,:][ \t\n\r]*")
 
 
 def _are_escapes(letters: object) -> bool:
-    return isinstance(letters, str) and set(letters) <= set('"\\/bfnrtu')
+    return isinstance(letters, str) and set(letters) <= set('"\\/bfnrtuU')
 
 
 def _separators(pair: object) -> tuple[str, str]:

@@ -85,13 +85,18 @@ def _short_form(letters: str) -> Form:
 
 
 def _string_forms() -> tuple[Form, ...]:
+    return (*_raw_forms(), _short_form("".join(_SHORT)), *_hex_forms())
+
+
+def _hex_forms() -> tuple[Form, ...]:
+    """Any character as `\\uXXXX`, or as two of them."""
     unit = Form(
         charset(((0, 0xFFFF),)),
         (_byte("\\"), _byte("u"), _hex(1 << 12), _hex(1 << 8), _hex(1 << 4), _hex(1)),
     )
     first = (_byte("\\", 0x10000), _byte("u"), _letter("d"), _high_nibble(8, 1 << 18), _hex(1 << 14), _hex(1 << 10))
     second = (_byte("\\"), _byte("u"), _letter("d"), _high_nibble(12, 1 << 8), _hex(1 << 4), _hex(1))
-    return (*_raw_forms(), _short_form("".join(_SHORT)), unit, Form(((0x10000, 0x10FFFF),), first + second))
+    return unit, Form(((0x10000, 0x10FFFF),), first + second)
 
 
 def _minimal_forms() -> tuple[Form, ...]:
@@ -109,8 +114,11 @@ def _chosen(letters: str) -> Encoding:
     raw = tuple(
         Form(both, form.digits) for form in _raw_forms() if (both := intersect(form.ranges, complement(controls)))
     )
-    forms = [*raw, *([_short_form(short)] if (short := letters.replace("u", "")) else [])]
-    if "u" in letters:
+    short = letters.replace("u", "").replace("U", "")
+    forms = [*raw, *([_short_form(short)] if short else [])]
+    if "U" in letters:
+        forms += _hex_forms()
+    elif "u" in letters:
         forms += [
             Form(charset(((0, 0x1F),)), (*map(_byte, "\\u00"), (Span(0x30, 0x31, 0, 16),), _hex(1))),
             Form(charset(((0x7F, 0x7F),)), (*map(_byte, "\\u00"), _byte("7", 0x70), _byte("f", 15) + _byte("F", 15))),
