@@ -6,6 +6,7 @@ right.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import re
@@ -112,3 +113,18 @@ def test_the_packages_of_an_extra_are_those_of_the_project_file() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "requirements.py"), "test"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert "jsonschema>=4.21" in listed and all(re.match("[a-z]", line) for line in listed)
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "last"),
+    [
+        ("compat_llguidance", "llguidance", "[('size', b'42'), ('colour', b'red')], stopped: NoExtension"),
+        ("compat_outlines_core", "outlines_core", "two steps back, 'false' is allowed: True"),
+    ],
+)
+def test_programs_for_other_libraries(name: str, package: str, last: str) -> None:
+    example = load(ROOT / "examples" / f"{name}.py")
+    found = example.run(importlib.import_module(f"guided.compat.{package}"))
+    assert found[-1] == last
+    if importlib.util.find_spec(package) is not None:
+        assert example.run(importlib.import_module(package)) == found

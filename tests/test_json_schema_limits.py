@@ -17,7 +17,7 @@ from tests.json_schema_support import schemas
 OPTIONS = [
     ({"whitespace": 3}, "option whitespace=3 is not a string", ""),
     ({"property_order": "sorted"}, "option property_order='sorted' is unknown", "one of declared, any"),
-    ({"numbers": "float"}, "option numbers='float' is unknown", "one of json, plain"),
+    ({"numbers": "float"}, "option numbers='float' is unknown", "one of json, plain, plain_integers"),
     ({"format": "check"}, "option format='check' is unknown", "one of assert, annotate"),
     ({"unknown_format": "tell"}, "option unknown_format='tell' is unknown", "one of warn, refuse, ignore"),
     ({"draft": "draft5"}, "option draft='draft5' is unknown", "one of draft4, draft6, draft7, 2019-09, 2020-12"),

@@ -57,10 +57,11 @@ class GrammarCompiler:
         vocabulary: the model's tokens.
         limits: bounds on each compilation and on the memory of each grammar's states.
         cache_bytes: what the compiled grammars that are kept may weigh; 0 keeps none.
+        warn: whether to warn of what is not enforced, which `CompiledGrammar.findings` has in any case.
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, *, limits: Limits | None = None, cache_bytes: int = 64 * 1024 * 1024
+        self, vocabulary: Vocabulary, *, limits: Limits | None = None, cache_bytes: int = 64 << 20, warn: bool = True
     ) -> None:
         if not isinstance(vocabulary, Vocabulary):
             raise TypeError(f"vocabulary must be a guided.Vocabulary, not a {type(vocabulary).__name__}")
@@ -70,7 +71,7 @@ class GrammarCompiler:
         self.limits = limits if limits is not None else Limits()
         if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
             raise ValueError(f"cache_bytes must be an integer of at least 0, not {brief(cache_bytes)}")
-        self.cache_bytes = cache_bytes
+        self.cache_bytes, self._warns = cache_bytes, warn
         self._native = native_vocabulary(vocabulary)
         self._special_ids: dict[str, list[int]] = {}
         for number, name in vocabulary.special_tokens.items():
@@ -370,7 +371,8 @@ class GrammarCompiler:
         if compiled is None:
             with collection_paused():
                 compiled = self._made(key, source, read, why_empty, read_first or read)
-        warn_of(compiled.findings)
+        if self._warns:
+            warn_of(compiled.findings)
         return compiled
 
     def _found(self, key: tuple[object, ...]) -> CompiledGrammar | None:

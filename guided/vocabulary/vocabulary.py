@@ -84,6 +84,7 @@ class Vocabulary:
         self.size = least if size is None else _checked_size(size)
         if not least <= self.size <= MAX_SIZE:
             raise VocabularyError(f"size {self.size} does not cover the ids: it must be from {least} to {MAX_SIZE}")
+        # Not a method: a vocabulary with other end tokens encodes with the tokens of this one.
         self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
         self._encoder: Encoder | None = None
         self._special_factory: EncoderFactory | None = None
@@ -227,6 +228,23 @@ class Vocabulary:
             raise VocabularyError("the text holds a lone surrogate, which no bytes spell") from None
         ids = {char: number for number, char in enumerate(chars)}
         return cls._from(lambda: Source(tokens, [len(chars)], encoder=lambda: Characters(ids)), None, size)
+
+    def changed(self, *, eos_token_ids: Collection[int] | None = None, size: int | None = None) -> Vocabulary:
+        """The same tokenizer with other end tokens, or more logits; None: as it is.
+
+        Raises:
+            VocabularyError: as the constructor.
+        """
+        ends = self.eos_token_ids if eos_token_ids is None else eos_token_ids
+        names, size = self.special_tokens, self.size if size is None else size
+        other = Vocabulary(self.tokens, eos_token_ids=ends, special_tokens=names, size=size)
+        other._factory, other._special_factory = self._factory, self._special_factory
+        return other
+
+    @classmethod
+    def from_source(cls, source: Source) -> Self:
+        """A tokenizer that a reader of another kind has read, see `guided.vocabulary.source`."""
+        return cls._from(lambda: source, None, None)
 
     @classmethod
     def _from(cls, read: Callable[[], Source], eos_token_ids: Collection[int] | None, size: int | None) -> Self:

@@ -16,8 +16,7 @@ DRAFTS = ("draft4", "draft6", "draft7", "2019-09", "2020-12")
 
 _NAMED = {
     "property_order": ("declared", "any"),
-    "numbers": ("json", "plain"),
-    "escapes": ("json", "minimal"),
+    "numbers": ("json", "plain", "plain_integers"),
     "classes": ("full", "plain"),
     "format": ("assert", "annotate"),
     "unknown_format": ("warn", "refuse", "ignore"),
@@ -33,8 +32,8 @@ class JsonSchemaKeywords(TypedDict, total=False):
     surrounding_whitespace: bool
     property_order: Literal["declared", "any"]
     additional_properties: bool | Literal["minimal"] | None
-    numbers: Literal["json", "plain"]
-    escapes: Literal["json", "minimal"]
+    numbers: Literal["json", "plain", "plain_integers"]
+    escapes: str
     classes: Literal["full", "plain"]
     format: Literal["assert", "annotate"]
     unknown_format: Literal["warn", "refuse", "ignore"]
@@ -55,7 +54,9 @@ class JsonSchemaOptions:
     Attributes:
         whitespace: in the gaps inside the value: "json" (any JSON whitespace), "single_space" (`, ` and `: `),
             "compact" (none), or a regular expression for every gap, of whose matches the JSON whitespace counts.
-        separators: (item, key) separators exactly as `json.dumps` takes them; nothing inside brackets then.
+        separators: (item, key) separators exactly as `json.dumps` takes them, or regular expressions of whose matches
+            those count that are the mark with JSON whitespace around it. Nothing stands inside brackets then, unless
+            `whitespace` is a regular expression, too: it is for the gaps around separators and inside brackets.
         indent: line breaks and indentation exactly as `json.dumps` writes them; nesting must be bounded.
         surrounding_whitespace: the same whitespace before and after the whole value.
         property_order: "declared" (`properties` in their order, then other required keys, then additional ones)
@@ -63,12 +64,14 @@ class JsonSchemaOptions:
         additional_properties: of objects whose schema says nothing of the members that it does not name. None: as the
             schema says, so they may have any. False: every object schema is closed. "minimal": an object that names
             members has no others, unless there would be no value then (`text/narrow.py`); True: as None.
-        numbers: "json" (every spelling; see `numbers.py` for its stated limit) or "plain" (no exponent, no
-            negative zero; an integer has no fraction; a constant has its shortest spelling).
+        numbers: "json" (every spelling; see `numbers.py` for its stated limit), "plain" (no exponent, no negative zero;
+            an integer has no fraction; a constant has its shortest spelling) or "plain_integers" (an integer has
+            neither fraction nor exponent; a constant has its shortest spelling; other numbers have every spelling).
         escapes: "json" (every spelling of a character in a string) or "minimal" (only the one that
             `json.dumps(ensure_ascii=False)` writes: a character stands for itself, but for `\" \\ \b \f \n \r \t` and
             `\u00xx`, in lower case, for the other controls). Keys and constants then have one spelling each, so that
-            their text is forced.
+            their text is forced. Or the letters that may follow a backslash, such as `"\\bfnrtu`: with `u` a control
+            character, DEL among them, may be `\u00xx`, with `U` any character `\uXXXX`; none of them is written raw.
         classes: of patterns, see `parse_regex`: "full" (\s is ECMA-262's) or "plain" (\s is ASCII's).
         format: "assert" or "annotate" (formats, and draft 7's `contentEncoding: base64` and `contentMediaType:
             application/json`, are then never enforced; the other drafts have the latter as annotations).
@@ -86,8 +89,8 @@ class JsonSchemaOptions:
     surrounding_whitespace: bool = False
     property_order: Literal["declared", "any"] = "declared"
     additional_properties: bool | Literal["minimal"] | None = None
-    numbers: Literal["json", "plain"] = "json"
-    escapes: Literal["json", "minimal"] = "json"
+    numbers: Literal["json", "plain", "plain_integers"] = "json"
+    escapes: str = "json"
     classes: Literal["full", "plain"] = "full"
     format: Literal["assert", "annotate"] = "assert"
     unknown_format: Literal["warn", "refuse", "ignore"] = "warn"
@@ -133,6 +136,9 @@ classes='plain', max_items=5)
                 raise SpecError(
                     f"option {name}={brief(getattr(self, name))} is unknown", hint=f"one of {', '.join(known)}"
                 )
+        if self.escapes not in ("json", "minimal") and not _are_escapes(self.escapes):
+            hint = 'one of json, minimal, or letters that may follow a backslash, of "\\/bfnrtuU'
+            raise SpecError(f"option escapes={brief(self.escapes)} is unknown", hint=hint)
         if self.draft is not None and self.draft not in DRAFTS:
             raise SpecError(f"option draft={brief(self.draft)} is unknown", hint=f"one of {', '.join(DRAFTS)}")
         for name, least in (("max_string", 0), ("max_items", 0), ("max_digits", 1)):
@@ -156,18 +162,27 @@ classes='plain', max_items=5)
             raise SpecError(f"option indent={brief(self.indent)} is not JSON whitespace")
         if self.separators is not None:
             object.__setattr__(self, "separators", _separators(self.separators))
-        if (self.separators is not None or self.indent is not None) and self.whitespace != "json":
+        fixed = self.indent is not None or (self.separators is not None and self.whitespace in _FIXED_GAPS)
+        if fixed and self.whitespace != "json":
             raise SpecError(
                 "options separators and indent fix every gap, so whitespace cannot be given as well",
                 hint="leave whitespace at its default",
             )
 
 
+_FIXED_GAPS = ("json", "single_space", "compact")
+_LITERAL = re.compile(r"[ \t\n\r]*[,:][ \t\n\r]*")
+
+
+def _are_escapes(letters: object) -> bool:
+    return isinstance(letters, str) and set(letters) <= set('"\\/bfnrtuU')
+
+
 def _separators(pair: object) -> tuple[str, str]:
     if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
         raise SpecError(f"option separators={brief(pair)} is not a pair of strings", hint="such as (', ', ': ')")
     for text, mark in zip(pair, ",:", strict=True):
-        if not re.fullmatch(rf"[ \t\n\r]*{mark}[ \t\n\r]*", text):
+        if mark not in text or (_LITERAL.fullmatch(text) and mark != text.strip(" \t\n\r")):
             raise SpecError(f"separator {brief(text)} is not {brief(mark)} with JSON whitespace around it")
     return (pair[0], pair[1])
 

@@ -55,7 +55,7 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
             reason = f"a lexer does not count tokens, as {origin(loaded, terminal.name)} does"
             error = UnsupportedError(reason, hint='read the text with semantics="scannerless"')
             raise loaded.located(error, terminal.name)
-    if not loaded.initial_skip or loaded.skip_once:
+    if not (loaded.initial_skip and loaded.final_skip) or loaded.skip_once:
         reason = "a lexer skips ignored terminals everywhere, and any number of them"
         raise UnsupportedError(reason, hint='semantics="scannerless", or leave the options out')
     rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}

@@ -67,9 +67,8 @@ class Loaded:
 
     `lines`: name of a rule or terminal -> the line of the text that defines it. `parts`: name of a terminal -> what
     stands for it, and is none; `written`: what the text has in its place. `sources`: where all of it is written.
-    `initial_skip`: whether ignored terminals may
-    stand first; `skip_once`: whether they may stand once only in one place. `regions`: name of a rule -> what is asked
-    of its text.
+    `initial_skip`, `final_skip`: whether ignored terminals may stand first, and last; `skip_once`: whether they may
+    stand once only in one place. `regions`: name of a rule -> what is asked of its text.
     """
 
     text: str
@@ -82,6 +81,7 @@ class Loaded:
     parts: Mapping[str, Node | Grammar] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
     initial_skip: bool = True
+    final_skip: bool = True
     skip_once: bool = False
     regions: Mapping[str, Region] = field(default_factory=dict)
 

@@ -73,7 +73,7 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
             ]
             table.define(_first_rule(name), origin(loaded, name), Alt(tuple(ways)))
         begin = Repeat(Ref(_first_rule(loaded.start)), 0 if loaded.start in empty else 1, 1)
-    start = table.define("start", "", Seq((begin, gaps.any())))
+    start = table.define("start", "", Seq((begin, gaps.any() if loaded.final_skip else EPSILON)))
     for name, region in loaded.regions.items():
         table.regions |= {rule: region for rule in (_rule(name), _first_rule(name)) if rule in table.rules}
     for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last: their rules must not take the names of these

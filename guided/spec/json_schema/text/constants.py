@@ -89,7 +89,7 @@ class Constants:
 
     def _numbers(self, values: tuple[Decimal10, ...], numbers: NumberSet) -> Node:
         """One rule for several numbers of a set: their spellings share most of their states."""
-        plain = self._lowering.options.numbers == "plain"
+        plain = self._lowering.options.numbers != "json"
         nodes = either([number_constant(value, plain, numbers) for value in values])
         if plain:
             return nodes

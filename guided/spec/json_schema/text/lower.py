@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
@@ -33,6 +34,7 @@ from guided.ir.serial import serial
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.content import refuse_content
 from guided.spec.json_schema.algebra.expand import Expander, Expansion, Goal
+from guided.spec.json_schema.algebra.number_set import NumberSet
 from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false
 from guided.spec.json_schema.algebra.strings import any_text, either, sized
 from guided.spec.json_schema.documents.resolve import Library, Schema
@@ -47,7 +49,7 @@ from guided.spec.json_schema.text.narrow import Narrowing
 from guided.spec.json_schema.text.numbers import number_node
 from guided.spec.json_schema.text.objects import object_text
 from guided.spec.json_schema.text.productive import generates
-from guided.spec.json_schema.text.spelling import JSON_STRING, MINIMAL_STRING, layout_of, quoted, quoted_text
+from guided.spec.json_schema.text.spelling import encoding_of, layout_of, quoted, quoted_text
 
 __all__ = ["Lowering"]
 
@@ -62,8 +64,8 @@ class Lowering:
     def __init__(self, library: Library, expander: Expander, options: JsonSchemaOptions, limits: Limits) -> None:
         self.expander, self.options, self._limits = expander, options, limits
         self.layout = layout_of(options)
-        self.encoding = MINIMAL_STRING if options.escapes == "minimal" else JSON_STRING
-        self._plain = options.numbers == "plain"
+        self.encoding = encoding_of(options.escapes)
+        self._plain, self._plain_integers = options.numbers == "plain", options.numbers == "plain_integers"
         self._constants = Constants(self)
         self.narrowing = Narrowing(expander, options.additional_properties)
         self._root = library.root
@@ -200,7 +202,7 @@ class Lowering:
         return [_OF_TYPE[name](self, shape, where, level) for name in shape.types]
 
     def _number(self, shape: Shape, where: str, level: int) -> Node:
-        numbers = shape.numbers
+        numbers = replace(shape.numbers, bare=True) if self._writes_bare(shape.numbers) else shape.numbers
         if (found := self._refs.get(numbers)) is not None:
             return found
         label = "json integer" if numbers.integral else "json number"
@@ -209,6 +211,9 @@ class Lowering:
         label += f" <{'' if numbers.high.strict else '='} {numbers.high.value}" if numbers.high else ""
         make = partial(number_node, numbers, self._plain, self.options.max_digits)
         return self.rule(numbers, label, "", partial(_with_pointer, where, make))
+
+    def _writes_bare(self, numbers: NumberSet) -> bool:
+        return self._plain_integers and numbers.integral and not numbers.not_bare
 
     def _string(self, shape: Shape, where: str, level: int) -> Node:
         length = self.capped(shape.length, self.options.max_string, "max_string", where)

@@ -40,6 +40,7 @@ __all__ = [
     "MINIMAL_STRING",
     "Layout",
     "comma_list",
+    "encoding_of",
     "layout_of",
     "optional",
     "quoted",
@@ -84,13 +85,18 @@ def _short_form(letters: str) -> Form:
 
 
 def _string_forms() -> tuple[Form, ...]:
+    return (*_raw_forms(), _short_form("".join(_SHORT)), *_hex_forms())
+
+
+def _hex_forms() -> tuple[Form, ...]:
+    """Any character as `\\uXXXX`, or as two of them."""
     unit = Form(
         charset(((0, 0xFFFF),)),
         (_byte("\\"), _byte("u"), _hex(1 << 12), _hex(1 << 8), _hex(1 << 4), _hex(1)),
     )
     first = (_byte("\\", 0x10000), _byte("u"), _letter("d"), _high_nibble(8, 1 << 18), _hex(1 << 14), _hex(1 << 10))
     second = (_byte("\\"), _byte("u"), _letter("d"), _high_nibble(12, 1 << 8), _hex(1 << 4), _hex(1))
-    return (*_raw_forms(), _short_form("".join(_SHORT)), unit, Form(((0x10000, 0x10FFFF),), first + second))
+    return unit, Form(((0x10000, 0x10FFFF),), first + second)
 
 
 def _minimal_forms() -> tuple[Form, ...]:
@@ -99,6 +105,31 @@ def _minimal_forms() -> tuple[Form, ...]:
     digit = (Span(0x30, 0x39, 0, 1), Span(0x61, 0x66, 10, 1))
     unit = Form(controls, (*map(_byte, "\\u00"), (Span(0x30, 0x31, 0, 16),), digit))
     return (*_raw_forms(), short, unit)
+
+
+@lru_cache(maxsize=64)
+def _chosen(letters: str) -> Encoding:
+    """The encoding with the escapes of these letters, in order and each once; see `JsonSchemaOptions.escapes`."""
+    controls = charset(((0, 0x1F), (0x7F, 0x7F)))
+    raw = tuple(
+        Form(both, form.digits) for form in _raw_forms() if (both := intersect(form.ranges, complement(controls)))
+    )
+    short = letters.replace("u", "").replace("U", "")
+    forms = [*raw, *([_short_form(short)] if short else [])]
+    if "U" in letters:
+        forms += _hex_forms()
+    elif "u" in letters:
+        forms += [
+            Form(charset(((0, 0x1F),)), (*map(_byte, "\\u00"), (Span(0x30, 0x31, 0, 16),), _hex(1))),
+            Form(charset(((0x7F, 0x7F),)), (*map(_byte, "\\u00"), _byte("7", 0x70), _byte("f", 15) + _byte("F", 15))),
+        ]
+    return Encoding(f"json-string with {letters}", tuple(forms))
+
+
+def encoding_of(escapes: str) -> Encoding:
+    """The encoding of strings that the option asks for."""
+    known = {"json": JSON_STRING, "minimal": MINIMAL_STRING}
+    return known[escapes] if escapes in known else _chosen("".join(sorted(set(escapes))))
 
 
 JSON_STRING = Encoding("json-string", _string_forms())
@@ -179,14 +210,14 @@ def layout_of(options: JsonSchemaOptions) -> Layout:
     if options.separators is not None or options.indent is not None:
         item, key = options.separators or ("," if options.indent is not None else ", ", ": ")
         indent = " " * options.indent if isinstance(options.indent, int) else options.indent
-        return Layout(Text(item), Text(key), EPSILON, _around(options, GAP), indent)
+        inside = EPSILON if options.whitespace == "json" else _gap(options.whitespace)
+        comma, colon = _separator(item, ",", inside), _separator(key, ":", inside)
+        return Layout(comma, colon, inside, _around(options, GAP), indent)
     if options.whitespace == "single_space":
         return Layout(Text(", "), Text(": "), EPSILON, _around(options, GAP))
     if options.whitespace == "compact":
         return Layout(Text(","), Text(":"), EPSILON, _around(options, GAP))
-    gap: Node = GAP
-    if options.whitespace != "json":
-        gap = And((_gap_pattern(options.whitespace), GAP))
+    gap = GAP if options.whitespace == "json" else _gap(options.whitespace)
     return Layout(Seq((gap, Text(","), gap)), Seq((gap, Text(":"), gap)), gap, _around(options, gap))
 
 
@@ -194,14 +225,27 @@ def _around(options: JsonSchemaOptions, gap: Node) -> Node:
     return gap if options.surrounding_whitespace else EPSILON
 
 
-def _gap_pattern(pattern: str) -> Node:
+def _gap(pattern: str) -> Node:
+    return And((_pattern(pattern, "whitespace"), GAP))
+
+
+def _separator(separator: str, mark: str, around: Node) -> Node:
+    """A mark with white space around it, as the option says, between two gaps."""
+    if separator.strip(" \t\n\r") == mark:
+        node: Node = Text(separator)
+    else:
+        node = And((_pattern(separator, "separators"), Seq((GAP, Text(mark), GAP))))
+    return node if around == EPSILON else Seq((around, node, around))
+
+
+def _pattern(pattern: str, option: str) -> Node:
     try:
         return parse_regex(pattern, dialect="ecma")
     except SpecError as error:
         raise SpecError(
-            f"option whitespace: {error.message}", text=error.text, span=error.span, hint=error.hint
+            f"option {option}: {error.message}", text=error.text, span=error.span, hint=error.hint
         ) from None
     except UnsupportedError as error:
         raise UnsupportedError(
-            f"option whitespace: {error.reason}", text=error.text, span=error.span, hint=error.hint
+            f"option {option}: {error.reason}", text=error.text, span=error.span, hint=error.hint
         ) from None

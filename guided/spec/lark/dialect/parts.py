@@ -91,7 +91,8 @@ def resolved(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
     texts = {name: plain.source[token.start : token.end] for name, token in plain.parts.items()}
     return replace(
         loaded, text=plain.source, terminals=found, lines=plain.lines, parts=parts, written=texts,
-        initial_skip=plain.initial_skip, skip_once=plain.skip_once, regions=regions, sources=sources,
+        initial_skip=plain.initial_skip, final_skip=plain.final_skip, skip_once=plain.skip_once, regions=regions,
+        sources=sources,
     )  # fmt: skip
 
 
@@ -113,7 +114,7 @@ def _region(plain: Plain, source: RegionSource, terminals: _Terminals) -> Region
 
 def needs_all_readings(loaded: Loaded) -> bool:
     """Whether a lexer could not read it: a terminal is empty, or ignored ones do not stand everywhere."""
-    if not loaded.initial_skip or loaded.skip_once:
+    if not loaded.initial_skip or not loaded.final_skip or loaded.skip_once:
         return True
     return any(map(_may_be_empty, loaded.terminals.values()))
 

@@ -38,9 +38,11 @@ _ESCAPES_OF_JSON: Final = re.compile(r"\\(?:[bf/]|u[dD][89abAB])")
 _PARTS: Final = ("%json", "%lark")
 _OPTIONS: Final = {
     "allow_initial_skip": (False, True),
+    "allow_final_skip": (False, True),
     "no_forcing": (False, True),
     "allow_invalid_utf8": (False,),
     "skip_repetition": ("many", "once"),
+    "ignore_once": (False, True),  # an older name of it
 }
 
 
@@ -55,7 +57,7 @@ class Plain:
         definitions: name of a terminal -> the tokens of its own expression, for all that the text defines.
         lines: name of a rule or terminal in `text` -> its line in the source.
         regions: name of a rule in `text` -> what is asked of its text.
-        initial_skip: whether ignored terminals may stand first.
+        initial_skip, final_skip: whether ignored terminals may stand first, and last.
         skip_once: whether they may stand once only in one place.
         is_regular: whether the text has no parts, and no attribute that changes what a rule takes.
     """
@@ -67,6 +69,7 @@ class Plain:
     definitions: dict[str, tuple[Token, ...]] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     initial_skip: bool = True
+    final_skip: bool = True
     skip_once: bool = False
     is_regular: bool = True
     regions: dict[str, RegionSource] = field(default_factory=dict)
@@ -217,7 +220,9 @@ class _Writer:
                 raise self.error(f"the option {name} cannot be {json.dumps(value)}", token)
         self.options |= options
         self.plain.initial_skip = self.options.get("allow_initial_skip", False)
-        self.plain.skip_once = self.options.get("skip_repetition") == "once"
+        self.plain.final_skip = self.options.get("allow_final_skip", True)
+        once = self.options.get("skip_repetition") == "once" or self.options.get("ignore_once", False)
+        self.plain.skip_once = once
 
     def _definition(self, line: Definition, name: str, parameter: int | None) -> None:
         before = "".join(token.text + " " * token.text.startswith("%") for token in line.before)

@@ -1,0 +1,1 @@
+"""Other libraries' interfaces over guided: a program changes an import, and nothing else."""

@@ -1,0 +1,48 @@
+"""The interface of llguidance 1.9.1 over guided: `import guided.compat.llguidance as llguidance`.
+
+In: what llguidance takes. Out: what it gives, where that is right. `docs/migration.md` lists what differs and why.
+`.numpy`, `.torch`, `.mlx`, `.hf` and `.tiktoken` are imported when they are asked for.
+"""
+
+from guided.compat.llguidance.compilers import (
+    GrammarFormat,
+    JsonCompiler,
+    LarkCompiler,
+    RegexCompiler,
+    grammar_from,
+    regex_to_lark,
+)
+from guided.compat.llguidance.executor import LLExecutor
+from guided.compat.llguidance.interpreter import LLInterpreter
+from guided.compat.llguidance.limits import LLParserLimits
+from guided.compat.llguidance.matcher import LLMatcher
+from guided.compat.llguidance.options import JsonCompileOptions
+from guided.compat.llguidance.struct_tag import StructTag
+from guided.compat.llguidance.tokenizer import LLTokenizer, TokenizerWrapper
+
+__version__ = "1.9.1"
+"""The version of llguidance whose interface this is."""
+
+__all__ = [
+    "GrammarFormat",
+    "JsonCompileOptions",
+    "JsonCompiler",
+    "LLExecutor",
+    "LLInterpreter",
+    "LLMatcher",
+    "LLParserLimits",
+    "LLTokenizer",
+    "LarkCompiler",
+    "RegexCompiler",
+    "StructTag",
+    "TokenizerWrapper",
+    "__version__",
+    "get_version",
+    "grammar_from",
+    "regex_to_lark",
+]
+
+
+def get_version() -> str:
+    """Which interface this is, and that guided answers."""
+    return f"llguidance@{__version__} by guided"

@@ -1,0 +1,99 @@
+"""`LLExecutor`: many matchers at once. In: matchers, and where their masks go, or their tokens. Out: the masks, or
+whether the tokens were allowed.
+
+Masks are filled on several OS threads (`fill_batch`), with drafts one after the other. A matcher may be named once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from guided.compat.llguidance.matcher import LLMatcher
+from guided.compat.memory import check_address, rows_at
+from guided.matching.bitmask import allocate_token_bitmask, fill_batch
+
+__all__ = ["LLExecutor"]
+
+
+class LLExecutor:
+    """Fills masks of many matchers.
+
+    Args:
+        num_threads: how many OS threads; None: four fifths of the cores, at most 32.
+    """
+
+    def __init__(self, num_threads: int | None = None) -> None:
+        default = min(32, max(1, (os.cpu_count() or 1) * 4 // 5))
+        self.num_threads = num_threads or default
+
+    def unsafe_compute_mask_ptr(
+        self, interpreters: list[tuple[LLMatcher, int]], trg_pointer: int, one_mask_bytes: int, trg_batch_size: int
+    ) -> None:
+        """Write the mask of each matcher at `trg_pointer + index * one_mask_bytes`.
+
+        Raises:
+            ValueError: the address or a size is wrong, an index is out of bounds. TypeError: what is no matcher.
+            RuntimeError: a matcher is named twice.
+        """
+        given = _checked(interpreters, 2)
+        rows = _rows(given, trg_pointer, one_mask_bytes, trg_batch_size)
+        live = [matcher for matcher, _ in given if matcher.needs_mask]
+        if len(live) > 1 and len({id(matcher.live.grammar.vocabulary) for matcher in live}) == 1:
+            masks = allocate_token_bitmask(len(live), 32 * rows.shape[1])
+            fill_batch([matcher.live for matcher in live], masks, threads=self.num_threads)
+            for matcher, mask in zip(live, masks, strict=True):
+                matcher.take_mask(mask)
+        for matcher, index in given:
+            rows[index] = matcher.row()
+
+    def unsafe_compute_mask_ptr_with_draft_token(
+        self,
+        interpreters: list[tuple[LLMatcher, int, list[int]]],
+        trg_pointer: int,
+        one_mask_bytes: int,
+        trg_batch_size: int,
+    ) -> None:
+        """As `unsafe_compute_mask_ptr`, and after each mask one behind each draft token, up to one not allowed."""
+        given = _checked(interpreters, 3)
+        rows = _rows(given, trg_pointer, one_mask_bytes, trg_batch_size)
+        for matcher, index, drafts in given:
+            if index + len(drafts) >= trg_batch_size:
+                raise ValueError(f"Target index out of bounds: {index} and {len(drafts)} drafts in {trg_batch_size}")
+            matcher.write_rows(rows[index : index + len(drafts) + 1], drafts)
+
+    def consume_token_par(self, matchers: list[tuple[LLMatcher, int]]) -> list[bool]:
+        """Let each matcher read its token; see `LLMatcher.consume_token`. Raises as `unsafe_compute_mask_ptr`."""
+        return [matcher.consume_token(token) for matcher, token in _checked(matchers, 2)]
+
+
+def _checked(given: Sequence[Any], parts: int) -> list[Any]:
+    if not given:
+        raise ValueError("No matchers")
+    for each in given:
+        if not isinstance(each, tuple):
+            raise TypeError(f"'{type(each).__name__}' object is not an instance of 'tuple'")
+        if len(each) != parts:
+            raise ValueError(f"Expecting tuples of {parts} parts: (LLMatcher, int{', list' * (parts - 2)}) tuple")
+        if not isinstance(each[0], LLMatcher):
+            raise TypeError(f"'{type(each[0]).__name__}' object is not an instance of 'LLMatcher'")
+    seen: set[int] = set()
+    for each in given:
+        if id(each[0]) in seen:
+            raise RuntimeError("Already borrowed: a matcher is named twice; use deep_copy()")
+        seen.add(id(each[0]))
+    return list(given)
+
+
+def _rows(given: Sequence[Any], pointer: int, mask_bytes: int, batch: int) -> npt.NDArray[np.int32]:
+    words = given[0][0].words
+    check_address(pointer)
+    if mask_bytes != 4 * words:
+        raise ValueError(f"Invalid buffer size: a mask has {4 * words} bytes, not {mask_bytes}")
+    if bad := [each[1] for each in given if not 0 <= each[1] < batch]:
+        raise ValueError(f"Target index out of bounds: {bad[0]} in {batch}")
+    return rows_at(pointer, batch, words)

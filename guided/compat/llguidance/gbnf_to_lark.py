@@ -1,0 +1,116 @@
+"""Grammars of llama.cpp in Lark's notation. In: a text in GBNF. Out: a Lark text with the same language.
+
+Each rule becomes a rule, `root` becomes `start`, a class of characters a regular expression. `LLMatcher` needs none of
+it: `grammar_from("gbnf", text)` is read as llama.cpp reads it. Cost: linear in the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from guided.errors import SpecError
+
+__all__ = ["any_to_lark", "gbnf_to_lark", "is_lark_syntax"]
+
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<space>   [ \t\r\n]+ | \#[^\n]* )
+  | (?P<rule>    (?P<defined> [A-Za-z0-9_-]+ ) \s* ::= )
+  | (?P<name>    [A-Za-z0-9_-]+ )
+  | (?P<string>  " (?: \\. | [^"\\] )* " )
+  | (?P<class>   \[ \^? (?: \\. | [^\]\\] )* \] )
+  | (?P<any>     \. )
+  | (?P<special> < [^<>\s]+ > )
+  | (?P<op>      \{ \s* \d* \s* (?: ,\s*\d*\s* )? \} | [()|*+?] )
+    """,
+    re.VERBOSE,
+)
+_ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))|([^\\])", re.DOTALL)
+_SHORT: Final = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def is_lark_syntax(text: str) -> bool:
+    """Whether a text is in Lark's notation: no rule is written `name ::= ...`."""
+    return re.search(r"(?m)^\s*[\w-]+\s*::=", text) is None
+
+
+def any_to_lark(text: str) -> str:
+    """A grammar in either notation, in Lark's. SpecError: see `gbnf_to_lark`."""
+    return text if is_lark_syntax(text) else gbnf_to_lark(text)
+
+
+def gbnf_to_lark(text: str) -> str:
+    """See the head.
+
+    Raises:
+        SpecError: what begins no token, with its place.
+    """
+    names: dict[str, str] = {}
+    out = ["%llguidance {}"]
+    for token in _tokens(text):
+        match token.lastgroup:
+            case "rule" | "defined":
+                out.append(f"\n{_name(token['defined'], names)}:")
+            case "name":
+                out.append(_name(token[0], names))
+            case "string":
+                out.append(json.dumps("".join(map(chr, _codes(token[0][1:-1]))), ensure_ascii=False))
+            case "class":
+                out.append(_class(token[0]))
+            case "any":
+                out.append("/(?s:.)/")
+            case "op" if token[0][0] in "*+?{":
+                out[-1] += token[0].replace(" ", "")
+            case _:
+                out.append(token[0])
+    return " ".join(out).replace(" \n", "\n").strip() + "\n"
+
+
+def _tokens(text: str) -> Iterator[re.Match[str]]:
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise SpecError("this begins nothing that GBNF has", text=text, span=(at, at + 1))
+        at = found.end()
+        if found.lastgroup != "space":
+            yield found
+
+
+def _name(name: str, names: dict[str, str]) -> str:
+    """The name of a rule in Lark: in small letters, not that of another one."""
+    if name not in names:
+        plain = "start" if name == "root" else name.lower().replace("-", "_")
+        plain = plain if plain[0].isalpha() else f"r_{plain}"
+        while plain in names.values() or (plain == "start" and name != "root"):
+            plain += "_"
+        names[name] = plain
+    return names[name]
+
+
+def _codes(text: str) -> Iterator[int]:
+    """The characters of a literal or class, escapes read."""
+    for found in _ESCAPE.finditer(text):
+        digits = found[1] or found[2] or found[3]
+        yield int(digits, 16) if digits else ord(found[5] or _SHORT.get(found[4], found[4]))
+
+
+def _class(written: str) -> str:
+    inside = written[1:-1].removeprefix("^")
+    pieces, parts = list(_ESCAPE.finditer(inside)), list(_codes(inside))
+    out, at = [], 0
+    while at < len(parts):
+        if at + 2 < len(parts) and pieces[at + 1][0] == "-":
+            out.append(f"{_char(parts[at])}-{_char(parts[at + 2])}")
+            at += 3
+        else:
+            out.append(_char(parts[at]))
+            at += 1
+    return f"/[{'^' if written[1:2] == '^' else ''}{''.join(out)}]/"
+
+
+def _char(code: int) -> str:
+    return chr(code) if code < 128 and chr(code).isalnum() else f"\\U{code:08x}"

@@ -1,0 +1,38 @@
+"""Tokenizers of transformers, as `llguidance.hf` takes them. It imports transformers nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guided.compat.llguidance.tokenizer import LLTokenizer
+from guided.errors import VocabularyError
+from guided.vocabulary import Vocabulary
+
+__all__ = ["from_tokenizer"]
+
+
+def from_tokenizer(
+    hf_tokenizer: Any,
+    n_vocab: int | None = None,
+    eos_token: int | list[int] | None = None,
+    slices: list[str] | None = None,
+) -> LLTokenizer:
+    """The tokenizer of a fast tokenizer of transformers.
+
+    Args:
+        n_vocab: the number of logits, where there are more than tokens.
+        eos_token: end tokens, in place of the tokenizer's own.
+        slices: says nothing here.
+
+    Raises:
+        ValueError: it is no fast tokenizer, or its tokens have no fixed bytes.
+    """
+    if not hasattr(hf_tokenizer, "backend_tokenizer"):
+        raise ValueError("Only fast tokenizers are supported")
+    ends = hf_tokenizer.eos_token_id if eos_token is None else eos_token
+    try:
+        known = None if ends is None else [ends] if isinstance(ends, int) else ends
+        vocabulary = Vocabulary.from_huggingface(hf_tokenizer, eos_token_ids=known)
+    except VocabularyError as error:
+        raise ValueError(f"error loading tokenizer: {error}") from error
+    return LLTokenizer(vocabulary, n_vocab, ends)

@@ -1,0 +1,165 @@
+"""`LLInterpreter`: a matcher for engines that ask before and after each token. In: a tokenizer and a grammar. Out: at
+each step a mask and what was written as JSON; after a token, the tokens that follow it without the model.
+
+It raises where `LLMatcher` would be in an error. It never takes tokens back, so `enable_backtrack` says nothing here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from guided.compat.llguidance.limits import LLParserLimits
+from guided.compat.llguidance.matcher import LLMatcher, StopReason
+from guided.compat.llguidance.tokenizer import LLTokenizer
+
+__all__ = ["LLInterpreter"]
+
+
+class LLInterpreter:
+    """See the head.
+
+    Args:
+        tokenizer: whose tokens come.
+        grammar: as for `LLMatcher`.
+        enable_backtrack: says nothing here.
+        enable_ff_tokens: whether forced tokens are given without asking the model.
+        log_level: kept, and says nothing else here.
+        limits: bounds on the grammar.
+
+    Raises:
+        ValueError: the grammar is wrong.
+    """
+
+    def __init__(
+        self,
+        tokenizer: LLTokenizer,
+        grammar: str,
+        enable_backtrack: bool = True,
+        enable_ff_tokens: bool = True,
+        log_level: int = 1,
+        limits: LLParserLimits | None = None,
+    ) -> None:
+        self._matcher = LLMatcher(tokenizer, grammar, log_level=log_level, limits=limits)
+        self._tokenizer, self._ff, self.log_level = tokenizer, enable_ff_tokens, log_level
+        self._written: list[int] = []
+        self._told = self._told_captures = 0
+        self._is_started = self._is_over = self._is_generated = self._may_end = False
+        self._check()
+
+    def deep_copy(self) -> LLInterpreter:
+        """A copy that moves by itself."""
+        other = object.__new__(LLInterpreter)
+        other.__dict__.update(self.__dict__)
+        other._matcher, other._written = self._matcher.deep_copy(), list(self._written)
+        return other
+
+    def is_accepting(self) -> bool:
+        """Whether the output might end at the last call of `compute_mask`."""
+        return self._may_end
+
+    def stop_reason(self) -> StopReason:
+        """See `LLMatcher.stop_reason`."""
+        return self._matcher.stop_reason()
+
+    def process_prompt(self, prompt: list[int]) -> list[int]:
+        """Begin after a prompt. Returns the prompt, and the tokens that the output begins with in any case."""
+        self.start_without_prompt()
+        return [*prompt, *self._forced()]
+
+    def start_without_prompt(self) -> None:
+        """Begin."""
+        if self._is_started:
+            raise ValueError("the interpreter has begun already")
+        self._is_started = True
+
+    def validate_tokens_raw(self, tokens: list[int]) -> int:
+        """How many tokens could be read."""
+        return self._matcher.validate_tokens(tokens)
+
+    def compute_mask(self) -> tuple[bytes | None, str]:
+        """The mask, one byte for each id (200: allowed, 0: not), or None at the end; and what is new, as JSON.
+
+        Raises:
+            ValueError: something was wrong, or the end was told already.
+        """
+        told = self._step()
+        return (None if self.has_pending_stop() else self._matcher.compute_logit_bias()), told
+
+    def compute_mask_into(self, trg: bytearray) -> str:
+        """As `compute_mask`, with the mask written into an array of bits, or of one byte for each id."""
+        told = self._step()
+        bits, octets = self._matcher.compute_bitmask(), self._matcher.compute_logit_bias()
+        mask = octets if len(trg) >= len(octets) else bits
+        trg[:] = mask[: len(trg)].ljust(len(trg), b"\0")
+        return told
+
+    def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> str:
+        """As `compute_mask`, with the bits of the mask written to an address. Raises as `LLMatcher`'s."""
+        told = self._step()
+        self._matcher.unsafe_compute_mask_ptr(trg_pointer, trg_byte_size)
+        return told
+
+    def commit_token(self, sampled_token: int | None) -> tuple[int, list[int]]:
+        """Read the token that was chosen; None where there was no mask. Returns 0, and the tokens to go on with: this
+        one, and those that follow it in any case.
+
+        Raises:
+            ValueError: the token is not allowed, or there was a mask and no token.
+        """
+        if self.has_pending_stop():
+            return 0, []
+        if sampled_token is None:
+            raise ValueError("sampled_token is required when mask was present")
+        self._is_generated = True
+        self._matcher.consume_token(sampled_token)
+        self._check()
+        self._written.append(sampled_token)
+        return 0, [sampled_token, *self._forced()]
+
+    def has_pending_stop(self) -> bool:
+        """Whether the output has stopped."""
+        return self._matcher.is_stopped()
+
+    def _forced(self) -> list[int]:
+        """Reads the tokens that must come next, and returns them."""
+        tokens = self._matcher.compute_ff_tokens() if self._ff else []
+        self._matcher.consume_tokens(tokens)
+        self._check()
+        self._written += tokens
+        return tokens
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            raise ValueError(self._matcher.get_error())
+
+    def _step(self) -> str:
+        self._check()
+        if self._is_over:
+            raise ValueError("compute_mask() called after stop")
+        self._is_started, self._is_over = True, self.has_pending_stop()
+        self._may_end = self._matcher.is_accepting()
+        return json.dumps({"progress": self._progress(), "stop": self._is_over, "temperature": self._temperature()})
+
+    def _temperature(self) -> float:
+        return self._matcher.live.temperature() or 0.0
+
+    def _progress(self) -> list[dict[str, Any]]:
+        """What is new since the last call: text, captures, and at the end the whole text."""
+        ends = self._tokenizer.eos_tokens
+        new, number = self._written[self._told :], len(self._written) - self._told
+        text = self._tokenizer.decode_bytes([token for token in new if token not in ends])
+        said = {"log_prob": 0.0, "num_tokens": number, "is_generated": self._is_generated, "stats": {}}
+        out = [{"object": "text", **_spelled(text), **said}]
+        captures = self._matcher.get_captures()
+        for name, captured in captures[self._told_captures :]:
+            out.append({"object": "capture", "name": name, **_spelled(captured), "log_prob": 0.0})
+        self._told, self._told_captures, self._is_generated = len(self._written), len(captures), False
+        if self._is_over:
+            whole = self._tokenizer.decode_bytes([token for token in self._written if token not in ends])
+            out.append({"object": "final_text", **_spelled(whole), "stop_reason": self.stop_reason()})
+        return out
+
+
+def _spelled(data: bytes) -> dict[str, str]:
+    return {"str": data.decode(errors="replace"), "hex": data.hex()}

@@ -1,0 +1,380 @@
+"""`LLMatcher`. In: a tokenizer and the text of a grammar. Out: the state of one output, which never raises: what goes
+wrong with the grammar or a token is told by `is_error` and `get_error`, and stays.
+
+How: a `GrammarMatcher`. What is forced is spelled as the tokenizer spells it: while some text is forced, its first
+token alone is in the mask. An output *stops* where nothing but an end token can follow.
+
+What differs: an end token is a step like any other, so `rollback` takes it back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from guided.compat.llguidance.grammars import (
+    compiled,
+    definition_of,
+    forces,
+    ignores,
+    message_of,
+    named_tokens,
+)
+from guided.compat.llguidance.limits import LLParserLimits, limits_of
+from guided.compat.llguidance.options import JsonCompileOptions
+from guided.compat.llguidance.tokenizer import LLTokenizer
+from guided.compat.memory import check_address, rows_at
+from guided.errors import GuidedError, VocabularyError
+from guided.matching.bitmask import allocate_token_bitmask, row_of
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.matcher import GrammarMatcher
+
+__all__ = ["LLMatcher", "StopReason"]
+
+StopReason: TypeAlias = Literal[
+    "NotStopped", "MaxTokensTotal", "MaxTokensParser", "ParserTooComplex", "LexerTooComplex", "NoExtension",
+    "NoExtensionBias", "EndOfSentence", "InternalError",
+]  # fmt: skip
+Row: TypeAlias = npt.NDArray[np.int32]
+
+_FORCED_BYTES: Final = 4096
+_ALLOWED: Final = 200
+
+
+class LLMatcher:
+    """The state of one output under a grammar.
+
+    Args:
+        tokenizer: whose tokens come.
+        grammar: a Lark grammar, or what the `grammar_from_...` functions give.
+        log_level: says nothing here: nothing is logged.
+        limits: bounds on the grammar.
+    """
+
+    def __init__(
+        self, tokenizer: LLTokenizer, grammar: str, *, log_level: int = 1, limits: LLParserLimits | None = None
+    ) -> None:
+        if not isinstance(tokenizer, LLTokenizer):
+            raise TypeError(f"'{type(tokenizer).__name__}' object is not an instance of 'LLTokenizer'")
+        self._tokenizer, self._error = tokenizer, ""
+        self._ended: StopReason = "EndOfSentence"  # why it stopped, once an end token was read
+        self._matcher: GrammarMatcher | None = None
+        self._strict: GrammarMatcher | None = None  # without ignored text at the end: says whether the output stops
+        self._warnings: list[str] = []
+        self._bitmask, self._is_filled = allocate_token_bitmask(1, tokenizer.vocab_size), False
+        self._is_verbose = limits is None or limits.verbose_errors
+        try:
+            found = compiled(grammar, tokenizer, limits_of(limits))
+            self._matcher, self._forces = GrammarMatcher(found), forces(grammar)
+            if ignores(grammar):
+                self._strict = GrammarMatcher(compiled(grammar, tokenizer, limits_of(limits), final_skip=False))
+            self._warnings = _warnings_of(found)
+        except GuidedError as error:
+            self._error = message_of(error, grammar)
+
+    @staticmethod
+    def validate_grammar(
+        grammar: str, tokenizer: LLTokenizer | None = None, *, limits: LLParserLimits | None = None
+    ) -> str:
+        """What is wrong with a grammar, or "". Without a tokenizer, tokens that it names are not looked for."""
+        is_error, messages = LLMatcher.validate_grammar_with_warnings(grammar, tokenizer, limits=limits)
+        return messages[0] if is_error else ""
+
+    @staticmethod
+    def validate_grammar_with_warnings(
+        grammar: str, tokenizer: LLTokenizer | None = None, *, limits: LLParserLimits | None = None
+    ) -> tuple[bool, list[str]]:
+        """Whether a grammar is wrong, and the error, or else the warnings."""
+        told: list[str] = []
+        try:
+            found = compiled(grammar, tokenizer or LLTokenizer("byte"), limits_of(limits))
+        except VocabularyError as error:
+            if tokenizer is not None:
+                return True, [message_of(error, grammar)]
+        except GuidedError as error:
+            return True, [message_of(error, grammar)]
+        else:
+            told = _warnings_of(found)
+        if tokenizer is None:
+            told += [f"no tokenizer - can't validate {name}" for name in named_tokens(definition_of(grammar))]
+        return False, told
+
+    @staticmethod
+    def grammar_from_json_schema(
+        schema: str | dict[str, Any],
+        defaults: JsonCompileOptions | None = None,
+        overrides: JsonCompileOptions | None = None,
+    ) -> str:
+        """The grammar of a JSON Schema. Options: `defaults`, then the schema's "x-guidance", then `overrides`.
+
+        Raises:
+            ValueError: the schema is no JSON.
+        """
+        read = json.loads(schema) if isinstance(schema, str) else schema
+        if isinstance(read, dict) and (defaults or overrides or "x-guidance" in read):
+            options = {**(defaults or {}), **(read.get("x-guidance") or {}), **(overrides or {})}
+            read = {**read, "x-guidance": options}
+        return _top({"name": "json_schema", "json_schema": read, "lark_grammar": None})
+
+    @staticmethod
+    def grammar_from_lark(lark: str) -> str:
+        """The grammar of a Lark text, which is not checked."""
+        return lark
+
+    @staticmethod
+    def grammar_from_regex(regex: str) -> str:
+        """The grammar of a regular expression in Rust's notation, which is not checked."""
+        slashed = regex_between_slashes(regex)
+        return _top({"name": "regex", "json_schema": None, "lark_grammar": f"start: /{slashed}/"})
+
+    def is_error(self) -> bool:
+        """Whether the grammar or a token was wrong. It stays so, until the matcher is dropped."""
+        return bool(self._error)
+
+    def get_error(self) -> str:
+        """What was wrong, or ""."""
+        return self._error
+
+    def get_grammar_warnings(self) -> list[str]:
+        """What of the grammar is read and not enforced."""
+        return list(self._warnings)
+
+    def deep_copy(self) -> LLMatcher:
+        """A copy that moves by itself."""
+        other = object.__new__(LLMatcher)
+        other.__dict__.update(self.__dict__)
+        other._matcher = None if self._matcher is None else self._matcher.fork()
+        other._strict = None if self._strict is None else self._strict.fork()
+        other._bitmask, other._warnings, other._is_filled = self._bitmask.copy(), list(self._warnings), False
+        return other
+
+    def is_accepting(self) -> bool:
+        """Whether the output may end here."""
+        return not self._error and self.live.is_accepting()
+
+    def is_stopped(self) -> bool:
+        """Whether nothing but an end token can follow, or something was wrong."""
+        return bool(self._error) or self.stop_reason() != "NotStopped"
+
+    def stop_reason(self) -> StopReason:
+        """Why it stopped: "NoExtension", "EndOfSentence", "InternalError" (see `get_error`), or "NotStopped"."""
+        if self._error:
+            return "InternalError"
+        if self.live.is_terminated():
+            return self._ended
+        judge = self._strict or self.live
+        return "NoExtension" if judge.is_accepting() and self._has_no_extension() else "NotStopped"
+
+    def rollback(self, num_tokens: int) -> bool:
+        """Take back the last tokens. False: there are not so many, which is an error."""
+        return self._changed(num_tokens)
+
+    def reset(self) -> bool:
+        """Take back all tokens."""
+        return not self._error and self._changed(self.live.steps)
+
+    def compute_ff_tokens(self) -> list[int]:
+        """The tokens that must come next; none where the output stopped."""
+        return [] if self._error or self.live.is_terminated() else self.live.forced_tokens()
+
+    def compute_ff_bytes(self) -> bytes:
+        """The bytes that must come next; of a control token, 0xFF and its id in brackets."""
+        if self._error or self.live.is_terminated():
+            return b""
+        symbols = self.live._forced(_FORCED_BYTES)
+        return b"".join(bytes([one]) if one < 256 else b"\xff[%d]" % (one - 256) for one in symbols)
+
+    def try_consume_tokens(self, tokens: list[int]) -> int:
+        """Read tokens up to the first one that is not allowed, and say how many they were."""
+        if self._error or not self._are_ids(tokens):
+            return 0
+        read = 0
+        while read < len(tokens) and not self.is_stopped() and self._step(tokens[read]):
+            read += 1
+        return read
+
+    def consume_token(self, sampled_token: int) -> bool:
+        """Read a token. False: it is not allowed, which is an error."""
+        return self.consume_tokens([sampled_token])
+
+    def consume_tokens(self, sampled_tokens: list[int]) -> bool:
+        """Read tokens. False: one of them is not allowed, which is an error."""
+        if self._error or not self._are_ids(sampled_tokens):
+            return False
+        for token in sampled_tokens:
+            if not self._step(token):
+                self._error = f"token {self._tokenizer.dbg_tokens([token])} doesn't satisfy the grammar"
+                if self._is_verbose:
+                    self._error += f"\n{self.live.explain(token)}"
+                return False
+        return True
+
+    def validate_tokens(self, tokens: list[int]) -> int:
+        """How many tokens could be read. The state stays as it is."""
+        if self.is_stopped() or not self._are_ids(tokens):
+            return 0
+        ends = self.live.grammar.vocabulary.eos_token_ids
+        first_end = next((at for at, token in enumerate(tokens) if token in ends), len(tokens))
+        if self._strict is not None and (read := self._strict.validate_tokens(tokens[:first_end])) < first_end:
+            return read
+        return self.live.validate_tokens(tokens[: first_end + 1])
+
+    def compute_bitmask(self) -> bytes:
+        """The mask: one bit for each id, int32 words."""
+        return self.row().tobytes()
+
+    def compute_logit_bias(self) -> bytes:
+        """The mask: one byte for each id, 200 where it is allowed, else 0."""
+        bits = np.unpackbits(self.row().view(np.uint8), bitorder="little")[: self._tokenizer.vocab_size]
+        return (bits * np.uint8(_ALLOWED)).tobytes()
+
+    def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> None:
+        """Write the mask to an address.
+
+        Raises:
+            ValueError: the address is null or not a multiple of 4, or the size is not that of a mask.
+        """
+        self._rows_at(trg_pointer, trg_byte_size, 1)[0] = self.row()
+
+    def unsafe_compute_mask_ptr_with_draft_token(
+        self, trg_pointer: int, trg_byte_size: int, draft_tokens: list[int]
+    ) -> None:
+        """Write the mask to an address, and after it one mask behind each draft token that is allowed.
+
+        Raises:
+            ValueError: as `unsafe_compute_mask_ptr`; the size is that of one mask.
+        """
+        self.write_rows(self._rows_at(trg_pointer, trg_byte_size, len(draft_tokens) + 1), draft_tokens)
+
+    def write_rows(self, rows: Row, draft_tokens: Sequence[int]) -> None:
+        """The masks here and behind each draft token into int32 (drafts + 1, words), up to one that is not allowed."""
+        rows[0] = self.row()
+        read = 0
+        for token in draft_tokens:
+            if self.is_stopped() or not 0 <= token < self._tokenizer.vocab_size or not self._step(token):
+                break
+            read += 1
+            rows[read] = self.row()
+        if read:
+            self._changed(read)
+
+    def get_capture(self, name: str) -> bytes | None:
+        """The last text that was captured by a name; None: there is none."""
+        return next((text for found, text in reversed(self.get_captures()) if found == name), None)
+
+    def get_captures(self) -> list[tuple[str, bytes]]:
+        """All captures as (name, text), in the order in which they end."""
+        return [] if self._error else self.live.captures_by_end()
+
+    @property
+    def live(self) -> GrammarMatcher:
+        """The matcher behind it. There is none where the grammar was wrong."""
+        assert self._matcher is not None
+        return self._matcher
+
+    def _rows_at(self, pointer: int, mask_bytes: int, rows: int) -> Row:
+        check_address(pointer)
+        words = self._bitmask.shape[1]
+        if mask_bytes != 4 * words:
+            raise ValueError(f"Invalid buffer size: a mask has {4 * words} bytes, not {mask_bytes}")
+        return rows_at(pointer, rows, words)
+
+    def _are_ids(self, tokens: Sequence[int]) -> bool:
+        """Whether all are ids of the vocabulary; else it is an error."""
+        for token in tokens:
+            if token < 0:
+                raise OverflowError(f"{token} is no token id")
+            if token >= self._tokenizer.vocab_size:
+                self._error = f"token id {token} out of range: there are {self._tokenizer.vocab_size}"
+        return not self._error
+
+    def _step(self, token: int) -> bool:
+        is_end = token in self.live.grammar.vocabulary.eos_token_ids
+        before = self.stop_reason() if is_end else "NotStopped"
+        if self._strict is not None and not is_end and not self._strict.accept_token(token):
+            return False
+        accepted = self.live.accept_token(token)
+        if accepted:
+            self._is_filled = False
+            if is_end and self.live.is_terminated():
+                self._ended = "EndOfSentence" if before == "NotStopped" else before
+        return accepted
+
+    def _changed(self, steps: int) -> bool:
+        if self._error:
+            return False
+        if not 0 <= steps <= self.live.steps:
+            self._error = f"rollback: {steps} > {self.live.steps}"
+            return False
+        self.live.rollback(steps)
+        if self._strict is not None:  # which has not read an end token
+            self._strict.rollback(max(0, self._strict.steps - self.live.steps))
+        self._is_filled = False
+        return True
+
+    def _fill(self) -> Row:
+        """The mask of the grammar alone."""
+        row: Row = self._bitmask[0]
+        if not self._is_filled:
+            if not self.live.fill_next_token_bitmask(self._bitmask):
+                row[:] = row_of(self._tokenizer.vocab_size, slice(self._tokenizer.vocab_size))
+            self.take_mask(row)
+        return row
+
+    @property
+    def words(self) -> int:
+        """The number of int32 in a mask."""
+        return int(self._bitmask.shape[1])
+
+    @property
+    def needs_mask(self) -> bool:
+        """Whether the mask of `live` is to be filled before the next row can be had."""
+        return not (self._error or self._is_filled)
+
+    def take_mask(self, mask: Row) -> None:
+        """The mask of `live`, int32 (words,), which was filled elsewhere."""
+        self._bitmask[0] = mask
+        if self._strict is not None:
+            strict = allocate_token_bitmask(1, self._tokenizer.vocab_size)
+            if self._strict.fill_next_token_bitmask(strict):
+                self._bitmask[0] &= strict[0] | row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
+        self._is_filled = True
+
+    def _has_no_extension(self) -> bool:
+        row = self._fill()
+        ends = row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
+        return not (row & ~ends).any()
+
+    def row(self) -> Row:
+        """The mask; where something was wrong, that of the end tokens."""
+        if self._error:
+            return row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
+        row = self._fill()
+        forced = self.live.forced_tokens() if self._forces else []
+        return row_of(self._tokenizer.vocab_size, forced[:1]) if forced else row
+
+
+def regex_between_slashes(pattern: str) -> str:
+    """A pattern that may stand between slashes."""
+    out, at = [], 0
+    while at < len(pattern):
+        if pattern[at] == "\\":
+            out.append(pattern[at : at + 2])
+            at += 2
+        else:
+            out.append({"/": "\\/", "\n": "\\n"}.get(pattern[at], pattern[at]))
+            at += 1
+    return "".join(out)
+
+
+def _warnings_of(grammar: CompiledGrammar) -> list[str]:
+    told = [f"{finding.reason}: {finding.keyword} (at {finding.pointer})" for finding in grammar.findings]
+    return [f"Unknown format: {text}" if ": format (" in text else text for text in told]
+
+
+def _top(grammar: Mapping[str, Any]) -> str:
+    return json.dumps({"grammars": [grammar], "max_tokens": None}, separators=(",", ":"), ensure_ascii=False)

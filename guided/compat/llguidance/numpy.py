@@ -1,0 +1,97 @@
+"""Bitmasks as arrays of numpy, as `llguidance.numpy` has them: int32 (batch, ceil(vocab / 32)), 1 is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from guided import logits as _logits
+from guided.compat.llguidance.executor import LLExecutor
+from guided.compat.llguidance.matcher import LLMatcher
+from guided.matching import bitmask as _bitmask
+
+__all__ = [
+    "allocate_token_bitmask",
+    "apply_token_bitmask_inplace",
+    "apply_token_bitmask_inplace_kernel",
+    "consume_token_par",
+    "fill_next_token_bitmask",
+    "fill_next_token_bitmask_par",
+    "fill_next_token_bitmask_par_with_draft_tokens",
+    "get_bitmask_shape",
+]
+
+
+def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
+    """The shape of a bitmask."""
+    return (batch_size, (vocab_size + 31) // 32)
+
+
+def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.int32]:
+    """A bitmask that allows everything."""
+    return _bitmask.allocate_token_bitmask(batch_size, vocab_size)
+
+
+def apply_token_bitmask_inplace(logits: npt.NDArray[Any], mask: npt.NDArray[np.int32]) -> None:
+    """Set the logits, (vocab,) or (batch, vocab), of what is not allowed to -inf.
+
+    Raises:
+        AssertionError: the mask is not int32, or the shapes do not fit.
+    """
+    logits, mask = np.atleast_2d(logits), np.atleast_2d(mask)
+    _require(mask.dtype == np.int32, "Mask must be int32")
+    _require(logits.ndim == 2, "Logits must be 2D")
+    _require(logits.shape[0] == mask.shape[0], "Batch size mismatch")
+    apply_token_bitmask_inplace_kernel(logits, mask)
+
+
+def apply_token_bitmask_inplace_kernel(logits: npt.NDArray[Any], mask: npt.NDArray[np.int32]) -> None:
+    """The same for two dimensions; of a mask that is wider than the logits, the rest says nothing."""
+    _logits.apply_token_bitmask_inplace(logits, np.ascontiguousarray(mask[:, : (logits.shape[1] + 31) // 32]))
+
+
+def fill_next_token_bitmask(interp: LLMatcher, bitmask: npt.NDArray[np.int32], index: int = 0) -> None:
+    """Write the mask of a matcher into a row. AssertionError: it is not int32, not 2D, or not contiguous."""
+    _check(bitmask)
+    row = bitmask[index, :]
+    _require(row.flags["C_CONTIGUOUS"], "Mask must be contiguous")
+    interp.unsafe_compute_mask_ptr(row.ctypes.data, row.size * row.itemsize)
+
+
+def fill_next_token_bitmask_par(
+    executor: LLExecutor, matchers: list[tuple[LLMatcher, int]], bitmask: npt.NDArray[np.int32]
+) -> None:
+    """Write the mask of each matcher into the row of its index. Raises: see `LLExecutor`, and `_whole`."""
+    batch, words = _whole(bitmask)
+    executor.unsafe_compute_mask_ptr(matchers, bitmask.ctypes.data, words * 4, batch)
+
+
+def fill_next_token_bitmask_par_with_draft_tokens(
+    executor: LLExecutor, matchers: list[tuple[LLMatcher, int, list[int]]], bitmask: npt.NDArray[np.int32]
+) -> None:
+    """The same, and in the rows after it the masks behind each draft token, up to one that is not allowed."""
+    batch, words = _whole(bitmask)
+    executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.ctypes.data, words * 4, batch)
+
+
+def consume_token_par(executor: LLExecutor, matchers: list[tuple[LLMatcher, int]]) -> list[bool]:
+    """Let each matcher read its token. One that is not allowed leaves its matcher in an error."""
+    return executor.consume_token_par(matchers)
+
+
+def _check(bitmask: npt.NDArray[np.int32]) -> None:
+    _require(bitmask.dtype == np.int32, "Mask must be int32")
+    _require(bitmask.ndim == 2, "Mask must be 2D")
+
+
+def _whole(bitmask: npt.NDArray[np.int32]) -> tuple[int, int]:
+    _check(bitmask)
+    _require(bitmask.flags["C_CONTIGUOUS"], "Mask must be contiguous")
+    return bitmask.shape[0], bitmask.shape[1]
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise AssertionError(message)

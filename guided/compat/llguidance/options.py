@@ -1,0 +1,73 @@
+"""`JsonCompileOptions`: how llguidance writes JSON, and the options of guided that write the same.
+
+Without options, any white space stands between tokens, an integer has no fraction and no exponent, and of the escapes
+those stand in strings that a character needs.
+
+    item_separator, key_separator    `separators`: regular expressions there and here
+    whitespace_flexible, whitespace_pattern    `whitespace`; the pattern is matched at most once
+    json_allowed_escapes    `escapes`
+    json_allow_general_unicode_escapes    `U` among them, if there is `u`: any character may be `\\uXXXX`
+    lenient    formats that are not enforced are warned of; without it, they are refused
+    coerce_one_of    changes nothing: `oneOf` is enforced exactly
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypedDict
+
+from guided.errors import SpecError
+from guided.spec.json_schema.options import JsonSchemaKeywords
+
+__all__ = ["JsonCompileOptions", "schema_options"]
+
+_ESCAPES: Final = 'nrbtf\\"u'
+_JSON_SPACE: Final = r"[ \t\n\r]*"
+
+
+class JsonCompileOptions(TypedDict, total=False):
+    """The options of llguidance, see the head."""
+
+    item_separator: str | None
+    key_separator: str | None
+    whitespace_pattern: str | None
+    whitespace_flexible: bool | None
+    coerce_one_of: bool | None
+    lenient: bool | None
+    json_allowed_escapes: str | None
+    json_allow_general_unicode_escapes: bool | None
+
+
+def schema_options(given: Mapping[str, Any]) -> JsonSchemaKeywords:
+    """The options of guided for what a schema has under "x-guidance".
+
+    Raises:
+        SpecError: an option that llguidance does not have.
+    """
+    for name in given:
+        if name not in JsonCompileOptions.__annotations__:
+            known = ", ".join(f"`{each}`" for each in JsonCompileOptions.__annotations__)
+            raise SpecError(f"unknown field `{name}`, expected one of {known}")
+    options = JsonSchemaKeywords(
+        numbers="plain_integers",
+        escapes=_escapes(given),
+        unknown_format="warn" if given.get("lenient") else "refuse",
+    )
+    pattern, flexible = given.get("whitespace_pattern"), given.get("whitespace_flexible")
+    gap = None if flexible is False else _JSON_SPACE
+    gap = gap if pattern is None else f"(?:{pattern})?"
+    item, key = given.get("item_separator"), given.get("key_separator")
+    item, key = "," if item is None else item, ":" if key is None else key
+    if (item, key) != (",", ":"):
+        options["separators"] = (item, key)
+    if gap is None and "separators" not in options:
+        options["whitespace"] = "compact"
+    elif gap is not None and (gap != _JSON_SPACE or "separators" in options):
+        options["whitespace"] = gap
+    return options
+
+
+def _escapes(given: Mapping[str, Any]) -> str:
+    chosen = given.get("json_allowed_escapes")
+    letters = _ESCAPES if chosen is None else str(chosen)
+    return letters + "U" * bool(given.get("json_allow_general_unicode_escapes") and "u" in letters)

@@ -1,0 +1,80 @@
+"""`StructTag`: tool calls in running text, as a Lark grammar. In: tags. Out: the text of a grammar for `LLMatcher`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["StructTag"]
+
+
+class StructTag:
+    """A part of a text that is constrained, between a beginning and an end.
+
+    Args:
+        trigger: what says that the tag begins: a text, or `<name>` for a control token.
+        begin: the whole beginning, which starts with the trigger.
+        grammar: what stands inside: a JSON Schema (a dict, or text that begins with a brace) or a Lark grammar.
+        end: what follows.
+
+    Raises:
+        AssertionError: the trigger is empty, or `begin` does not start with it.
+    """
+
+    def __init__(self, *, trigger: str, begin: str, grammar: str | dict[str, Any], end: str) -> None:
+        self.trigger, self.begin, self.grammar, self.end = trigger, begin, grammar, end
+        self._validate()
+
+    def _validate(self) -> None:
+        if not self.trigger:
+            raise AssertionError("trigger must not be empty")
+        if not self.begin.startswith(self.trigger):
+            raise AssertionError("begin must start with trigger")
+
+    @staticmethod
+    def to_grammar(tags: list[StructTag], *, assume_special: bool = True, text_regex: str = r"(.|\n)*") -> str:
+        """The grammar of free text with any of the tags in it, any number of times.
+
+        Args:
+            assume_special: whether a trigger `<...>` is a control token.
+            text_regex: the free text, without a slash.
+
+        Raises:
+            AssertionError: there are no tags, or a slash. ValueError: a grammar is neither text nor a dict.
+        """
+        if not tags:
+            raise AssertionError("tags must not be empty")
+        if "/" in text_regex:
+            raise AssertionError("text_regex must not contain /")
+        names = [f"tag_{number}" for number in range(len(tags))]
+        lines = ["%llguidance {}", f"start: ({' | '.join(names)})* tag_end", "tag_end: TAG_TEXT"]
+        lines.append(f"TAG_TEXT: /{text_regex}/")
+        others: list[Mapping[str, str]] = []
+        for name, tag in zip(names, tags, strict=True):
+            tag._validate()
+            inside = _inside(tag.grammar, f"{name}_grm", others)
+            body = " ".join(filter(None, [_text(tag.begin[len(tag.trigger) :]), inside, _text(tag.end)]))
+            if assume_special and tag.trigger.startswith("<") and tag.trigger.endswith(">"):
+                lines.append(f"{name}: TAG_TEXT {tag.trigger} {body}")
+            else:
+                lines.append(f"{name}_trig[lazy]: TAG_TEXT {_text(tag.trigger)}")
+                lines.append(f"{name}: {name}_trig {body}")
+        lark = "\n".join(lines) + "\n"
+        return json.dumps({"grammars": [{"name": "struct_tag", "lark_grammar": lark}, *others]}) if others else lark
+
+
+def _text(text: str) -> str:
+    return json.dumps(text) if text else ""
+
+
+def _inside(grammar: str | dict[str, Any], name: str, others: list[Mapping[str, str]]) -> str:
+    """The grammar of a tag in Lark; a Lark text becomes another grammar, by its name."""
+    if isinstance(grammar, dict):
+        return "%json " + json.dumps(grammar)
+    if not isinstance(grammar, str):
+        raise ValueError("grammar must be a string or a dictionary")
+    if grammar.lstrip().startswith("{"):
+        return "%json " + grammar
+    others.append({"name": name, "lark_grammar": grammar})
+    return f"@{name}"

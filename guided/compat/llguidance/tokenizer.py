@@ -1,0 +1,336 @@
+"""`LLTokenizer` and `TokenizerWrapper`. In: a tokenizer in one of llguidance's forms, or a `Vocabulary`. Out: the same
+methods, answered by a `Vocabulary`, and the compilers of it.
+
+Bytes may name control tokens, as there: 0xFF, which no UTF-8 has, then a token's name, or its id as `[13]`.
+
+What it does not do: slices, which make masks of llguidance faster, say nothing here; `recent_tokens` is a hint there
+and is not needed here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, Self
+
+from guided.errors import GuidedError, VocabularyError
+from guided.limits import Limits
+from guided.matching.compiled import native_vocabulary
+from guided.matching.compiler import GrammarCompiler
+from guided.vocabulary import Vocabulary
+from guided.vocabulary.source import Source
+
+__all__ = ["LLTokenizer", "TokenizerWrapper"]
+
+_MARKER: Final = 0xFF
+_NUMBERED: Final = re.compile(rb"\[(\d{1,9})\]")
+_JSON_SLICES: Final = (r"[\x20\x0A\x0D\x09]+", *(rf'[^"\\\x00-\x1F\x7F]{many}' for many in ("{1,10}", "{1,30}", "+")))
+_BYTE_SPECIALS: Final = ("<|tool|>", "<|/tool|>", "<|user|>", "<|system|>", "<|assistant|>", "<|end|>")
+
+
+class TokenizerWrapper:
+    """What llguidance wants to know of any tokenizer.
+
+    Args:
+        gtokenizer: has `eos_token_id`, `bos_token_id`, `tokens` (the bytes of each id) and `special_token_ids`, and
+            encodes text (bytes, or a str if it takes no bytes) when it is called.
+    """
+
+    def __init__(self, gtokenizer: Any) -> None:
+        self.eos_token_id: int = gtokenizer.eos_token_id
+        self.bos_token_id: int | None = gtokenizer.bos_token_id
+        self.tokens: Sequence[bytes] = gtokenizer.tokens
+        self.special_token_ids: Sequence[int] = getattr(gtokenizer, "special_token_ids", [])
+        self.is_tokenizer_wrapper = True
+        self._gtokenizer = gtokenizer
+        try:
+            gtokenizer(b"test")
+            self._accepts_bytes = True
+        except Exception:
+            self._accepts_bytes = False
+
+    def __call__(self, s: str) -> list[int]:
+        """The ids of a text."""
+        return list(self._gtokenizer(s.encode() if self._accepts_bytes else s))
+
+
+class LLTokenizer:
+    """A tokenizer, as matchers take it.
+
+    Args:
+        tokenizer: "byte" (256 bytes and six control tokens), the path or the text of a tokenizer.json, a
+            `TokenizerWrapper`, or a `guided.Vocabulary`.
+        n_vocab: the number of logits, where there are more than tokens.
+        eos_token: the end token or tokens, in place of the tokenizer's own.
+        slices: says nothing here.
+
+    Attributes:
+        vocab_size, eos_token, eos_tokens: the number of logits, the first end token, all of them.
+        is_canonical: whether texts are encoded as the model's own tokenizer does it.
+        vocabulary: the `Vocabulary` behind it.
+
+    Raises:
+        ValueError: the tokenizer cannot be read, or `eos_token` is an empty list.
+    """
+
+    def __init__(
+        self,
+        tokenizer: str | TokenizerWrapper | Vocabulary,
+        n_vocab: int | None = None,
+        eos_token: int | list[int] | None = None,
+        slices: list[str] | None = None,
+    ) -> None:
+        ends = [eos_token] if isinstance(eos_token, int) else None if eos_token is None else list(eos_token)
+        if ends == []:
+            raise ValueError("eos_token list must not be empty")
+        try:
+            self._set(*_read(tokenizer, n_vocab, ends))
+        except GuidedError as error:
+            raise ValueError(f"error loading tokenizer: {error}") from error
+
+    def _set(self, vocabulary: Vocabulary, ends: Sequence[int], names: Mapping[int, str]) -> None:
+        self.vocabulary, self.eos_tokens, self._names = vocabulary, list(ends), dict(names)
+        self.eos_token, self.vocab_size, self.is_canonical = self.eos_tokens[0], vocabulary.size, True
+        self._compilers: dict[Limits, GrammarCompiler] = {}
+
+    def compiler(self, limits: Limits) -> GrammarCompiler:
+        """The compiler for this vocabulary under some limits, made once."""
+        return self._compilers.setdefault(limits, GrammarCompiler(self.vocabulary, limits=limits, warn=False))
+
+    @staticmethod
+    def from_tiktoken(
+        encoder: Mapping[bytes, int],
+        special_tokens: Mapping[str, int],
+        pattern: str,
+        eos_token: int | list[int],
+        n_vocab: int | None = None,
+        slices: list[str] | None = None,
+    ) -> LLTokenizer:
+        """The tokenizer of tiktoken's ranks. See `guided.compat.llguidance.tiktoken`."""
+        import tiktoken
+
+        encoding = tiktoken.Encoding(
+            "given", pat_str=pattern, mergeable_ranks=dict(encoder), special_tokens=dict(special_tokens)
+        )
+        ends = [eos_token] if isinstance(eos_token, int) else list(eos_token)
+        size = None if n_vocab is None else max(n_vocab, encoding.n_vocab)
+        return LLTokenizer(Vocabulary.from_tiktoken(encoding, eos_token_ids=ends, size=size), eos_token=ends)
+
+    def with_slices(self, slices: list[str]) -> Self:
+        """The same tokenizer: slices say nothing here."""
+        return self
+
+    @staticmethod
+    def general_slices() -> list[str]:
+        """The slices that llguidance takes for most grammars."""
+        return list(_JSON_SLICES)
+
+    @staticmethod
+    def json_slices() -> list[str]:
+        """The slices that llguidance takes for JSON."""
+        return list(_JSON_SLICES)
+
+    def greedy_tokenize(self, text: str) -> list[int]:
+        """The longest token at each place of a text. Bytes that no token spells are left out."""
+        return self._greedy(text.encode())
+
+    def tokenize_bytes(self, utf8bytes: bytes, *, parse_special: bool = False) -> list[int]:
+        """The ids of bytes: of valid UTF-8 as the tokenizer has it, of the rest the longest tokens. See the head."""
+        if parse_special:
+            return self.tokenize_str(utf8bytes.decode(errors="replace"), parse_special=True)
+        return [number for number, _ in self._cut(utf8bytes)]
+
+    def tokenize_str(self, text: str, *, parse_special: bool = False) -> list[int]:
+        """The ids of a text; with `parse_special` names of control tokens in it are these tokens."""
+        return self.vocabulary.encode_with_special(text) if parse_special else self.tokenize_bytes(text.encode())
+
+    def tokenize_partial(self, new_bytes: bytes, recent_tokens: list[int] | None = None) -> tuple[list[int], bytes]:
+        """The first ids of bytes, as far as they stay the same whatever follows, and the bytes that are left."""
+        native, at = native_vocabulary(self.vocabulary), 0
+        out: list[int] = []
+        for number, end in self._cut(new_bytes):
+            if end < 0 or (_MARKER not in new_bytes[at:] and native.extends(new_bytes[at:])):
+                break
+            out.append(number)
+            at = end
+        return out, new_bytes[at:]
+
+    def decode_bytes(self, tokens: list[int]) -> bytes:
+        """The bytes of ids; a control token's are its name, and those of an id without text `<[id]>`."""
+        return b"".join(map(self._spelled, tokens))
+
+    def decode_str(self, tokens: list[int]) -> str:
+        """The text of ids, with U+FFFD where the bytes are no UTF-8."""
+        return self.decode_bytes(tokens).decode(errors="replace")
+
+    def is_special_token(self, token: int) -> bool:
+        """Whether it is a control token."""
+        return token in self._names
+
+    def dbg_tokens(self, tokens: list[int]) -> str:
+        """Tokens for people to read, one beside the other."""
+        return f"\u27e6{self.test_trace_tokens(tokens)}\u27e7".replace("\n", "\\n")
+
+    def test_trace_tokens(self, tokens: list[int]) -> str:
+        """Tokens for traces of tests."""
+        return "\u2027".join(self._shown(token) for token in tokens)
+
+    def _shown(self, token: int) -> str:
+        if token in self.eos_tokens:
+            return "\u227aEOS\u227b"
+        if token in self._names:
+            return self._names[token]
+        data = self._text(token)
+        if data is None:
+            return f"\u227a{'EMPTY' if token < self.vocab_size else 'OOB'}[{token}]\u227b"
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return f"\u227aHEX[{data.hex()}]\u227b"
+
+    def _text(self, token: int) -> bytes | None:
+        return self.vocabulary.token_bytes(token) if 0 <= token < self.vocab_size else None
+
+    def _spelled(self, token: int) -> bytes:
+        if token in self._names:
+            return self._names[token].encode()
+        return self._text(token) or f"<[{token}]>".encode()
+
+    def _named(self, piece: bytes) -> tuple[int | None, int]:
+        """The control token that bytes after a marker name, and how many of them do."""
+        if (found := _NUMBERED.match(piece)) and int(found[1]) < self.vocab_size:
+            return int(found[1]), found.end()
+        for name, number in self._by_name:
+            if piece.startswith(name):
+                return number, len(name)
+        return None, 0
+
+    @cached_property
+    def _by_name(self) -> list[tuple[bytes, int]]:
+        named = [(name.encode(), number) for number, name in self._names.items() if name]
+        return sorted(named, key=lambda each: (-len(each[0]), each[1]))
+
+    def _cut(self, data: bytes) -> list[tuple[int, int]]:
+        """The ids of bytes, and where each one ends; -1 where the ids do not spell the bytes."""
+        out: list[tuple[int, int]] = []
+        at = 0
+        for number, piece in enumerate(data.split(bytes([_MARKER]))):
+            begin = at
+            if number:
+                named, length = self._named(piece)
+                begin += 1 + length
+                out += [] if named is None else [(named, begin)]
+                piece = piece[length:]
+            ids, end = self._plain(piece), begin
+            spelled = b"".join(self._text(token) or b"" for token in ids) == piece
+            for token in ids:
+                end += len(self._text(token) or b"")
+                out.append((token, end if spelled else -1))
+            at = begin + len(piece)
+        return out
+
+    def _plain(self, data: bytes) -> list[int]:
+        text = data.decode(errors="ignore") if _is_cut(data) else None
+        try:
+            known = data.decode() if text is None else text
+            return self.vocabulary.encode(known, continued=True) + self._greedy(data[len(known.encode()) :])
+        except (UnicodeDecodeError, VocabularyError):
+            return self._greedy(data)
+
+    def _greedy(self, data: bytes) -> list[int]:
+        ids, longest = self._ids_of_bytes
+        out, at = [], 0
+        while at < len(data):
+            lengths = range(min(longest, len(data) - at), 0, -1)
+            length = next((length for length in lengths if data[at : at + length] in ids), 0)
+            out += [ids[data[at : at + length]]] if length else []
+            at += length or 1
+        return out
+
+    @cached_property
+    def _ids_of_bytes(self) -> tuple[dict[bytes, int], int]:
+        ids: dict[bytes, int] = {}
+        for number, token in enumerate(self.vocabulary.tokens):
+            if token:
+                ids.setdefault(token, number)
+        return ids, max(map(len, ids), default=0)
+
+
+class _Called:
+    """The encoder of a `TokenizerWrapper`."""
+
+    def __init__(self, call: Callable[[str], list[int]]) -> None:
+        self._call = call
+
+    def encode(self, text: str, continued: bool = False) -> list[int]:
+        return list(self._call(text))
+
+
+def _is_cut(data: bytes) -> bool:
+    """Whether the bytes are UTF-8 but for their last character, which is not finished."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data"
+    return False
+
+
+def _read(tokenizer: Any, size: int | None, ends: list[int] | None) -> tuple[Vocabulary, list[int], dict[int, str]]:
+    """The vocabulary of a tokenizer, its end tokens in order, and the names of control tokens."""
+    if isinstance(tokenizer, Vocabulary):
+        return _with_ends(tokenizer, size, ends)
+    if tokenizer == "byte":
+        names = dict(enumerate(_BYTE_SPECIALS, 256))
+        tokens: list[bytes | None] = [*(bytes([byte]) for byte in range(_MARKER)), None]
+        chosen = ends or [261]
+        vocabulary = Vocabulary(
+            tokens, eos_token_ids=chosen, special_tokens=names, size=max(size or 0, 262, *(end + 1 for end in chosen))
+        )
+        return vocabulary, chosen, {_MARKER: "", **names}
+    if isinstance(tokenizer, str):
+        return _with_ends(_from_text(tokenizer, ends), size, ends)
+    if getattr(tokenizer, "is_tokenizer_wrapper", False):
+        return _from_wrapper(tokenizer, size, ends)
+    raise ValueError(f"Expecting a TokenizerWrapper() class, a str or a guided.Vocabulary, not {type(tokenizer)}")
+
+
+def _from_text(tokenizer: str, ends: list[int] | None) -> Vocabulary:
+    if tokenizer.lstrip().startswith("{"):
+        return Vocabulary.from_huggingface(SimpleNamespace(to_str=lambda: tokenizer), eos_token_ids=ends)
+    if not Path(tokenizer).exists():
+        raise VocabularyError(f"{tokenizer}: there is no such file; names on a hub are not looked up")
+    return Vocabulary.from_huggingface(tokenizer, eos_token_ids=ends)
+
+
+def _with_ends(
+    vocabulary: Vocabulary, size: int | None, ends: list[int] | None
+) -> tuple[Vocabulary, list[int], dict[int, str]]:
+    chosen = sorted(vocabulary.eos_token_ids) if ends is None else ends
+    names = dict(vocabulary.special_tokens)
+    if vocabulary.eos_token_ids != set(chosen) or (size or 0) > vocabulary.size:
+        vocabulary = vocabulary.changed(
+            eos_token_ids=chosen, size=max(size or 0, vocabulary.size, *(e + 1 for e in chosen))
+        )
+    return vocabulary, chosen, {**{end: names.get(end, f"<[{end}]>") for end in chosen}, **names}
+
+
+def _from_wrapper(
+    wrapper: Any, size: int | None, ends: list[int] | None
+) -> tuple[Vocabulary, list[int], dict[int, str]]:
+    tokens: list[bytes | None] = [bytes(token) for token in wrapper.tokens]
+    chosen = ends or [int(wrapper.eos_token_id)]
+    special = {*map(int, wrapper.special_token_ids), *chosen}
+    special |= {number for number, token in enumerate(tokens) if token and token[0] == _MARKER and len(token) > 1}
+    names = {
+        number: (tokens[number] or b"").removeprefix(bytes([_MARKER])).decode(errors="replace")
+        for number in sorted(special)
+        if number < len(tokens)
+    }
+    source = Source(
+        tokens, chosen, {number: name for number, name in names.items() if name}, lambda: _Called(wrapper),
+        max(size or 0, len(tokens)),
+    )  # fmt: skip
+    return Vocabulary.from_source(source), chosen, names

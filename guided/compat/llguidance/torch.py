@@ -1,0 +1,89 @@
+"""Bitmasks as tensors, as `llguidance.torch` has them: int32 (batch, ceil(vocab / 32)), filled on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from guided import logits as _logits
+from guided.compat.llguidance.executor import LLExecutor
+from guided.compat.llguidance.matcher import LLMatcher
+from guided.compat.llguidance.numpy import consume_token_par, get_bitmask_shape
+
+__all__ = [
+    "allocate_token_bitmask",
+    "apply_token_bitmask_inplace",
+    "apply_token_bitmask_inplace_kernel",
+    "consume_token_par",
+    "fill_next_token_bitmask",
+    "fill_next_token_bitmask_par",
+    "fill_next_token_bitmask_par_with_draft_tokens",
+    "get_bitmask_shape",
+]
+
+
+def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
+    """A bitmask on the CPU that allows everything, in pinned memory where there is a device."""
+    shape = get_bitmask_shape(batch_size, vocab_size)
+    return torch.full(shape, -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
+
+
+def apply_token_bitmask_inplace(logits: torch.Tensor, mask: torch.Tensor) -> None:
+    """Set the logits, (vocab,) or (batch, vocab), of what is not allowed to -inf.
+
+    Raises:
+        AssertionError: the mask is not int32, or the shapes do not fit.
+    """
+    logits = logits.unsqueeze(0) if logits.dim() == 1 else logits
+    mask = mask.unsqueeze(0) if mask.dim() == 1 else mask
+    _require(mask.dtype == torch.int32, "Mask must be int32")
+    _require(logits.dim() == 2, "Logits must be 2D")
+    _require(logits.shape[0] == mask.shape[0], "Batch size mismatch")
+    apply_token_bitmask_inplace_kernel(logits, mask)
+
+
+def apply_token_bitmask_inplace_kernel(logits: torch.Tensor, mask: torch.Tensor) -> None:
+    """The same for two dimensions; of a mask that is wider than the logits, the rest says nothing."""
+    _logits.apply_token_bitmask_inplace(logits, mask[:, : (logits.shape[1] + 31) // 32].contiguous())
+
+
+def fill_next_token_bitmask(interp: LLMatcher | Any, bitmask: torch.Tensor, index: int = 0) -> None:
+    """Write the mask of a matcher into a row. AssertionError: not int32, not on the CPU, not 2D, or not contiguous."""
+    _check(bitmask)
+    row = bitmask[index, :]
+    _require(row.is_contiguous(), "Mask must be contiguous")
+    interp.unsafe_compute_mask_ptr(row.data_ptr(), row.numel() * row.element_size())
+
+
+def fill_next_token_bitmask_par(
+    executor: LLExecutor, matchers: list[tuple[LLMatcher, int]], bitmask: torch.Tensor
+) -> None:
+    """Write the mask of each matcher into the row of its index. Raises: see `LLExecutor`, and `_whole`."""
+    batch, words = _whole(bitmask)
+    executor.unsafe_compute_mask_ptr(matchers, bitmask.data_ptr(), words * 4, batch)
+
+
+def fill_next_token_bitmask_par_with_draft_tokens(
+    executor: LLExecutor, matchers: list[tuple[LLMatcher, int, list[int]]], bitmask: torch.Tensor
+) -> None:
+    """The same, and in the rows after it the masks behind each draft token, up to one that is not allowed."""
+    batch, words = _whole(bitmask)
+    executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.data_ptr(), words * 4, batch)
+
+
+def _check(bitmask: torch.Tensor) -> None:
+    _require(bitmask.dtype == torch.int32, "Mask must be int32")
+    _require(bitmask.is_cpu, "Mask must be on CPU")
+    _require(bitmask.dim() == 2, "Mask must be 2D")
+
+
+def _whole(bitmask: torch.Tensor) -> tuple[int, int]:
+    _check(bitmask)
+    _require(bitmask.is_contiguous(), "Mask must be contiguous")
+    return bitmask.shape[0], bitmask.shape[1]
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise AssertionError(message)

@@ -1,0 +1,32 @@
+"""Bitmask rows at an address, which some libraries pass instead of an array. In: an address and a size. Out: an array.
+
+Nothing can tell whether an address is right: what can be checked is, and the rest is the caller's promise, as there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["check_address", "rows_at"]
+
+
+def check_address(address: int) -> None:
+    """Raises ValueError for an address that is null, or not a multiple of 4."""
+    if address == 0:
+        raise ValueError("Null pointer: the address of a bitmask is 0")
+    if address % 4:
+        raise ValueError("Pointer not aligned: the address of a bitmask is a multiple of 4")
+
+
+def rows_at(address: int, rows: int, words: int) -> npt.NDArray[np.int32]:
+    """The int32 (rows, words) at an address, which must stay valid while the array is used.
+
+    Raises:
+        ValueError: the address is null, or not a multiple of 4.
+    """
+    check_address(address)
+    memory = (ctypes.c_int32 * (rows * words)).from_address(address)
+    return np.ctypeslib.as_array(memory).reshape(rows, words)

@@ -1,0 +1,10 @@
+"""The interface of outlines-core 0.2.14 over guided: `import guided.compat.outlines_core as outlines_core`.
+
+`docs/migration.md` lists what differs and why. The kernels are imported when they are asked for.
+"""
+
+from guided.compat.outlines_core import json_schema
+from guided.compat.outlines_core.index import Guide, Index
+from guided.compat.outlines_core.vocabulary import Vocabulary
+
+__all__ = ["Guide", "Index", "Vocabulary", "json_schema"]

@@ -1,0 +1,322 @@
+"""`Index` and `Guide` as outlines-core has them: numbered states, and a place among them.
+
+In: a regular expression in Rust's notation, or what `build_regex_from_schema` gives, and a vocabulary. Out: the allowed
+tokens of a state, and the state after one of them.
+
+How: a compiled grammar, whose states are made when they are reached. They are numbered in the order in which they are
+found, 0 first, so numbers mean something within one index and its copies only. `get_transitions` and `get_final_states`
+look for all states: seconds for a large vocabulary, and up to `MOST_STATES`, for which outlines-core takes the time
+when it builds the index.
+
+What differs: a token after which no text of the vocabulary can complete the output is not allowed, where outlines-core
+refuses the whole index; a token without text is not allowed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from typing import Any, Final
+
+import numpy as np
+
+from guided.compat.memory import rows_at
+from guided.compat.outlines_core.json_schema import marked_schema
+from guided.compat.outlines_core.vocabulary import Vocabulary
+from guided.compat.rust_regex import python_regex
+from guided.errors import GuidedError, LimitExceeded, VocabularyError
+from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
+from guided.matching.matcher import GrammarMatcher
+
+__all__ = ["MOST_STATES", "Guide", "Index"]
+
+MOST_STATES: Final = 100_000
+
+
+class _States:
+    """The states of a grammar that were found, each with a matcher that stands there."""
+
+    def __init__(self, grammar: CompiledGrammar) -> None:
+        self.end = min(grammar.vocabulary.eos_token_ids)
+        self._size = grammar.vocabulary.size
+        self._lock = threading.Lock()
+        self._matchers = [GrammarMatcher(grammar)]
+        self._numbers = {self._matchers[0].state: 0}
+        self._came: list[tuple[int, int] | None] = [None]  # the state before, and the token
+        self._allowed: dict[int, list[int]] = {}
+
+    def allowed(self, state: int) -> list[int] | None:
+        """The tokens of a state, ascending; None: there is no such state, or it has none."""
+        with self._lock:
+            if not 0 <= state < len(self._matchers):
+                return None
+            if state not in self._allowed:
+                row = allocate_token_bitmask(1, self._size)
+                masked = self._matchers[state].fill_next_token_bitmask(row)
+                self._allowed[state] = allowed_tokens(row) if masked else list(range(self._size))
+            return self._allowed[state] or None
+
+    def is_final(self, state: int) -> bool:
+        with self._lock:
+            return 0 <= state < len(self._matchers) and self._matchers[state].is_accepting()
+
+    def after(self, state: int, token: int) -> int | None:
+        """The state after a token; None: it is not allowed, or the end token."""
+        with self._lock:
+            if not 0 <= state < len(self._matchers) or token == self.end or not 0 <= token < self._size:
+                return None
+            matcher = self._matchers[state].fork()
+            if not matcher.accept_token(token):
+                return None
+            number = self._numbers.get(matcher.state)
+            if number is None or self._matchers[number].state != matcher.state:  # states were dropped and made again
+                self._numbers = {each.state: at for at, each in enumerate(self._matchers)}
+                number = self._numbers.get(matcher.state)
+            if number is None:
+                number = self._numbers[matcher.state] = len(self._matchers)
+                self._matchers.append(matcher)
+                self._came.append((state, token))
+            return number
+
+    def explore(self) -> int:
+        """Finds all states, and says how many there are. LimitExceeded: they are too many."""
+        state = 0
+        while state < len(self._matchers):
+            for token in self.allowed(state) or ():
+                self.after(state, token)
+            state += 1
+            if len(self._matchers) > MOST_STATES:
+                raise LimitExceeded("states", len(self._matchers), MOST_STATES, fixed=True)
+        return state
+
+    def path(self, state: int) -> list[int]:
+        """Tokens that lead to a state."""
+        out: list[int] = []
+        while (came := self._came[state]) is not None:
+            state = came[0]
+            out.append(came[1])
+        return out[::-1]
+
+
+class Index:
+    """See the head.
+
+    Args:
+        regex: a pattern in Rust's notation; the whole output matches it.
+        vocabulary: the tokens, as they are now.
+
+    Raises:
+        ValueError: the pattern is wrong or not enforced, or the vocabulary can write nothing that matches.
+    """
+
+    __hash__ = None  # type: ignore[assignment]  # as there
+
+    def __init__(self, regex: str, vocabulary: Vocabulary) -> None:
+        self._regex, self._vocabulary = regex, vocabulary.__deepcopy__({})
+        try:
+            self._states = _States(_compiled(regex, vocabulary))
+        except VocabularyError as error:
+            raise ValueError(
+                f"The vocabulary provided is incompatible with the regex {regex[:100]!r}: {error}"
+            ) from error
+        except GuidedError as error:
+            raise ValueError(f"Failed to build the index: {error}") from error
+
+    def get_initial_state(self) -> int:
+        """The state to begin with."""
+        return 0
+
+    def get_allowed_tokens(self, state: int) -> list[int] | None:
+        """The tokens of a state, ascending; None: there is no such state."""
+        return self._states.allowed(state)
+
+    def get_next_state(self, state: int, token_id: int) -> int | None:
+        """The state after a token; None: it is not allowed, or the end token."""
+        return self._states.after(state, token_id)
+
+    def is_final_state(self, state: int) -> bool:
+        """Whether the output may end in a state."""
+        return self._states.is_final(state)
+
+    def get_final_states(self) -> set[int]:
+        """All states in which the output may end. LimitExceeded: see the head."""
+        return {state for state in range(self._states.explore()) if self._states.is_final(state)}
+
+    def get_transitions(self) -> dict[int, dict[int, int]]:
+        """State -> token -> the state after it; an end token stays. LimitExceeded: see the head."""
+        out: dict[int, dict[int, int]] = {}
+        for state in range(self._states.explore()):
+            after = {token: self._states.after(state, token) for token in self._states.allowed(state) or ()}
+            out[state] = {token: state if number is None else number for token, number in after.items()}
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Index) and (self._regex, self._vocabulary) == (other._regex, other._vocabulary)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Index:
+        out = object.__new__(Index)
+        out.__dict__.update(self.__dict__)  # what is shared never changes for its users
+        return out
+
+    def __repr__(self) -> str:
+        return f"Index({self._regex[:60]!r}, {self._vocabulary!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Index, (self._regex, self._vocabulary)
+
+    @staticmethod
+    def from_binary(binary_data: bytes | list[int]) -> Index:
+        """An index from JSON: `{"regex": ..., "vocabulary": ...}`, the latter as `Vocabulary.from_binary` takes it.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        try:
+            read = json.loads(bytes(binary_data))
+            return Index(read["regex"], Vocabulary.from_binary(read["vocabulary"].encode()))
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"Deserialization of Index failed: {error}") from None
+
+
+def _compiled(regex: str, vocabulary: Vocabulary) -> CompiledGrammar:
+    compiler = GrammarCompiler(vocabulary.guided(), cache_bytes=0, warn=False)
+    schema = marked_schema(regex)
+    if schema is not None:
+        return compiler.compile_json_schema(schema[0], **schema[1])
+    return compiler.compile_regex(python_regex(regex))
+
+
+class Guide:
+    """A place in an index: the state of one output.
+
+    Args:
+        index: whose states are meant.
+        max_rollback: how many states are kept to go back to.
+    """
+
+    __hash__ = None  # type: ignore[assignment]  # it moves
+
+    def __init__(self, index: Index, max_rollback: int = 32) -> None:
+        self._index, self._state = index, index.get_initial_state()
+        self._past: deque[int] = deque(maxlen=max_rollback)
+
+    def get_state(self) -> int:
+        """The number of the state."""
+        return self._state
+
+    def get_tokens(self) -> list[int]:
+        """The allowed tokens. ValueError: there are none."""
+        tokens = self._index.get_allowed_tokens(self._state)
+        if tokens is None:
+            raise ValueError(f"No allowed tokens available for the state {self._state}")
+        return tokens
+
+    def get_allowed_rollback(self) -> int:
+        """How many steps can be taken back."""
+        return len(self._past)
+
+    def advance(self, token_id: int, return_tokens: bool | None = None) -> list[int] | None:
+        """Move on by a token, and give what is allowed then, unless `return_tokens` is False.
+
+        Raises:
+            ValueError: it is not allowed, or it is the end token.
+        """
+        after = self._index.get_next_state(self._state, token_id)
+        if after is None:
+            raise ValueError(f"No next state found for the current state: {self._state} with token ID: {token_id}")
+        self._past.append(self._state)
+        self._state = after
+        return None if return_tokens is False else self.get_tokens()
+
+    def rollback_state(self, n: int) -> None:
+        """Take back n steps. ValueError: not so many are kept."""
+        if n > len(self._past):
+            raise ValueError(
+                f"Cannot roll back {n} step(s): only {len(self._past)} states stored "
+                f"(max_rollback = {self._past.maxlen})."
+            )
+        for _ in range(n):
+            self._state = self._past.pop()
+
+    def accepts_tokens(self, sequence: list[int]) -> bool:
+        """Whether all tokens could be read one after the other."""
+        state: int | None = self._state
+        for token in sequence:
+            state = None if state is None else self._index.get_next_state(state, token)
+        return state is not None
+
+    def is_finished(self) -> bool:
+        """Whether the output may end here."""
+        return self._index.is_final_state(self._state)
+
+    def write_mask_into(self, data_ptr: int, numel: int, element_size: int) -> None:
+        """Write the mask to an address: int32, bit `id % 32` of word `id // 32`.
+
+        Raises:
+            ValueError: the address, the number of elements or their size is wrong.
+        """
+        needed = (len(self._index._vocabulary) + 31) // 32
+        if element_size != 4:
+            raise ValueError(f"Invalid element size: got {element_size} bytes per element, expected 4 bytes")
+        if data_ptr == 0:
+            raise ValueError("Invalid data pointer: received a null pointer.")
+        if data_ptr % 4:
+            raise ValueError(f"Invalid data pointer alignment: pointer address {data_ptr} is not a multiple of 4.")
+        if numel < needed:
+            raise ValueError(f"Invalid buffer size: got {numel} elements, expected {needed} elements")
+        bits = np.zeros(32 * numel, np.uint8)
+        tokens = np.array(self._index.get_allowed_tokens(self._state) or [], np.int64)
+        bits[tokens[tokens < len(bits)]] = 1
+        rows_at(data_ptr, 1, numel)[0] = np.packbits(bits, bitorder="little").view("<i4")
+
+    def reset(self) -> None:
+        """Go to the initial state. The states to go back to stay."""
+        self._state = self._index.get_initial_state()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Guide) or self._index != other._index:
+            return False
+        return self._places(self._index._states) == other._places(self._index._states)
+
+    def _places(self, states: _States) -> list[int | None]:
+        """The states here and before, as numbers of an index that may be a copy."""
+        own, out = self._index._states, list[int | None]()
+        for state in (*self._past, self._state):
+            number: int | None = state
+            if own is not states:
+                number = 0
+                for token in own.path(state):
+                    number = None if number is None else states.after(number, token)
+            out.append(number)
+        return out
+
+    def __repr__(self) -> str:
+        return f"Guide object with the state={self._state} and {self._index!r}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        paths = [self._index._states.path(state) for state in (*self._past, self._state)]
+        return _restored, (self._index, self._past.maxlen, paths)
+
+    @staticmethod
+    def from_binary(binary_data: bytes | list[int]) -> Guide:
+        """A guide at the beginning of an index, which `Index.from_binary` reads. ValueError: it is something else."""
+        return Guide(Index.from_binary(binary_data))
+
+
+def _restored(index: Index, max_rollback: int, paths: list[list[int]]) -> Guide:
+    """A guide that stands where the last path leads, and was where the others do."""
+    out = Guide(index, max_rollback)
+    places = []
+    for path in paths:
+        state: int | None = 0
+        for token in path:
+            state = None if state is None else index.get_next_state(state, token)
+        if state is None:
+            raise ValueError("Deserialization of Guide failed: its tokens are not allowed")
+        places.append(state)
+    *past, out._state = places
+    out._past.extend(past)
+    return out

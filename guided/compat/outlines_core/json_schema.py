@@ -1,0 +1,109 @@
+"""Regular expressions of JSON Schemas, as `outlines_core.json_schema` gives them. In: a schema as text. Out: a pattern.
+
+The pattern means the schema exactly: keywords are enforced, or refused. Where no regular expression can (a schema that
+contains itself, objects with any members), the text `(?json_schema:...)` stands for it, which `Index` reads, and which
+is an error anywhere else.
+
+As there, objects that name members have no others, and `[ ]?` is the white space in each gap.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any, Final
+
+from guided.compat.outlines_core.regex_text import ESCAPES, pattern_of
+from guided.errors import Finding, GuidedError
+from guided.spec.json_schema.compile import json_schema_to_grammar
+from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
+
+__all__ = [
+    "BOOLEAN", "DATE", "DATE_TIME", "EMAIL", "INTEGER", "NULL", "NUMBER", "STRING", "STRING_INNER", "TIME", "URI",
+    "UUID", "WHITESPACE", "build_regex_from_schema",
+]  # fmt: skip
+
+WHITESPACE: Final = "[ ]?"
+BOOLEAN: str  # these are made when they are asked for, see `__getattr__`
+DATE: str
+DATE_TIME: str
+EMAIL: str
+INTEGER: str
+NULL: str
+NUMBER: str
+STRING: str
+STRING_INNER: str
+TIME: str
+URI: str
+UUID: str
+MARKER: Final = "(?json_schema:"
+_CONSTANTS: Final[dict[str, Any]] = {
+    "BOOLEAN": {"type": "boolean"},
+    "INTEGER": {"type": "integer"},
+    "NULL": {"type": "null"},
+    "NUMBER": {"type": "number"},
+    "STRING": {"type": "string"},
+    **{
+        name.upper().replace("-", "_"): {"type": "string", "format": name}
+        for name in ("date", "date-time", "email", "time", "uri", "uuid")
+    },
+}
+
+
+def build_regex_from_schema(
+    json_schema: str, whitespace_pattern: str | None = None, max_recursion_depth: int = 3
+) -> str:
+    """A pattern of the texts of a schema; see the head.
+
+    Args:
+        json_schema: the schema as JSON text.
+        whitespace_pattern: a regular expression for each gap; None is `WHITESPACE`.
+        max_recursion_depth: says nothing here: a schema that contains itself is not cut.
+
+    Raises:
+        TypeError: the text is no JSON. ValueError: the schema is wrong, or a part of it is not enforced.
+    """
+    if not isinstance(json_schema, str):
+        raise TypeError(f"argument 'json_schema': '{type(json_schema).__name__}' object is not a str")
+    gap = WHITESPACE if whitespace_pattern is None else whitespace_pattern
+    try:
+        schema = json.loads(json_schema)
+    except (ValueError, RecursionError):
+        raise TypeError("Expected a valid JSON string.") from None
+    return _pattern(json.dumps(schema), gap)
+
+
+def schema_options(gap: str) -> JsonSchemaKeywords:
+    """How JSON is written here: the options of guided."""
+    return JsonSchemaKeywords(
+        whitespace=gap, escapes=ESCAPES, numbers="plain_integers", additional_properties="minimal",
+        unknown_format="refuse",
+    )  # fmt: skip
+
+
+def marked_schema(regex: str) -> tuple[Any, JsonSchemaKeywords] | None:
+    """The schema that a text stands for, and its options; None for any other pattern."""
+    if not regex.startswith(MARKER):
+        return None
+    given = json.loads(regex[len(MARKER) : -1])
+    return given["schema"], schema_options(given["whitespace"])
+
+
+@lru_cache(maxsize=256)
+def _pattern(schema: str, gap: str) -> str:
+    options = schema_options(gap)
+    try:
+        found: list[Finding] = []
+        text = pattern_of(json_schema_to_grammar(json.loads(schema), JsonSchemaOptions(**options), found=found))
+    except GuidedError as error:
+        raise ValueError(str(error)) from error
+    return text or f"{MARKER}{json.dumps({'schema': json.loads(schema), 'whitespace': gap})})"
+
+
+def __getattr__(name: str) -> str:
+    """The constants: patterns of a type or a format, made when one is asked for."""
+    if name == "STRING_INNER":
+        return _pattern('{"type": "string", "minLength": 1, "maxLength": 1}', "")[1:-1]
+    if name in _CONSTANTS:
+        return _pattern(json.dumps(_CONSTANTS[name]), "")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

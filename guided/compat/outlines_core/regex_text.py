@@ -1,0 +1,151 @@
+"""Regular expressions of JSON Schemas, as text. In: a schema. Out: a pattern that Python's `re` and Rust's `regex` read
+alike, or None where there is none.
+
+How: the rules of the schema (`json_schema_to_grammar`) are written as one expression, references replaced by what they
+stand for. A rule that contains itself has no expression, and neither have values that must differ or members in any
+order; a pattern of more than `MOST` characters is not written.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from guided.errors import LimitExceeded, UnsupportedError
+from guided.ir.nodes import (
+    Alt,
+    And,
+    Automaton,
+    Chars,
+    Encoded,
+    Grammar,
+    Length,
+    Node,
+    Not,
+    Ref,
+    Repeat,
+    Seq,
+    Text,
+    charset,
+    complement,
+    intersect,
+)
+from guided.limits import Limits
+from guided.spec.lark.dialect.expressions import determinised
+from guided.spec.regex.budget import Budget
+from guided.spec.regex.state_elimination import eliminate
+
+__all__ = ["ESCAPES", "MOST", "pattern_of"]
+
+ESCAPES: Final = '"\\/bfnrt'
+"""The escapes in strings, as `JsonSchemaOptions.escapes` has them."""
+MOST: Final = 200_000
+
+_SHORT: Final = {0x22: '"', 0x5C: "\\\\", 0x2F: "/", 8: "b", 12: "f", 10: "n", 13: "r", 9: "t"}
+_RAW: Final = complement(charset(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0x7F, 0x7F))))
+_META: Final = frozenset("\\.+*?()|[]{}^$#&-~/")
+
+
+class _NoPattern(Exception):
+    """There is no expression, or it is too long."""
+
+
+def pattern_of(grammar: Grammar) -> str | None:
+    """See the head. The strings of the grammar are those of `ESCAPES`."""
+    try:
+        return _Writer(grammar).rule(grammar.start)
+    except (_NoPattern, LimitExceeded, UnsupportedError, RecursionError):
+        return None
+
+
+class _Writer:
+    def __init__(self, grammar: Grammar) -> None:
+        self._rules, self._open = grammar.rules, list[str]()
+        self._known: dict[str, str] = {}
+
+    def rule(self, name: str) -> str:
+        """The expression of a rule."""
+        if name in self._open:
+            raise _NoPattern
+        if name not in self._known:
+            self._open.append(name)
+            self._known[name] = self.text(self._rules[name])
+            self._open.pop()
+        return self._known[name]
+
+    def text(self, node: Node, spelled: bool = False) -> str:
+        """The expression of a node; `spelled`: as the content of a JSON string."""
+        match node:
+            case Text():
+                out = "".join(self._char(ord(char), spelled) for char in node.text)
+            case Chars():
+                out = _spelled_set(node.ranges) if spelled else _set(node.ranges)
+            case Seq():
+                out = "".join(self.text(part, spelled) for part in node.items)
+            case Alt():
+                out = f"({'|'.join(self.text(part, spelled) for part in node.items)})"
+            case Repeat():
+                out = f"({self.text(node.item, spelled)}){_times(node.min, node.max)}"
+            case Ref() if not spelled:
+                out = self.rule(node.name)
+            case Encoded() if not spelled:
+                out = self.text(node.item, spelled=True)
+            case And() | Not() | Length() | Automaton():
+                out = self.text(_expression(node), spelled)
+            case _:
+                raise _NoPattern
+        if len(out) > MOST:
+            raise _NoPattern
+        return out
+
+    def _char(self, code: int, spelled: bool) -> str:
+        return _spelled_set(((code, code),)) if spelled else _escaped(code)
+
+
+def _expression(node: Node) -> Node:
+    """A node without intersections and complements."""
+    automaton = determinised(node, "a part of the schema", 2_000)
+    edges: dict[int, dict[int, Node]] = {}
+    end = len(automaton.states)
+    for number, (accepts, to) in enumerate(automaton.states):
+        by_target: dict[int, list[tuple[int, int]]] = {}
+        for low, high, target in to:
+            by_target.setdefault(target, []).append((low, high))
+        edges[number] = {target: Chars(charset(ranges)) for target, ranges in by_target.items()}
+        if accepts:
+            edges[number][end] = Text("")
+    found = eliminate({end + 1: {automaton.start: Text("")}, **edges}, end + 1, {end}, Budget(Limits()))
+    if end not in found:
+        raise _NoPattern
+    return found[end]
+
+
+def _times(low: int, high: int | None) -> str:
+    short = {(0, 1): "?", (0, None): "*", (1, None): "+", (1, 1): ""}
+    if (low, high) in short:
+        return short[low, high]
+    return f"{{{low}}}" if low == high else f"{{{low},{'' if high is None else high}}}"
+
+
+def _escaped(code: int) -> str:
+    char = chr(code)
+    if char in _META:
+        return "\\" + char
+    if char.isprintable():
+        return char
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _set(ranges: tuple[tuple[int, int], ...]) -> str:
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return _escaped(ranges[0][0])
+    pieces = [_escaped(low) + (f"-{_escaped(high)}" if high > low else "") for low, high in ranges]
+    return f"[{''.join(pieces)}]" if pieces else r"[^\s\S]"
+
+
+def _spelled_set(ranges: tuple[tuple[int, int], ...]) -> str:
+    """Characters of a JSON string: as they are, or after a backslash."""
+    ways = [_set(raw)] if (raw := intersect(ranges, _RAW)) else []
+    ways += [rf"\\{letter}" for code, letter in _SHORT.items() if any(low <= code <= high for low, high in ranges)]
+    if not ways:
+        return r"[^\s\S]"
+    return ways[0] if len(ways) == 1 else f"({'|'.join(ways)})"

@@ -1,0 +1,142 @@
+"""`Vocabulary` as outlines-core has it: a table from tokens to ids that may be changed, and an end token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import guided.vocabulary as vocabularies
+from guided.errors import VocabularyError
+
+__all__ = ["Vocabulary"]
+
+
+class Vocabulary:
+    """Tokens and their ids.
+
+    Args:
+        eos_token_id: the end token, which is not in the table.
+        map: token, all as str or all as bytes -> its ids.
+
+    Raises:
+        TypeError: it is no such table. ValueError: the end token is in it.
+    """
+
+    __hash__ = None  # type: ignore[assignment]  # it may be changed
+
+    def __init__(self, eos_token_id: int, map: Mapping[Any, Sequence[int]]) -> None:
+        self._end, self._ids = eos_token_id, dict[bytes, list[int]]()
+        wanted = "Expected a dict with keys of type str or bytes and values of type list[int]"
+        if not isinstance(map, dict):
+            raise TypeError(f"{wanted}, got {type(map).__name__}")
+        for token, ids in map.items():
+            if not isinstance(token, str | bytes) or not isinstance(ids, list | tuple) or not _are_ids(ids):
+                raise TypeError(f"Dict keys or/and values of the wrong types. {wanted}")
+            for number in ids:
+                self.insert(token, number)
+
+    @staticmethod
+    def from_pretrained(model: str, revision: str | None = None, token: str | None = None) -> Vocabulary:
+        """The vocabulary of a model on the Hugging Face hub, or of a folder.
+
+        Raises:
+            ValueError: there is none, or its tokens have no fixed bytes.
+        """
+        folder = model if Path(model).is_dir() else _downloaded(model, revision, token)
+        try:
+            read = vocabularies.Vocabulary.from_huggingface(folder)
+        except VocabularyError as error:
+            raise ValueError(str(error)) from error
+        return Vocabulary.from_guided(read)
+
+    @staticmethod
+    def from_guided(vocabulary: vocabularies.Vocabulary) -> Vocabulary:
+        """The tokens of a `guided.Vocabulary` that have text, and its first end token."""
+        out = Vocabulary(min(vocabulary.eos_token_ids), {})
+        for number, data in enumerate(vocabulary.tokens):
+            if data:
+                out._ids.setdefault(data, []).append(number)
+        return out
+
+    def insert(self, token: str | bytes, token_id: int) -> None:
+        """Add an id of a token. ValueError: it is the end token."""
+        if token_id == self._end:
+            raise ValueError("EOS token should not be inserted into Vocabulary")
+        self._ids.setdefault(_data(token), []).append(token_id)
+
+    def remove(self, token: str | bytes) -> None:
+        """Take a token out, if it is there."""
+        self._ids.pop(_data(token), None)
+
+    def get(self, token: str | bytes) -> list[int] | None:
+        """The ids of a token; None: it has none."""
+        ids = self._ids.get(_data(token))
+        return None if ids is None else list(ids)
+
+    def get_eos_token_id(self) -> int:
+        """The end token."""
+        return self._end
+
+    def guided(self) -> vocabularies.Vocabulary:
+        """The same as a `guided.Vocabulary`. ValueError: an id has two texts."""
+        size = max([self._end, *(number for ids in self._ids.values() for number in ids)]) + 1
+        tokens: list[bytes | None] = [None] * size
+        for data, ids in self._ids.items():
+            for number in ids:
+                if tokens[number] is not None and data and tokens[number] != data:
+                    raise ValueError(f"the id {number} has two texts, {tokens[number]!r} and {data!r}")
+                tokens[number] = data or None
+        return vocabularies.Vocabulary(tokens, eos_token_ids=[self._end])
+
+    def __len__(self) -> int:
+        """The number of ids, the end token counted."""
+        return sum(map(len, self._ids.values())) + 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and (self._end, self._ids) == (other._end, other._ids)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Vocabulary:
+        out = Vocabulary(self._end, {})
+        out._ids = {data: list(ids) for data, ids in self._ids.items()}
+        return out
+
+    def __repr__(self) -> str:
+        return f"Vocabulary(eos_token_id={self._end}, {len(self)} ids)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        ids = {data.hex(): numbers for data, numbers in self._ids.items()}
+        return Vocabulary.from_binary, (json.dumps({"eos_token_id": self._end, "tokens": ids}).encode(),)
+
+    @staticmethod
+    def from_binary(binary_data: bytes | list[int]) -> Vocabulary:
+        """What `pickle` keeps of a vocabulary: JSON. ValueError: it is something else."""
+        try:
+            read = json.loads(bytes(binary_data))
+            return Vocabulary(read["eos_token_id"], {bytes.fromhex(data): ids for data, ids in read["tokens"].items()})
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise ValueError(f"Deserialization of Vocabulary failed: {error}") from None
+
+
+def _downloaded(model: str, revision: str | None, token: str | None) -> str:
+    """The folder with the tokenizer of a model on the hub."""
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise ImportError("names on the hub need huggingface_hub: pip install 'guided-decoding[hub]'") from None
+    files = ["tokenizer.json", "tokenizer_config.json", "generation_config.json"]
+    try:
+        return str(snapshot_download(model, revision=revision, token=token, allow_patterns=files))
+    except Exception as error:  # of the hub, of its client, or of the network: each has its own classes
+        raise ValueError(f"{model} cannot be fetched: {str(error)[:300]}") from error
+
+
+def _are_ids(ids: Sequence[object]) -> bool:
+    return all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in ids)
+
+
+def _data(token: object) -> bytes:
+    if not isinstance(token, str | bytes):
+        raise TypeError(f"Expected a token of type str or bytes, got {type(token).__name__!r}")
+    return token.encode() if isinstance(token, str) else token

@@ -1,0 +1,271 @@
+r"""Patterns of Rust's crate `regex` in the notation of Python's `re`. In: a pattern. Out: one with the same language.
+
+llguidance and outlines-core read patterns as Rust's crate does. Most are the same in Python. What differs is written
+again: classes with `[:alpha:]`, `&&`, `--`, `~~` or classes inside, `\p{..}`, `\w` and `\s` (Unicode's, which are not
+quite Python's), `\x{..}`, `\z`, `(?<name>...)`, and flags that begin inside of a group. Lookarounds, which Rust's
+crate lacks, are left as they are, and so guided enforces them.
+
+Source: https://docs.rs/regex/latest/regex/#syntax. Cost: linear in the pattern, and in the ranges of its classes.
+Refused: `(?-u)`, which would match single bytes, `(?R)`, and the word boundaries `\<`, `\>` and `\b{...}`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from guided.errors import SpecError, UnsupportedError
+from guided.ir.nodes import Chars, charset, complement, intersect
+from guided.spec.regex import parse_regex
+
+__all__ = ["python_regex", "without_anchors"]
+
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+
+_POSIX: Final = {
+    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\x00-\x7f", "blank": r"\t ", "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r"\t-\r ",
+    "upper": "A-Z", "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+_ECMA: Final = {
+    "d": r"\p{Nd}",
+    "s": r"\p{White_Space}",
+    "w": r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]",
+}
+_CONTROLS: Final = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
+_HEX: Final = re.compile(r"(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{([0-9A-Fa-f]+)\})")
+_PROPERTY: Final = re.compile(r"[pP](?:\{([^}]*)\}|(\w))")
+_PIECE: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_BEGIN: Final = re.compile(r"\A(\(\?[a-z]+\))?(?:\^|\\A)+")
+_END: Final = re.compile(r"((?:\A|[^\\])(?:\\\\)*)(?:\$|\\z)\Z", re.DOTALL)
+_FLAGS: Final = re.compile(r"\(\?([imsxuUR]*)(?:-([imsxuUR]+))?([:)])")
+_NEEDS: Final = re.compile(r"\\[pPwWsSxuUz<>]|\\b\{|\[\[|\[.*(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]")
+
+
+def python_regex(pattern: str) -> str:
+    """See the head.
+
+    Raises:
+        SpecError: a class or an escape is malformed, with its place. UnsupportedError: see the head.
+    """
+    return _Reader(pattern).read() if _NEEDS.search(pattern) else pattern
+
+
+def without_anchors(pattern: str) -> str:
+    """A pattern without the anchors that its alternatives begin and end with, which say nothing of a whole text."""
+    pieces, depth, begin = [], 0, 0
+    for found in _PIECE.finditer(pattern):
+        depth += (found[0] == "(") - (found[0] == ")")
+        if found[0] == "|" and depth == 0:
+            pieces.append(pattern[begin : found.start()])
+            begin = found.end()
+    pieces.append(pattern[begin:])
+    return "|".join(_END.sub(r"\1", _BEGIN.sub(r"\1", piece)) for piece in pieces)
+
+
+class _Reader:
+    def __init__(self, pattern: str) -> None:
+        self.pattern, self.at = pattern, 0
+
+    def read(self) -> str:
+        """The whole pattern."""
+        out: list[str] = []
+        opened: list[list[str]] = [[]]  # for each open group, the flags that began inside of it
+        while self.at < len(self.pattern):
+            char = self.pattern[self.at]
+            if char == "\\":
+                self.at += 1
+                out.append(self._escape())
+            elif char == "[":
+                out.append(self._class())
+            elif char == "(":
+                out.append(self._group(opened))
+            elif char == ")":
+                self.at += 1
+                out.append(_closed(opened.pop()) + ")" if len(opened) > 1 else ")")
+            elif char == "|":
+                self.at += 1
+                out.append(_closed(opened[-1]) + "|" + "".join(opened[-1]))
+            else:
+                self.at += 1
+                out.append(char)
+        return "".join(out) + _closed(opened[0])
+
+    def _group(self, opened: list[list[str]]) -> str:
+        found = _FLAGS.match(self.pattern, self.at)
+        if found is None:
+            begin = self.at
+            self.at += 1
+            opened.append([])
+            if self.pattern.startswith("(?<", begin) and self.pattern[begin + 3 : begin + 4] not in ("=", "!"):
+                self.at = begin + 3
+                return "(?P<"
+            return "("
+        on, off, end = found[1], found[2] or "", found[3]
+        if "R" in on or "u" in off:
+            self._refuse(found[0], found.start(), "write it without the flag")
+        self.at = found.end()
+        on, off = ("".join(flag for flag in flags if flag in "imsx") for flags in (on, off))
+        text = f"(?{on}{'-' * bool(off)}{off}:"
+        if end == ":":
+            opened.append([])
+            return text
+        opened[-1].append(text)
+        return text
+
+    def _escape(self) -> str:
+        """After a backslash, outside of a class."""
+        begin, char = self.at, self.pattern[self.at : self.at + 1]
+        if char in "<>" or self.pattern.startswith("b{", begin):
+            self._refuse("\\" + char, begin - 1, "write what may stand there")
+        if char == "z":
+            self.at += 1
+            return r"\Z"
+        single = self._single_or_set()
+        if single is None:
+            self.at += 1
+            return "\\" + char
+        return _written(single)
+
+    def _single_or_set(self) -> Ranges | None:
+        """The characters of an escape at this place; None: it means the same in both notations."""
+        char = self.pattern[self.at : self.at + 1]
+        if found := _HEX.match(self.pattern, self.at):
+            code = int(next(filter(None, found.groups())), 16)
+            if code > 0x10FFFF:
+                self._wrong(f"\\{found[0]} is no character", found.start(), found.end())
+            self.at = found.end()
+            return ((code, code),)
+        if found := _PROPERTY.match(self.pattern, self.at):
+            ranges = self._property(found[1] or found[2] or "", found.start(), found.end())
+            self.at = found.end()
+            return complement(ranges) if found[0][0] == "P" else ranges
+        if char and char in "wWsS":
+            self.at += 1
+            ranges = _ecma(_ECMA[char.lower()])
+            return ranges if char.islower() else complement(ranges)
+        return None
+
+    def _property(self, name: str, start: int, end: int) -> Ranges:
+        """The characters of a property, whose name Rust reads without regard to case, spaces and underscores."""
+        sides = [side for side in re.split(r"[:=]", name) if side]
+        value = "_".join(word.capitalize() for word in re.split(r"[ _]", sides[-1].strip())) if sides else ""
+        for known in dict.fromkeys((name, value, value.upper(), f"Script={value}", f"Script_Extensions={value}")):
+            try:
+                return _ecma(rf"\p{{{known}}}")
+            except SpecError:
+                continue
+        self._wrong(f"\\{self.pattern[start:end]} names no property of Unicode", start, end)
+        raise AssertionError
+
+    def _class(self) -> str:
+        """A class: as it is written where Python reads the same, else its characters."""
+        begin = self.at
+        ranges = self._set()
+        written = self.pattern[begin : self.at]
+        inside = written[1:-1]
+        if not re.search(r"\\[pPwWsSxuU]|\[|&&|--|~~", inside) and not inside.startswith(("]", "^]")):
+            return written
+        return _written(ranges)
+
+    def _set(self) -> Ranges:
+        """The characters of a class that begins here."""
+        begin = self.at
+        self.at += 1
+        negated = self.pattern.startswith("^", self.at)
+        self.at += negated
+        whole: Ranges | None = None
+        operator, items, is_first = "", list[tuple[int, int]](), True
+        while True:
+            if self.at >= len(self.pattern):
+                self._wrong("unclosed character class", begin, begin + 1)
+            two = self.pattern[self.at : self.at + 2]
+            if two[0] == "]" and not is_first:
+                self.at += 1
+                whole = _combined(whole, operator, charset(items))
+                return complement(whole) if negated else whole
+            if two in ("&&", "--", "~~"):
+                whole, operator, items = _combined(whole, operator, charset(items)), two, []
+                self.at += 2
+                continue
+            is_first = False
+            items += self._item(begin)
+
+    def _item(self, begin: int) -> Ranges:
+        """A character, a range, an escape, or a class inside of the class that began at `begin`."""
+        if found := re.compile(r"\[:(\^?)(\w+):\]").match(self.pattern, self.at):
+            if found[2] not in _POSIX:
+                self._wrong(f"{found[0]} is no class", found.start(), found.end())
+            self.at = found.end()
+            ranges = _ecma(f"[{_POSIX[found[2]]}]")
+            return complement(ranges) if found[1] else ranges
+        if self.pattern[self.at] == "[":
+            return self._set()
+        first = self._one()
+        is_range = self.pattern[self.at : self.at + 1] == "-" and self.pattern[self.at + 1 : self.at + 2] not in (
+            "", "]", "-",
+        )  # fmt: skip
+        if not is_range or len(first) != 1 or first[0][0] != first[0][1]:
+            return first
+        self.at += 1
+        last = self._one()
+        if len(last) != 1 or last[0][0] != last[0][1] or last[0][0] < first[0][0]:
+            self._wrong("invalid character class range", begin, self.at)
+        return ((first[0][0], last[0][0]),)
+
+    def _one(self) -> Ranges:
+        char = self.pattern[self.at]
+        self.at += 1
+        if char != "\\":
+            return ((ord(char), ord(char)),)
+        found = self._single_or_set()
+        if found is not None:
+            return found
+        char = self.pattern[self.at : self.at + 1]
+        self.at += 1
+        if char in ("d", "D"):
+            return _ecma(_ECMA["d"]) if char == "d" else complement(_ecma(_ECMA["d"]))
+        if not char or (char.isalnum() and char not in _CONTROLS):
+            self._wrong(f"unrecognized escape sequence \\{char}", self.at - 2, self.at)
+        code = _CONTROLS.get(char, ord(char))
+        return ((code, code),)
+
+    def _wrong(self, message: str, start: int, end: int) -> None:
+        raise SpecError(message, text=self.pattern, span=(start, end), hint="see https://docs.rs/regex/#syntax")
+
+    def _refuse(self, what: str, at: int, hint: str) -> None:
+        raise UnsupportedError(
+            f"{what} is not enforced", pointer=f"offset {at}", hint=hint, text=self.pattern, span=(at, at + len(what))
+        )
+
+
+def _closed(flags: list[str]) -> str:
+    """The ends of the groups that stand for flags. A comment of a verbose pattern ends with its line."""
+    return "".join("\n)" if "x" in text.partition("-")[0] else ")" for text in flags)
+
+
+def _combined(whole: Ranges | None, operator: str, other: Ranges) -> Ranges:
+    if whole is None:
+        return other
+    if operator == "&&":
+        return intersect(whole, other)
+    if operator == "--":
+        return intersect(whole, complement(other))
+    return charset([*intersect(whole, complement(other)), *intersect(other, complement(whole))])
+
+
+@lru_cache(maxsize=256)
+def _ecma(pattern: str) -> Ranges:
+    node = parse_regex(pattern, dialect="ecma")
+    if not isinstance(node, Chars):  # ECMA reads a property that it does not know as a text
+        raise SpecError(f"{pattern} is no class of characters")
+    return node.ranges
+
+
+def _written(ranges: Ranges) -> str:
+    """A class of Python with these characters."""
+    if not ranges:
+        return r"[^\s\S]"
+    pieces = (f"\\U{low:08x}" + (f"-\\U{high:08x}" if high > low else "") for low, high in ranges)
+    return f"[{''.join(pieces)}]"

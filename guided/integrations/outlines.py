@@ -1,0 +1,173 @@
+"""Constraints in outlines (1.x), whose models are steered by logits processors.
+
+    from guided.integrations.outlines import generator
+
+    generate = generator(model, list[int], max_new_tokens=100)
+    generate("Three numbers: ", max_new_tokens=100)
+
+In: a model of outlines (`Transformers`, `LlamaCpp`) and an output type as outlines takes it, or a constraint as
+`Engine.generate` does. Out: outlines' own generator, with calls, batches and streams.
+
+outlines has a fixed list of backends, and none can be added by name. So `GuidedBackend` is a `BaseBackend` that makes
+processors, and `generator` gives one to outlines' `Generator(processor=...)`, which is there for that.
+
+What it does not do: MLX, of which it says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+import numpy.typing as npt
+from outlines import Generator
+from outlines.backends.base import BaseBackend
+from outlines.models import LlamaCpp, Transformers
+from outlines.types.dsl import CFG, JsonSchema, Term, python_types_to_terms, to_regex
+
+import guided.spec.combinators as parts
+from guided.errors import GuidedError
+from guided.integrations import llama_cpp
+from guided.integrations.rows import Row, RowMatchers
+from guided.logits import apply_token_bitmask_inplace
+from guided.matching.bitmask import allocate_token_bitmask, fill_batch
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
+from guided.matching.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint
+from guided.spec.combinators import Expr
+from guided.vocabulary import Vocabulary
+
+__all__ = ["GuidedBackend", "GuidedProcessor", "generator", "vocabulary_of"]
+
+
+def vocabulary_of(model: Any) -> Vocabulary:
+    """The vocabulary of a model of outlines.
+
+    Raises:
+        VocabularyError: its tokenizer cannot be read. GuidedError: it is a model of another kind.
+    """
+    if isinstance(model, Transformers):
+        from guided.integrations import transformers
+
+        return transformers.vocabulary_of(model.hf_tokenizer, model.model)
+    if isinstance(model, LlamaCpp):
+        return llama_cpp.vocabulary_of(model.model)
+    raise GuidedError(f"a {type(model).__name__} is not supported: Transformers and LlamaCpp are")
+
+
+def generator(
+    model: Any,
+    output_type: Any,
+    *,
+    max_new_tokens: int | None = None,
+    **options: Unpack[ConstraintOptions],
+) -> Any:
+    """outlines' generator for a type.
+
+    Args:
+        model: of outlines.
+        output_type: a type of Python, a term of outlines (`Regex`, `JsonSchema`, `CFG`, ...), or what
+            `Engine.generate` takes and outlines does not: a compiled grammar, parts of `guided`.
+        max_new_tokens: what the generator will be called with: each output is then complete within it.
+        **options: of `ConstraintOptions`, as `whitespace="compact"`.
+
+    Raises:
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
+    """
+    backend = GuidedBackend(model, max_new_tokens=max_new_tokens)
+    return Generator(model, processor=backend.processor(output_type, **options))
+
+
+class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not always installed
+    """Makes logits processors for a model of outlines.
+
+    Args:
+        model: whose tokens are meant.
+        max_new_tokens: what `generate` is given: each output is then complete within it. None: no budget.
+    """
+
+    def __init__(self, model: Any, *, max_new_tokens: int | None = None) -> None:
+        self.compiler, self.max_new_tokens = GrammarCompiler(vocabulary_of(model)), max_new_tokens
+
+    def get_json_schema_logits_processor(
+        self, json_schema: str, whitespace_pattern: str | None = None
+    ) -> GuidedProcessor:
+        """Of a JSON Schema as text. `whitespace_pattern` is for each gap; None: one space after `,` and `:`."""
+        options = (
+            ConstraintOptions() if whitespace_pattern is None else ConstraintOptions(whitespace=whitespace_pattern)
+        )
+        return self._of(parts.json_schema(json_schema), **options)
+
+    def get_regex_logits_processor(self, regex: str) -> GuidedProcessor:
+        """Of a regular expression, which the whole output matches."""
+        return self._of(regex)
+
+    def get_cfg_logits_processor(self, grammar: str) -> GuidedProcessor:
+        """Of a grammar, in GBNF (`root ::= ...`) or in Lark's notation."""
+        return self._of(parts.gbnf(grammar) if "::=" in grammar else parts.lark(grammar))
+
+    def processor(self, output_type: Any, **options: Unpack[ConstraintOptions]) -> GuidedProcessor:
+        """Of an output type, see `generator`."""
+        if isinstance(output_type, CompiledGrammar | CompiledBy | Expr):
+            return self._of(output_type, **options)
+        term: Term = python_types_to_terms(output_type)
+        if isinstance(term, CFG):
+            return self.get_cfg_logits_processor(term.definition)
+        if not isinstance(term, JsonSchema):
+            return self._of(to_regex(term), **options)
+        if term.whitespace_pattern is not None:
+            options["whitespace"] = term.whitespace_pattern
+        return self._of(parts.json_schema(term.schema), **options)
+
+    def _of(self, constraint: Constraint, **options: Unpack[ConstraintOptions]) -> GuidedProcessor:
+        grammar = compile_constraint(self.compiler, constraint, options)
+        if grammar is None:
+            raise GuidedError("there is no constraint: call the model itself")
+        return GuidedProcessor(grammar, self.max_new_tokens)
+
+
+class GuidedProcessor:
+    """Masks the logits of each row of a batch by one grammar. Which row is which is found from their ids."""
+
+    def __init__(self, grammar: CompiledGrammar, max_new_tokens: int | None = None) -> None:
+        self.grammar, self.max_new_tokens = grammar, max_new_tokens
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the rows: a generation begins."""
+        self._rows = RowMatchers([self.grammar], self.max_new_tokens)
+
+    def __call__(self, input_ids: Any, logits: Any) -> Any:
+        """The logits, (vocab,) or (rows, vocab), of torch or numpy, with -inf where the grammar allows no token.
+
+        Args:
+            input_ids: int (length,) or (rows, length), prompts and padding included.
+
+        Raises:
+            BudgetError: no output fits the budget. GuidedError: the arrays are of another kind.
+        """
+        ids = _array(input_ids)
+        rows = self._rows.follow(ids[None] if ids.ndim == 1 else ids)
+        bitmask = allocate_token_bitmask(len(rows), self.grammar.vocabulary.size)
+        live = [number for number, row in enumerate(rows) if not row.is_dead]
+        for number in live:
+            self._fill(rows[number], bitmask, number)
+        for number in set(range(len(rows))) - set(live):  # another processor chose a token; the row ends
+            bitmask[number] = 0
+            for end in self.grammar.vocabulary.eos_token_ids:
+                bitmask[number, end // 32] |= np.uint32(1 << end % 32).view(np.int32)
+        logits = logits.copy() if isinstance(logits, np.ndarray) else logits  # an engine's own memory may be read-only
+        apply_token_bitmask_inplace(logits, bitmask[0] if logits.ndim == 1 else bitmask)
+        return logits
+
+    def _fill(self, row: Row, bitmask: npt.NDArray[np.int32], number: int) -> None:
+        assert row.matcher is not None
+        fill_batch([row.matcher], bitmask, [number], max_tokens=self._rows.budget(row))
+
+
+def _array(ids: Any) -> npt.NDArray[np.int64]:
+    if isinstance(ids, np.ndarray | list | tuple):
+        return np.asarray(ids, np.int64)
+    if hasattr(ids, "cpu"):
+        return np.asarray(ids.cpu().numpy(), np.int64)
+    raise GuidedError(f"arrays of {type(ids).__module__} are not supported: those of torch and numpy are")

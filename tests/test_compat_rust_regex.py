@@ -1,0 +1,77 @@
+"""Patterns in Rust's notation mean what Rust's crate takes them for: llguidance, which has it, is the judge."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import guided
+from guided.compat.rust_regex import python_regex, without_anchors
+
+PATTERNS = [
+    r"[a&&[^b]]", r"\p{Lu}[[:digit:]]\x{41}", "a(?i)b", "a(?i)b|c", "(a(?i)b|c)d", r"\w", r"\s", r"\W", r"\S",
+    r"[\w--\d]", "[a-c&&b-d]", r"\pL", r"\PL", r"\p{Greek}", r"\p{greek}", r"\p{Script=Greek}", "[[:^digit:]]",
+    "(?P<x>a)", "(?<x>a)", "(?i:a)b", "(?s).", ".", r"\x41", r"\u{41}", r"\u0041", r"\U00000041", "[]a]", "[^]a]",
+    r"[a\]]", "[a-c[x-z]]", "(?U)a+", "(?x) a b #c", r"[a-\x{63}]", r"\d", r"[\d]", r"[\s]", r"[\D]", r"\p{sc=Latin}",
+    "[~~a]", "[a~~b]", "[ab~~bc]", r"\-", "[-a]", "[a-]", r"\p{Letter}", r"\p{Uppercase_Letter}",
+    r"\p{uppercase letter}", r"\p{Alphabetic}", r"\p{Emoji}", r"[\p{Lu}\d]", r"[^\W\d]", "(?i-s:A.)", "a|(?i)b|c",
+    r"\P{Greek}", r"[[:alpha:]&&[^c-z]]", "a{2}", "(?:a|b){1,2}",
+]  # fmt: skip
+TEXTS = [
+    "a", "b", "c", "d", "x", "A", "B", "C", "aB", "ab", "AB", "aa", "É1A", "É٣A", "cd", "Cd", "ABd", "aBd", "\u0301",
+    "٣", "α", "\x1c", "\x85", " ", "\n", "]", "-", "~", "é", "1", "_", "!", "",
+]  # fmt: skip
+COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
+
+
+def accepts(pattern, text):
+    matcher = guided.GrammarMatcher(COMPILER.compile_regex(python_regex(pattern)))
+    return matcher.accept_string(text) and matcher.is_accepting()
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_llguidance_says_the_same(pattern):
+    llguidance = pytest.importorskip("llguidance", reason="llguidance is not installed")
+    tokenizer = llguidance.LLTokenizer("byte")
+    for text in TEXTS:
+        matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_regex(pattern), log_level=0)
+        assert not matcher.is_error()
+        tokens = tokenizer.tokenize_str(text)
+        wanted = matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
+        assert accepts(pattern, text) == wanted, text
+
+
+@pytest.mark.parametrize("pattern", ["a+b", r"[^\"\\]*", r"\d{2,3}", "(?:x|y)?", "é", r"\.\*", "[a-z]", "(?=a)a"])
+def test_what_is_the_same_stays_as_it_is(pattern):
+    assert python_regex(pattern) == pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        (r"\p{Nonsense}", "names no property"), ("[[:nonsense:]]", "is no class"), ("[a&&", "unclosed"),
+        (r"[z-\x{61}]", "invalid character class range"), (r"\x{110000}", "is no character"),
+        (r"[\q--a]", "unrecognized escape"), (r"\<a", "is not enforced"), (r"\b{start}a", "is not enforced"),
+        ("(?-u)a", "is not enforced"), ("(?R)a", "is not enforced"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_or_refused_has_its_place(pattern, message):
+    with pytest.raises((guided.SpecError, guided.UnsupportedError), match=message) as found:
+        python_regex(pattern)
+    start, end = found.value.span
+    assert 0 <= start < end <= len(pattern) and found.value.text == pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "plain"),
+    [
+        ("^a$", "a"), ("^a$|^b$", "a|b"), (r"\Aa\z", "a"), (r"a\$", r"a\$"), (r"a\\$", r"a\\"), ("(^a$)", "(^a$)"),
+        ("[|^$]", "[|^$]"), (r"(a|b)$", "(a|b)"), ("(?i)^a", "(?i)a"), ("^", ""), ("$", ""), (r"\|^a", r"\|^a"),
+    ],
+)  # fmt: skip
+def test_anchors_around_a_whole_text(pattern, plain):
+    assert without_anchors(pattern) == plain
+    for text in ("a", "b", "A", "|", "a$", "a\\", "", "^"):
+        search = re.fullmatch(pattern.replace(r"\z", r"\Z"), text) is not None
+        assert search == (re.fullmatch(plain, text) is not None)
