@@ -6,13 +6,14 @@ tokens in the tokenizer's own spelling, explanations. One matcher belongs to one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from guided.automaton import _core
 from guided.errors import VocabularyError
 from guided.matching.compiled import CompiledGrammar, native_vocabulary
 from guided.matching.explanation import Explanation, bytes_of, explain, is_cut, is_text
-from guided.matching.readings import Readings, Snapshot
+from guided.matching.readings import Capture, Readings, Snapshot
 
 __all__ = ["Explanation", "GrammarMatcher"]
 
@@ -127,6 +128,10 @@ class GrammarMatcher(_core.Matcher):
         """
         return {}
 
+    def captures_in_order(self) -> list[tuple[str, bytes]]:
+        """The same as (name, text), in the order in which the texts end; of nested ones the inner one first."""
+        return []
+
     def temperature(self) -> float | None:
         """What the grammar asks the sampler to take for the next token; None: nothing."""
         return None
@@ -177,15 +182,21 @@ class _CapturingMatcher(GrammarMatcher):
         self._snapshots.clear()
 
     def captures(self, *, partial: bool = False) -> dict[str, list[bytes]]:
-        marked = self.grammar.marked
-        with marked.lock:
-            readings, now = self._read()
-            found = readings.complete(now, self._text) if self.is_accepting() else readings.under_way(now, self._text)
-        names = {name: list[bytes]() for region in marked.regions for name in region.captures}
-        for capture in found:
+        names = {name: list[bytes]() for region in self.grammar.marked.regions for name in region.captures}
+        for capture in self._captured():
             if partial or capture.complete:
                 names[capture.name].append(bytes(self._text[capture.start : capture.end]))
         return names
+
+    def captures_in_order(self) -> list[tuple[str, bytes]]:
+        found = sorted((each for each in self._captured() if each.complete), key=lambda each: (each.end, -each.start))
+        return [(each.name, bytes(self._text[each.start : each.end])) for each in found]
+
+    def _captured(self) -> Sequence[Capture]:
+        marked = self.grammar.marked
+        with marked.lock:
+            readings, now = self._read()
+            return readings.complete(now, self._text) if self.is_accepting() else readings.under_way(now, self._text)
 
     def temperature(self) -> float | None:
         marked = self.grammar.marked

@@ -38,6 +38,7 @@ def gbnf_to_grammar(
     *,
     root: str = "root",
     allow_special_tokens: bool = False,
+    xgrammar: bool = False,
     limits: Limits | None = None,
     found: list[Finding] | None = None,
     ask_why_empty: bool = False,
@@ -48,6 +49,8 @@ def gbnf_to_grammar(
         root: the rule to begin with.
         allow_special_tokens: whether the text may name tokens that are to be written, such as `<|call|>`. Texts of
             strangers should not. Tokens that are excluded (`!<name>`) may always be named.
+        xgrammar: where the two dialects differ, the text is xgrammar's: `\\x` takes all digits that follow, and `[]`
+            is a class without characters.
         found: takes what is read and not enforced; without it, it is warned of.
         ask_why_empty: raise the error of a grammar that generates nothing, if it is one.
 
@@ -62,7 +65,7 @@ def gbnf_to_grammar(
         raise SpecError(f"a grammar is a string, not a {type(text).__name__}", hint=hint)
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
-    rules = read_rules(text, limits, allow_special_tokens, own)
+    rules = read_rules(text, limits, allow_special_tokens, own, xgrammar)
     if root not in rules:
         raise _without_root(text, root, rules)
     if ask_why_empty:

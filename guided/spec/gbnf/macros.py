@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Chars, Node, OtherTokens, Ref, charset
+from guided.limits import Limits
 from guided.spec.aho_corasick import free_text
 from guided.spec.regex import parse_regex
 from guided.spec.regex.algebra import alt, conj, repeat, seq
@@ -33,12 +34,18 @@ from .tokens import Token
 if TYPE_CHECKING:
     from .rules import Reader
 
-__all__ = ["MACROS", "Macros"]
+__all__ = ["MACROS", "Macros", "regex_node"]
 
 MACROS: Final = ("Regex", "Token", "ExcludeToken", "TagDispatch", "TokenTagDispatch")
 
 _JSON_CHARS: Final = repeat(Chars(charset([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])), 0, None)
 """What a JSON string holds as it is: no quotation mark, backslash or control character."""
+
+
+def regex_node(pattern: str, limits: Limits) -> Node:
+    """What a regular expression matches in xgrammar's dialect. SpecError, UnsupportedError: it is malformed."""
+    parse_regex(pattern, dialect="ecma", limits=limits)  # what is wrong has its own place
+    return parse_regex(f"(?s:{pattern})", dialect="ecma", classes="plain", limits=limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +82,7 @@ class Macros:
         pattern = given[0]
         json_string = self._flag(named, "json_string", False)
         try:
-            parse_regex(pattern.value, dialect="ecma", limits=self._reader.limits)  # what is wrong has its own place
-            node = parse_regex(f"(?s:{pattern.value})", dialect="ecma", classes="plain", limits=self._reader.limits)
+            node = regex_node(pattern.value, self._reader.limits)
         except LimitExceeded:
             raise
         except UnsupportedError as error:

@@ -81,23 +81,27 @@ class _Group:
         return self.alternatives[0] if len(self.alternatives) == 1 else alt(self.alternatives)
 
 
-def read_rules(text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding]) -> dict[str, Rule]:
-    """The rules of a grammar, by name, in their order.
+def read_rules(
+    text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool = False
+) -> dict[str, Rule]:
+    """The rules of a grammar, by name, in their order; `xgrammar`: see `gbnf_to_grammar`.
 
     Raises:
         SpecError: with the place: what is malformed, not defined, or names a token without permission.
         UnsupportedError: what is valid, and not enforced.
         LimitExceeded: groups nest deeper than `limits.depth`.
     """
-    return Reader(text, limits, allow_special_tokens, found).rules()
+    return Reader(text, limits, allow_special_tokens, found, xgrammar).rules()
 
 
 class Reader:
     """The cursor over the tokens of one text, and the rule that is being read."""
 
-    def __init__(self, text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding]) -> None:
+    def __init__(
+        self, text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool
+    ) -> None:
         self.text, self.limits, self.allowed, self.found = text, limits, allow_special_tokens, found
-        self.characters = Characters(text, found)
+        self.characters = Characters(text, found, xgrammar)
         self.tokens = tokens_of(text)
         self.at = 0
         self.defined: dict[str, Token] = {}

@@ -16,8 +16,9 @@ DRAFTS = ("draft4", "draft6", "draft7", "2019-09", "2020-12")
 
 _NAMED = {
     "property_order": ("declared", "any"),
-    "numbers": ("json", "plain"),
+    "numbers": ("json", "plain", "plain_integers"),
     "escapes": ("json", "minimal"),
+    "constants": ("json", "plain"),
     "classes": ("full", "plain"),
     "format": ("assert", "annotate"),
     "unknown_format": ("warn", "refuse", "ignore"),
@@ -33,8 +34,9 @@ class JsonSchemaKeywords(TypedDict, total=False):
     surrounding_whitespace: bool
     property_order: Literal["declared", "any"]
     additional_properties: bool | Literal["minimal"] | None
-    numbers: Literal["json", "plain"]
+    numbers: Literal["json", "plain", "plain_integers"]
     escapes: Literal["json", "minimal"]
+    constants: Literal["json", "plain"]
     classes: Literal["full", "plain"]
     format: Literal["assert", "annotate"]
     unknown_format: Literal["warn", "refuse", "ignore"]
@@ -64,11 +66,14 @@ class JsonSchemaOptions:
             schema says, so they may have any. False: every object schema is closed. "minimal": an object that names
             members has no others, unless there would be no value then (`text/narrow.py`); True: as None.
         numbers: "json" (every spelling; see `numbers.py` for its stated limit) or "plain" (no exponent, no
-            negative zero; an integer has no fraction; a constant has its shortest spelling).
+            negative zero; an integer has no fraction; a constant has its shortest spelling). "plain_integers": as
+            "plain" where the schema asks for an integer, and as "json" elsewhere.
         escapes: "json" (every spelling of a character in a string) or "minimal" (only the one that
             `json.dumps(ensure_ascii=False)` writes: a character stands for itself, but for `\" \\ \b \f \n \r \t` and
             `\u00xx`, in lower case, for the other controls). Keys and constants then have one spelling each, so that
             their text is forced.
+        constants: "json", or "plain": keys that the schema names and the values of `const` and `enum` have one
+            spelling, that of "plain" numbers and "minimal" escapes, whatever the others have.
         classes: of patterns, see `parse_regex`: "full" (\s is ECMA-262's) or "plain" (\s is ASCII's).
         format: "assert" or "annotate" (formats, and draft 7's `contentEncoding: base64` and `contentMediaType:
             application/json`, are then never enforced; the other drafts have the latter as annotations).
@@ -86,8 +91,9 @@ class JsonSchemaOptions:
     surrounding_whitespace: bool = False
     property_order: Literal["declared", "any"] = "declared"
     additional_properties: bool | Literal["minimal"] | None = None
-    numbers: Literal["json", "plain"] = "json"
+    numbers: Literal["json", "plain", "plain_integers"] = "json"
     escapes: Literal["json", "minimal"] = "json"
+    constants: Literal["json", "plain"] = "json"
     classes: Literal["full", "plain"] = "full"
     format: Literal["assert", "annotate"] = "assert"
     unknown_format: Literal["warn", "refuse", "ignore"] = "warn"

@@ -63,7 +63,8 @@ class Lowering:
         self.expander, self.options, self._limits = expander, options, limits
         self.layout = layout_of(options)
         self.encoding = MINIMAL_STRING if options.escapes == "minimal" else JSON_STRING
-        self._plain = options.numbers == "plain"
+        one_spelling = options.escapes == "minimal" or options.constants == "plain"
+        self.constant_encoding = MINIMAL_STRING if one_spelling else JSON_STRING  # of keys with a name, and constants
         self._constants = Constants(self)
         self.narrowing = Narrowing(expander, options.additional_properties)
         self._root = library.root
@@ -207,7 +208,8 @@ class Lowering:
         label += " with fraction or exponent" if numbers.not_bare else ""
         label += f" >{'' if numbers.low.strict else '='} {numbers.low.value}" if numbers.low else ""
         label += f" <{'' if numbers.high.strict else '='} {numbers.high.value}" if numbers.high else ""
-        make = partial(number_node, numbers, self._plain, self.options.max_digits)
+        plain = self.options.numbers == "plain" or (numbers.integral and self.options.numbers == "plain_integers")
+        make = partial(number_node, numbers, plain, self.options.max_digits)
         return self.rule(numbers, label, "", partial(_with_pointer, where, make))
 
     def _string(self, shape: Shape, where: str, level: int) -> Node:
@@ -272,7 +274,7 @@ class Lowering:
 
     def field(self, name: str, value: Node, required: bool) -> Field:
         """A declared member, with the text of its value."""
-        return Field(name, self.after(value), required, quoted_text(name, self.encoding))
+        return Field(name, self.after(value), required, quoted_text(name, self.constant_encoding))
 
     def after(self, value: Node) -> Node:
         """The colon and a value: all that follows a key.
@@ -291,7 +293,7 @@ class Lowering:
 
     def spell(self, text: str) -> Node:
         """A part of a key."""
-        return Encoded(Text(text), self.encoding)
+        return Encoded(Text(text), self.constant_encoding)
 
 
 _OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
