@@ -39,6 +39,15 @@ _BuilderT = TypeVar("_BuilderT", bound=Builder)
 _TOOL: Final[TypeAdapter[Any]] = TypeAdapter(ToolParam)
 _CHOICE: Final[TypeAdapter[Any]] = TypeAdapter(ToolChoiceOptionParam)
 _builders: dict[str, Builder] = {}
+_HOSTED: Final = "hosted-tool-"
+"""Begins the names under which hosted tools are functions of a style for a while."""
+_HOSTED_BEGINS: Final = {
+    "harmony": [
+        "<|channel|>commentary to={name} code<|message|>",
+        " to={name}<|channel|>commentary code<|message|>",
+    ],
+}
+"""How a call of a hosted tool begins."""
 
 
 def get_model_structural_tag(
@@ -185,6 +194,12 @@ def _of_style(
         {"type": "function", "function": {"name": one.function.name, "parameters": _parameters(one.function)}}
         for one in tools or []
     ]
+    hosted = {f"{_HOSTED}{number}": one for number, one in enumerate(builtin_tools or [])}
+    if hosted and style not in _HOSTED_BEGINS:
+        raise ValueError(f"the format {style} has no way to call hosted tools: describe them as functions")
+    functions += [
+        {"type": "function", "function": {"name": name, "parameters": _parameters(one)}} for name, one in hosted.items()
+    ]
     choice: Any = tool_choice
     if tool_choice == "forced":
         if not functions:
@@ -197,11 +212,24 @@ def _of_style(
     except GuidedError as error:
         raise ValueError(str(error)) from error
     for form in _forms(document["format"]):
+        if hosted and "tags" in form:
+            form["tags"] = [tag for one in form["tags"] for tag in _as_hosted(one, style, hosted)]
         if form["type"] == "json_schema":
             form |= {"any_order": any_order, "max_whitespace_cnt": max_whitespace_cnt}
         if not exclude_special_tokens and "excludes" in form:
             form["excludes"] = []
     return StructuralTag.model_validate(document)
+
+
+def _as_hosted(tag: dict[str, Any], style: str, hosted: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
+    """The tag of a function; if it stands for a hosted tool, the tags of that, in place of the first of its tags."""
+    begin = tag["begin"] if isinstance(tag["begin"], str) else ""
+    for name, one in hosted.items():
+        first = f"functions.{name}"
+        if first in begin:
+            begins = _HOSTED_BEGINS[style] if begin.startswith("<|channel|>") else []
+            return [{**tag, "begin": form.replace("{name}", one.name or one.type)} for form in begins]
+    return [tag]
 
 
 def _parameters(function: FunctionDefinition | BuiltinToolParam) -> dict[str, Any] | bool:

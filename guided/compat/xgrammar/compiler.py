@@ -104,7 +104,7 @@ class _Parts:
                     except VocabularyError as error:
                         if not isinstance(error.token, str):
                             raise
-                        self._made[ends] = compiler.compile_grammar(with_token_ids(ir, tokens.id_of))
+                        self._made[ends] = compiler.compile_grammar(with_token_ids(ir, tokens.ids_of))
             return self._made[ends]
 
     def weight(self) -> int:

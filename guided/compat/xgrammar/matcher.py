@@ -7,11 +7,13 @@ that is forced, where guided gives tokens.
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from guided.automaton import _core
 from guided.compat.xgrammar.arrays import as_rows, without_hidden
 from guided.compat.xgrammar.base import XGRObject
 from guided.compat.xgrammar.bitmask import (
@@ -22,7 +24,9 @@ from guided.compat.xgrammar.bitmask import (
 )
 from guided.compat.xgrammar.compiler import CompiledGrammar
 from guided.compat.xgrammar.exception import as_xgrammar
+from guided.matching import CompiledGrammar as Compiled
 from guided.matching import GrammarMatcher as Matcher
+from guided.matching.explanation import bytes_of
 
 if TYPE_CHECKING:
     import torch
@@ -77,8 +81,10 @@ class GrammarMatcher(XGRObject):
         self._size, self._stops = tokens.size, tokens.stops if stops is None else stops
         self._row = np.full((1, (tokens.size + tokens.hidden + 31) // 32), -1, np.int32) if tokens.hidden else None
         self._over_when_complete = terminate_without_stop_token
-        self._default_temperature = None if default_temperature is None else float(default_temperature)
-        self._init_handle(Matcher(compiled_grammar._parts.compiled(stops)))
+        self._default_temperature = _checked_temperature(default_temperature)
+        compiled = compiled_grammar._parts.compiled(stops)
+        self._parts_of_steps: list[int] | None = [] if _counts_tokens(compiled) else None
+        self._init_handle(Matcher(compiled))
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
         """Step over a token. False, with the state unchanged: it is not allowed, no token id, or the output is over."""
@@ -89,13 +95,24 @@ class GrammarMatcher(XGRObject):
             accepted = False
         else:
             accepted = matcher.accept_token(token_id)
+        self._stepped(accepted, 1)
         if debug_print:
             print(f"accept_token({token_id}): {accepted}\n{self._debug_print_internal_state()}")
         return accepted
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
-        """Step over text, or bytes, as one step. False, with the state unchanged: it is not allowed."""
-        accepted = not self._matcher.is_terminated() and self._matcher.accept_string(input_str)
+        """Step over text, or bytes, as one step. False, with the state unchanged: it is not allowed.
+
+        Where a grammar counts tokens, the text counts as one.
+        """
+        matcher, parts = self._matcher, 1
+        if matcher.is_terminated():
+            accepted = False
+        elif self._parts_of_steps is None:
+            accepted = matcher.accept_string(input_str)
+        else:
+            accepted, parts = _accept_as_token(matcher, bytes_of(input_str)), 2
+        self._stepped(accepted, parts)
         if debug_print:
             print(f"accept_string({input_str!r}): {accepted}\n{self._debug_print_internal_state()}")
         return accepted
@@ -171,12 +188,17 @@ class GrammarMatcher(XGRObject):
         """Take back the last steps. RuntimeError, with the state unchanged, where there are fewer."""
         if num_tokens < 0:
             raise RuntimeError(f"Intended to rollback {num_tokens} tokens")
-        if num_tokens > self._matcher.steps:
+        parts = self._parts_of_steps
+        steps = self._matcher.steps if parts is None else len(parts)
+        if num_tokens > steps:
             raise RuntimeError(
-                f"Intended to rollback {num_tokens} tokens, but only the last {self._matcher.steps} steps of history "
-                "are saved"
+                f"Intended to rollback {num_tokens} tokens, but only the last {steps} steps of history are saved"
             )
-        self._matcher.rollback(num_tokens)
+        if parts is None:
+            self._matcher.rollback(num_tokens)
+        else:
+            self._matcher.rollback(sum(parts[len(parts) - num_tokens :]))
+            del parts[len(parts) - num_tokens :]
 
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
         """What the rules with a name captured, in the order in which they end: (name, text).
@@ -197,11 +219,14 @@ class GrammarMatcher(XGRObject):
     def reset(self) -> None:
         """Go back to the beginning."""
         self._matcher.reset()
+        if self._parts_of_steps is not None:
+            self._parts_of_steps.clear()
 
     def fork(self) -> GrammarMatcher:
         """A matcher in the same state, which moves independently."""
         forked = GrammarMatcher._create_from_handle(self._matcher.fork())
         forked._size, forked._stops = self._size, self._stops
+        forked._parts_of_steps = None if self._parts_of_steps is None else [*self._parts_of_steps]
         forked._row = None if self._row is None else self._row.copy()
         forked._over_when_complete, forked._default_temperature = self._over_when_complete, self._default_temperature
         return forked
@@ -232,11 +257,38 @@ class GrammarMatcher(XGRObject):
         matcher: Matcher = self._handle
         return matcher
 
+    def _stepped(self, accepted: bool, parts: int) -> None:
+        if accepted and self._parts_of_steps is not None:
+            self._parts_of_steps.append(parts)
+
     def _check_not_over(self, what: str) -> None:
         if self._matcher.is_terminated():
             raise RuntimeError(
                 f"GrammarMatcher has terminated after accepting the stop token, but is trying to {what}"
             )
+
+
+def _counts_tokens(compiled: Compiled) -> bool:
+    return isinstance(compiled.native, _core.CompiledRules) and compiled.native.limits_tokens
+
+
+def _accept_as_token(matcher: Matcher, data: bytes) -> bool:
+    """Step over text in two steps: as a token that goes on, and that ends. False, with the state unchanged: refused."""
+    if not matcher._accept_part(data):
+        return False
+    if matcher._end_token():
+        return True
+    matcher.rollback(1)
+    return False
+
+
+def _checked_temperature(given: float | None) -> float | None:
+    if given is None:
+        return None
+    value = float(given)
+    if not 0 <= value < math.inf:
+        raise RuntimeError(f"default_temperature must be a finite non-negative number, not {value}")
+    return value
 
 
 def __getattr__(name: str) -> Any:

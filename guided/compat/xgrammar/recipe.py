@@ -39,6 +39,10 @@ TAG_OPTIONS: Final = JsonSchemaOptions(
 """How xgrammar writes the schemas of a structural tag."""
 
 
+_AS_THEIRS: Final = "\n%grammar_options {}\n"
+"""Says that a text of Lark is xgrammar's: ignored terminals do not stand first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ebnf:
     """A grammar in EBNF."""
@@ -129,14 +133,14 @@ class Lark:
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
         grammars: dict[str, Any] = {
-            name: one if isinstance(one, str) else _part(one, found) for name, one in self.named
+            name: one + _AS_THEIRS if isinstance(one, str) else sequence(one.read(found)) for name, one in self.named
         }
         options = LarkOptions(
             start="start", semantics="scannerless", lexer="contextual", import_paths=(), postlex=None,
             grammars=grammars, allow_special_tokens=True,
         )  # fmt: skip
         with as_xgrammar(what="Lark parser"):
-            return read_lark(self.source, options, Limits(), TAG_OPTIONS, found)
+            return read_lark(self.source + _AS_THEIRS, options, Limits(), TAG_OPTIONS, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,8 @@ class StructuralTag:
             document = json.loads(self.document)
         except (ValueError, RecursionError) as error:
             raise InvalidJSONError(f"Failed to parse JSON: {error}") from None
+        if isinstance(document, dict) and "format" in document:
+            document.setdefault("type", "structural_tag")
         with as_xgrammar(InvalidStructuralTagError, "Invalid structural tag"):
             return structural_tag_to_grammar(
                 document, TAG_OPTIONS, allow_special_tokens=True, found=found, later=later
@@ -185,16 +191,12 @@ class Joined:
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
-        parts = [_part(part, found) for part in self.parts]
+        parts = [part.read(found) for part in self.parts]
         with as_xgrammar():
             return expr_to_grammar(sequence(*parts) if self.between == " " else choice(*parts), found=found)
 
 
 Recipe: TypeAlias = Ebnf | Regex | JsonSchema | Lark | StructuralTag | Joined
-
-
-def _part(recipe: Recipe, found: list[Finding]) -> Grammar:
-    return recipe.read(found)
 
 
 def _rule(body: str) -> str:

@@ -234,7 +234,6 @@ class _Tokens:
             for number in range(self.size)
             if number not in self.stops and (number >= len(tokens) or not tokens[number])
         )
-        self._by_bytes: dict[bytes, int] | None = None
         self._vocabularies: dict[tuple[int, ...], Vocabulary] = {}
         self._lock = threading.Lock()
 
@@ -274,11 +273,10 @@ class _Tokens:
         spelled = {data[0] for data in self.tokens if len(data) == 1}
         return 0 if spelled >= _PRINTABLE else len(_BYTES)
 
-    def id_of(self, name: str) -> int | None:
-        """The token that is spelled so; None: there is none."""
-        if self._by_bytes is None:
-            self._by_bytes = {data: number for number, data in reversed([*enumerate(self.tokens)])}
-        return self._by_bytes.get(name.encode())
+    def ids_of(self, name: str) -> list[int]:
+        """The tokens that are spelled so."""
+        data = name.encode()
+        return [number for number, token in enumerate(self.tokens) if token == data]
 
 
 def _ids(given: list[int] | int | None) -> list[int] | None:

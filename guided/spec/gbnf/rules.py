@@ -116,7 +116,7 @@ class Reader:
         for number, (name, body) in enumerate(starts):
             bracket = self.tokens[name + 1] if body == name + 3 else None
             token = self.tokens[name]
-            options = RuleOptions() if bracket is None else read_options(self.text, bracket)
+            options = RuleOptions() if bracket is None else read_options(self.text, token.text, bracket)
             self.rule = out[token.text] = Rule(token.text, token.span, options)
             self.at = body
             self._body(starts[number + 1][0] if number + 1 < len(starts) else len(self.tokens) - 1)
