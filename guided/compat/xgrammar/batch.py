@@ -114,9 +114,7 @@ class BatchGrammarMatcher(XGRObject):
             heat[place] = -1.0 if found is None else found
 
     @staticmethod
-    def batch_accept_token(
-        matchers: list[GrammarMatcher], tokens: list[int], debug_print: bool = False
-    ) -> list[bool]:
+    def batch_accept_token(matchers: list[GrammarMatcher], tokens: list[int], debug_print: bool = False) -> list[bool]:
         """Whether each matcher accepted its token. RuntimeError where the numbers of both differ."""
         _check_same(matchers, tokens, "token_ids")
         return [
@@ -146,6 +144,4 @@ class BatchGrammarMatcher(XGRObject):
 
 def _check_same(matchers: list[GrammarMatcher], others: list[Any], name: str) -> None:
     if len(matchers) != len(others):
-        raise RuntimeError(
-            f"The size of matchers ({len(matchers)}) and {name} ({len(others)}) should be the same."
-        )
+        raise RuntimeError(f"The size of matchers ({len(matchers)}) and {name} ({len(others)}) should be the same.")

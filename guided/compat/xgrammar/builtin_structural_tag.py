@@ -6,6 +6,7 @@ or with `strict=False`, has any arguments, as in xgrammar.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -118,10 +119,12 @@ def normalize_tool_choice(
         tools = []
     if not isinstance(tools, list):
         raise ValueError("The 'tools' argument must be a list.")
-    read = [one if isinstance(one, FunctionToolParam | BuiltinToolParam) else _TOOL.validate_python(one) for one in tools]
+    read = [
+        one if isinstance(one, FunctionToolParam | BuiltinToolParam) else _TOOL.validate_python(one) for one in tools
+    ]
     functions = [one for one in read if isinstance(one, FunctionToolParam)]
     builtin = [one for one in read if isinstance(one, BuiltinToolParam)]
-    choice = "auto" if tool_choice is None else _CHOICE.validate_python(tool_choice)
+    choice: Any = "auto" if tool_choice is None else _CHOICE.validate_python(tool_choice)
     mode: SimplifiedToolChoice = "forced"
     if isinstance(choice, AllowedToolChoiceParam):
         functions, builtin = _allowed(functions, builtin, choice)
@@ -196,7 +199,13 @@ def _of_style(
     ]
     hosted = {f"{_HOSTED}{number}": one for number, one in enumerate(builtin_tools or [])}
     if hosted and style not in _HOSTED_BEGINS:
-        raise ValueError(f"the format {style} has no way to call hosted tools: describe them as functions")
+        if not functions and tool_choice != "auto":
+            raise ValueError(f"the format {style} has no way to call hosted tools: describe them as functions")
+        warnings.warn(
+            f"the format {style} has no way to call hosted tools, so {', '.join(one.type for one in hosted.values())} "
+            "cannot be called: describe them as functions", stacklevel=3,
+        )  # fmt: skip
+        hosted = {}
     functions += [
         {"type": "function", "function": {"name": name, "parameters": _parameters(one)}} for name, one in hosted.items()
     ]

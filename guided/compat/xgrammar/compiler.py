@@ -64,7 +64,9 @@ class CompiledGrammar(XGRObject):
         data = loaded(json_str, "CompiledGrammar")
         metadata = json.loads(tokenizer_info.dump_metadata())
         if not isinstance(data.get("grammar"), str) or not isinstance(data.get("tokenizer_metadata"), dict):
-            raise DeserializeFormatError("this is no serialized CompiledGrammar: it has a grammar and tokenizer_metadata")
+            raise DeserializeFormatError(
+                "this is no serialized CompiledGrammar: it has a grammar and tokenizer_metadata"
+            )
         if data["tokenizer_metadata"] != metadata:
             raise DeserializeFormatError(
                 f"it was compiled for another tokenizer: {brief(data['tokenizer_metadata'])}, not {brief(metadata)}"

@@ -58,7 +58,9 @@ def _check(
         ("temperatures", count if heat is None else heat),
     ):  # fmt: skip
         if length != count:
-            raise RuntimeError(f"{name} has {length} nodes and retrieve_next_token {count}: they must be the same length")
+            raise RuntimeError(
+                f"{name} has {length} nodes and retrieve_next_token {count}: they must be the same length"
+            )
     if not count:
         raise RuntimeError("The draft tree must not be empty")
     if siblings[0] != -1:
@@ -71,7 +73,9 @@ def _check(
             if to == 0:
                 raise RuntimeError("The root node must not be the child or sibling of a node")
             if to in seen:
-                raise RuntimeError(f"Node {to} is reached twice; the draft tree must not contain cycles or shared nodes.")
+                raise RuntimeError(
+                    f"Node {to} is reached twice; the draft tree must not contain cycles or shared nodes."
+                )
             if to != -1:
                 seen.add(to)
 

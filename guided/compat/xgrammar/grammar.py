@@ -234,5 +234,3 @@ def named_recipes(named: Any) -> tuple[tuple[str, str | Recipe], ...]:
             raise TypeError("named grammar values must be Grammar instances or Lark strings")
         out.append((name, one._recipe if isinstance(one, Grammar) else one))
     return tuple(out)
-
-

@@ -89,9 +89,11 @@ class GrammarMatcher(XGRObject):
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
         """Step over a token. False, with the state unchanged: it is not allowed, no token id, or the output is over."""
         matcher = self._matcher
-        if matcher.is_terminated() or not 0 <= token_id < self._size:
-            accepted = False
-        elif self._over_when_complete and token_id in self._stops:
+        if (
+            matcher.is_terminated()
+            or not 0 <= token_id < self._size
+            or (self._over_when_complete and token_id in self._stops)
+        ):
             accepted = False
         else:
             accepted = matcher.accept_token(token_id)
@@ -263,9 +265,7 @@ class GrammarMatcher(XGRObject):
 
     def _check_not_over(self, what: str) -> None:
         if self._matcher.is_terminated():
-            raise RuntimeError(
-                f"GrammarMatcher has terminated after accepting the stop token, but is trying to {what}"
-            )
+            raise RuntimeError(f"GrammarMatcher has terminated after accepting the stop token, but is trying to {what}")
 
 
 def _counts_tokens(compiled: Compiled) -> bool:

@@ -128,7 +128,9 @@ class Lark:
 
     def call(self) -> str:
         """As a macro."""
-        return _call(self.name, self.source, {name: one if isinstance(one, str) else one.text for name, one in self.named})
+        return _call(
+            self.name, self.source, {name: one if isinstance(one, str) else one.text for name, one in self.named}
+        )
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
@@ -139,7 +141,7 @@ class Lark:
             start="start", semantics="scannerless", lexer="contextual", import_paths=(), postlex=None,
             grammars=grammars, allow_special_tokens=True,
         )  # fmt: skip
-        with as_xgrammar(what="Lark parser"):
+        with as_xgrammar(what="Lark"):
             return read_lark(self.source + _AS_THEIRS, options, Limits(), TAG_OPTIONS, found)
 
 
@@ -168,9 +170,7 @@ class StructuralTag:
         if isinstance(document, dict) and "format" in document:
             document.setdefault("type", "structural_tag")
         with as_xgrammar(InvalidStructuralTagError, "Invalid structural tag"):
-            return structural_tag_to_grammar(
-                document, TAG_OPTIONS, allow_special_tokens=True, found=found, later=later
-            )
+            return structural_tag_to_grammar(document, TAG_OPTIONS, allow_special_tokens=True, found=found, later=later)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,21 +48,19 @@ class SchemaOptions:
 
     def guided(self) -> JsonSchemaOptions:
         """The options of guided. SpecError for separators that are none of JSON."""
-        written: JsonSchemaKeywords = {}
-        if self.any_whitespace:
-            if self.max_whitespace_cnt is not None:
-                written["whitespace"] = f"[ \\t\\n\\r]{{0,{self.max_whitespace_cnt}}}"
-        else:
-            comma = ", " if self.indent is None else ","
-            written["separators"] = self.separators if self.separators is not None else (comma, ": ")
-            written["indent"] = self.indent
-        return JsonSchemaOptions(
+        written = JsonSchemaKeywords(
             property_order="any" if self.any_order else "declared",
             additional_properties="minimal" if self.strict_mode else None,
             numbers="plain_integers",
             constants="plain",
-            **written,
         )
+        if not self.any_whitespace:
+            comma = ", " if self.indent is None else ","
+            written["separators"] = self.separators if self.separators is not None else (comma, ": ")
+            written["indent"] = self.indent
+        elif self.max_whitespace_cnt is not None:
+            written["whitespace"] = f"[ \\t\\n\\r]{{0,{self.max_whitespace_cnt}}}"
+        return JsonSchemaOptions(**written)
 
     def prepared(self, schema: str) -> Any:
         """The schema: as it is, or with arrays closed that have `prefixItems`."""

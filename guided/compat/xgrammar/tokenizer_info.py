@@ -258,7 +258,7 @@ class _Tokens:
         ends = self.stops if stops is None else stops
         with self._lock:
             if ends not in self._vocabularies:
-                without_text = {number: None for number in self.stops}
+                without_text = dict.fromkeys(self.stops)
                 known = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
                 if self.hidden:
                     known += [None] * (self.size - len(known)) + list(_BYTES)

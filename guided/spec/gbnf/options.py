@@ -4,8 +4,8 @@
     capture, capture="x"  its text is found again            temperature=0.7   the sampler takes this within its text
     lazy                  its text ends as soon as it can
 
-The first two and `lazy` count or cut the texts of a regular language. What xgrammar writes into a grammar that it prints
-(`stop_capture`, `capture_hidden_...`) is refused: it refers to numbers of that grammar.
+The first two and `lazy` count or cut the texts of a regular language. What xgrammar writes into a grammar that it
+prints (`stop_capture`, `capture_hidden_...`) is refused: it refers to numbers of that grammar.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REFUSED: Final = dict.fromkeys(
         "stop_capture", "capture_hidden_suffix_bytes", "capture_hidden_stop_bytes", "capture_hidden_body_rule_id",
         "capture_hidden_marker_rule_id",
     ),
-    ("what is hidden from a capture is not told by numbers of bytes and rules", "write the grammar in Lark: suffix, stop"),
+    ("what a capture hides is not told by numbers of bytes and rules", "write the grammar in Lark: suffix, stop"),
 )  # fmt: skip
 _COUNTS: Final = {"max_chars": "characters", "max_tokens": "tokens"}
 _KNOWN: Final = (*_COUNTS, "capture", "temperature", "lazy", *_REFUSED)
@@ -95,9 +95,13 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
             refused = refused or UnsupportedError(reason, text=text, span=match.span(1), hint=hint)
         at = match.end()
     read = RuleOptions(
-        *(_count(text, given.get(option)) for option in _COUNTS), _capture(text, name, given.get("capture")),
-        _temperature(text, given.get("temperature")), _lazy(text, given.get("lazy")), bracket.span,
-    )  # fmt: skip
+        max_chars=_count(text, given.get("max_chars")),
+        max_tokens=_count(text, given.get("max_tokens")),
+        capture=_capture(text, name, given.get("capture")),
+        temperature=_temperature(text, given.get("temperature")),
+        lazy=_lazy(text, given.get("lazy")),
+        span=bracket.span,
+    )
     if refused is not None:
         raise refused
     return read

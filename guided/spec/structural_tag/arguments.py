@@ -46,8 +46,21 @@ if TYPE_CHECKING:
     from guided.spec.structural_tag.lower import Lowering
 
 __all__ = [
-    "ELEMENTS", "WRAPPED", "Element", "Values", "any_order", "arguments", "is_json", "kinds_of", "least_arguments",
-    "OTHER_NAME", "looks", "object_members", "other_members", "raw", "shared_definitions",
+    "ELEMENTS",
+    "OTHER_NAME",
+    "WRAPPED",
+    "Element",
+    "Values",
+    "any_order",
+    "arguments",
+    "is_json",
+    "kinds_of",
+    "least_arguments",
+    "looks",
+    "object_members",
+    "other_members",
+    "raw",
+    "shared_definitions",
 ]  # fmt: skip
 
 
@@ -126,9 +139,8 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
     """The elements of a schema's properties, with white space around each."""
     schema, at = it["json_schema"], f"{it.pointer}/json_schema"
     in_any_order = changes.get("property_order") == "any"
-    options = {name: value for name, value in changes.items() if name != "property_order"}
     gap = regex(changes["whitespace"]) if "whitespace" in changes else _GAP
-    values = Values(lowering, options, it.fields.get("excludes", ()), gap)
+    values = Values(lowering, changes, it.fields.get("excludes", ()), gap)
     if style not in ELEMENTS:
         from guided.spec.structural_tag.nested_arguments import NESTED, nested_arguments
 

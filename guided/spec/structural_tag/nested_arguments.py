@@ -151,7 +151,9 @@ class _Writer:
                     hint="leave any_order out: properties stand in the order of the schema",
                 )  # fmt: skip
             return sequence(self.values.gap, any_order(tuple(parts), parts, required))
-        return sequence(self.values.gap, *[part if name in required else optional(part) for name, part in parts.items()])
+        return sequence(
+            self.values.gap, *[part if name in required else optional(part) for name, part in parts.items()]
+        )
 
     def _name(self, name: object, at: str) -> str:
         if not isinstance(name, str):
