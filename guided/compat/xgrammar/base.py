@@ -8,7 +8,7 @@ __all__ = ["XGRObject"]
 
 
 class XGRObject:
-    """A thin object around one of guided's, its `_handle`. Two are equal if they wrap the same object, as in xgrammar."""
+    """A thin object around one of guided's, its `_handle`. Two are equal if they wrap the same one, as in xgrammar."""
 
     __hash__ = None  # type: ignore[assignment]
 

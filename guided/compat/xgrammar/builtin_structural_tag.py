@@ -230,6 +230,24 @@ def _of_style(
     return StructuralTag.model_validate(document)
 
 
+def get_minimax_m3_structural_tag(
+    tools: list[FunctionToolParam] | None = None,
+    builtin_tools: list[BuiltinToolParam] | None = None,
+    tool_choice: SimplifiedToolChoice = "auto",
+    reasoning: Literal["enabled", "disabled", "auto"] = "auto",
+    any_order: bool = False,
+    exclude_special_tokens: bool = True,
+    max_whitespace_cnt: int | None = None,
+    parallel_tool_calls: bool = True,
+    **kwargs: Any,
+) -> StructuralTag:
+    """The structural tag of MiniMax M3, whose answers may begin with reasoning if nothing is said of it."""
+    return _of_style(
+        "minimax_m3", tools, builtin_tools, tool_choice, reasoning, any_order, exclude_special_tokens,
+        max_whitespace_cnt, parallel_tool_calls, **kwargs,
+    )  # fmt: skip
+
+
 def _as_hosted(tag: dict[str, Any], style: str, hosted: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
     """The tag of a function; if it stands for a hosted tool, the tags of that, in place of the first of its tags."""
     begin = tag["begin"] if isinstance(tag["begin"], str) else ""

@@ -182,7 +182,7 @@ class GrammarCompiler(XGRObject):
         return self._compiled(StructuralTag(tag_text(args, kwargs)))
 
     def compile_grammar(self, grammar: str | Grammar, *, root_rule_name: str = "root") -> CompiledGrammar:
-        """Compile a Grammar, or a text of EBNF that begins with the rule `root_rule_name`. ValueError: it is neither."""
+        """Compile a Grammar, or a text of EBNF that begins with the rule `root_rule_name`. ValueError: neither."""
         if isinstance(grammar, str):
             return self._compiled(from_text(grammar, root_rule_name))
         if isinstance(grammar, Grammar):

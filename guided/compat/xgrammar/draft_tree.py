@@ -4,8 +4,8 @@ In: for each node its token, its first child and its next sibling (-1: none). No
 accepted already. Out: a row of the bitmask for each node: what may come after it. A node that its parent's row does not
 allow, and one that ends the output, has an empty row, and what is below it is not visited.
 
-How: depth first, with a stack of its own; the matcher steps down with `accept_token` and back with `rollback`. Cost: one
-mask and one step for each node that is visited.
+How: depth first, with a stack of its own; the matcher steps down with `accept_token` and back with `rollback`. Cost:
+one mask and one step for each node that is visited.
 """
 
 from __future__ import annotations

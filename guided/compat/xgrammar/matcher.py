@@ -123,7 +123,7 @@ class GrammarMatcher(XGRObject):
         """Write the tokens that may come next into a row of a bitmask. The state does not change.
 
         Args:
-            bitmask: int32 (batch, ceil(vocab_size / 32)) or (words,), a tensor on the CPU, an array, or what has DLPack.
+            bitmask: int32 (batch, ceil(vocab_size / 32)) or (words,): a CPU tensor, an array, or what has DLPack.
             index: the row.
 
         Returns:

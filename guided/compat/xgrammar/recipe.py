@@ -1,4 +1,4 @@
-"""What a `Grammar` of the facade was made from, as data. In: texts and options. Out: the IR, or a text that says it all.
+"""What a `Grammar` of the facade was made from, as data. In: texts and options. Out: the IR, or a text that says all.
 
 The text is EBNF. A grammar that was given as EBNF is its own text; others are one rule with macros:
 

@@ -29,6 +29,6 @@ def loaded(text: str, what: str, *, also: Collection[str] = ()) -> dict[str, Any
     version = data["__VERSION__"]
     if version != SERIALIZATION_VERSION and version not in also:
         raise DeserializeVersionError(
-            f"this {what} was written by the version {brief(version)}, and {SERIALIZATION_VERSION!r} is read: make it anew"
+            f"this {what} was written by the version {brief(version)}, not {SERIALIZATION_VERSION!r}: make it anew"
         )
     return data

@@ -1,8 +1,8 @@
 """A logits processor for `generate` of transformers.
 
 guided has one that sees beams, padding and several prompts, and completes answers within `max_new_tokens`:
-`guided.integrations.transformers.GuidedLogitsProcessor`. This one is as xgrammar's: one for each call of `generate`, one
-row for each grammar, without beams.
+`guided.integrations.transformers.GuidedLogitsProcessor`. This one is as xgrammar's: one for each call of `generate`,
+one row for each grammar, without beams.
 """
 
 from __future__ import annotations
