@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -386,3 +387,12 @@ def test_generate_of_transformers() -> None:
         assert json.loads(text) in ("red", "green")
     with pytest.raises(ValueError, match="get_vocab"):
         xgr.TokenizerInfo.from_huggingface(object())
+
+
+@pytest.mark.parametrize(("name", "package"), [("StructuralTag", "pydantic"), ("bitmask_dtype", "torch")])
+def test_a_missing_package_is_told_with_its_extra(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [one for one in sys.modules if one.startswith("guided.compat.xgrammar.structural_tag")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ModuleNotFoundError, match=rf"needs the package {package}: .*guided-decoding\[xgrammar\]"):
+        getattr(xgr, name)

@@ -79,7 +79,8 @@ def _call(style: str, arguments: dict[str, Any]) -> bytes:
 
     data, form = guided.tool_style(style).data, ELEMENTS[FLAT[style]]
     call, section = data["call"], data.get("section")
-    text = section["begin"] + section.get("open", "") if section else ""
+    text = section.get("lead", "") + section["begin"] + section.get("open", "") if section else ""
+    text = data.get("reasoning", {}).get("disabled", "") + text
     if "response" in data:
         text = data["response"]["end"] + text
     begin = call["begin"] if isinstance(call["begin"], str) else call["begin"][0]

@@ -17,7 +17,6 @@ pydantic with the models of structural tags, transformers with `contrib.hf`.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from guided.compat.xgrammar import contrib, exception
@@ -43,6 +42,7 @@ from guided.compat.xgrammar.exception import (
 )
 from guided.compat.xgrammar.grammar import Grammar
 from guided.compat.xgrammar.matcher import GrammarMatcher
+from guided.compat.xgrammar.packages import imported
 from guided.compat.xgrammar.tokenizer_info import TokenizerInfo, VocabType
 
 if TYPE_CHECKING:
@@ -112,9 +112,9 @@ _LAZY: Final = {
 def __getattr__(name: str) -> Any:
     """The names of `_LAZY` and the modules of `_MODULES`."""
     if name in _MODULES:
-        return import_module(f"{_HERE}.{name}")
+        return imported(f"{_HERE}.{name}")
     if name in _LAZY:
-        return getattr(import_module(f"{_HERE}.{_LAZY[name]}"), name)
+        return getattr(imported(f"{_HERE}.{_LAZY[name]}"), name)
     raise AttributeError(f"module {_HERE!r} has no attribute {name!r}")
 
 

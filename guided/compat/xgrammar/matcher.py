@@ -24,6 +24,7 @@ from guided.compat.xgrammar.bitmask import (
 )
 from guided.compat.xgrammar.compiler import CompiledGrammar
 from guided.compat.xgrammar.exception import as_xgrammar
+from guided.compat.xgrammar.packages import imported
 from guided.matching import CompiledGrammar as Compiled
 from guided.matching import GrammarMatcher as Matcher
 from guided.matching.explanation import bytes_of
@@ -293,9 +294,7 @@ def _checked_temperature(given: float | None) -> float | None:
 
 def __getattr__(name: str) -> Any:
     if name == "bitmask_dtype":
-        import torch
-
-        return torch.int32
+        return imported("torch").int32
     if name == "BatchGrammarMatcher":
         from guided.compat.xgrammar.batch import BatchGrammarMatcher
 
