@@ -112,3 +112,10 @@ def test_the_packages_of_an_extra_are_those_of_the_project_file() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "requirements.py"), "test"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert "jsonschema>=4.21" in listed and all(re.match("[a-z]", line) for line in listed)
+
+
+def test_a_program_for_xgrammar_answers_by_its_schema() -> None:
+    pytest.importorskip("pydantic")
+    script = load(ROOT / "examples" / "compat_xgrammar.py")
+    answers = [json.loads(script.answer(seed)) for seed in range(3)]
+    assert all(one["city"] in ("Oslo", "Rome", "Quito") and 1 <= one["days"] <= 14 for one in answers)
