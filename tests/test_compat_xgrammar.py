@@ -93,6 +93,17 @@ def test_what_is_wrong_is_a_runtime_error(make: Any, message: str) -> None:
         make()
 
 
+@pytest.mark.parametrize(("schema", "value"), [
+    ({"allOf": [{"prefixItems": [{"type": "null"}]}, {"items": {"type": "null"}, "type": "array"}]}, [None, None]),
+    ({"type": "array", "prefixItems": [{}], "minItems": 2}, [1, 2]),
+    ({"type": "object", "patternProperties": {"^a": {}}, "required": ["b"]}, {"b": 1}),
+    ({"type": "object", "patternProperties": {"^a": {}}, "allOf": [{"properties": {"b": {}}}]}, {"b": 1}),
+    ({"const": {"prefixItems": [], "x": 1}}, {"prefixItems": [], "x": 1}),
+])  # fmt: skip
+def test_what_must_be_open_is_not_closed(schema: Any, value: Any) -> None:
+    assert xgr.testing._is_grammar_accept_string(xgr.Grammar.from_json_schema(schema), json.dumps(value))
+
+
 def test_nothing_is_ignored() -> None:
     assert isinstance(_raised(lambda: xgr.Grammar.from_json_schema({"$ref": "http://a.b/c"})), guided.SpecError)
     with pytest.warns(guided.GuidedWarning, match="unknown-format"):

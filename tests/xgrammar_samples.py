@@ -103,6 +103,10 @@ SAMPLES = (
     Sample("from_json_schema", {"enum": ["red", 3, None, {"a": [1]}]}, ('"red"', "3", "null", '{"a":[1]}'),
            ('"r\\u0065d"', "3.0", "{}"), {}, "white space may stand in constants, too"),
     Sample("from_json_schema", {"type": "array", "prefixItems": [{"type": "boolean"}]}, ("[]", "[true]"), ("[true,1]",)),
+    Sample("from_json_schema", {"type": "object", "patternProperties": {"^a": {"type": "integer"}}}, ("{}", '{"a": 1}'),
+           ('{"b":1}', '{"a":"1"}'), {}, "a name is not written twice, and lone surrogates are refused"),
+    Sample("from_json_schema", {"anyOf": [{"type": "array", "prefixItems": [{"type": "null"}]}, {"type": "null"}]},
+           ("[]", "[null]", "null"), ("[null,1]", "1")),
     Sample("from_json_schema", {"type": "number"}, ("0", "-0.5", "1e5", "12.50E-3"), ("01", "1.", ".5", "+1")),
     Sample("from_json_schema", {"type": "integer", "minimum": 3, "maximum": 12}, ("3", "12", "7"), ("2", "13", "3.0")),
     # docs: structural tags

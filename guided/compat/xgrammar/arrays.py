@@ -41,10 +41,12 @@ def without_hidden(filled: np.ndarray[Any, Any], row: np.ndarray[Any, Any], size
 
 
 def _shared(tensor: Any, name: str) -> np.ndarray[Any, Any]:
-    try:
-        array = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)
+    if isinstance(tensor, np.ndarray):
+        return tensor
+    try:  # numpy takes what comes by DLPack for read-only, so torch is asked first
+        array = tensor.numpy() if hasattr(tensor, "numpy") else np.from_dlpack(tensor)
     except (AttributeError, TypeError, BufferError, RuntimeError, ValueError) as error:
         raise RuntimeError(f"The {name} tensor must be on CPU, and share its memory: {error}") from None
-    if not array.flags.writeable and not isinstance(tensor, np.ndarray) and hasattr(tensor, "numpy"):
-        array = tensor.numpy()  # numpy takes what comes by DLPack for read-only
+    if not isinstance(array, np.ndarray) or not array.flags.writeable:
+        raise RuntimeError(f"The {name} tensor must be one that can be written")
     return array

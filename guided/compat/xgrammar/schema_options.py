@@ -2,23 +2,28 @@
 
 xgrammar writes names, constants and integers in one spelling, and anything else in all of them.
 
-`strict_mode` closes objects that name some members, and arrays with `prefixItems`, where the schema says nothing of
-others, as `unevaluatedProperties: false` and `unevaluatedItems: false` do. Where nothing else could be written, they
-stay open.
+`strict_mode` closes objects that name some members, or patterns of names, and arrays with `prefixItems`, where the
+schema says nothing of others, as `unevaluatedProperties: false` and `unevaluatedItems: false` do. Where nothing else
+could be written, they stay open.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
 
 __all__ = ["SchemaOptions"]
 
-_VALUES = frozenset(("const", "enum", "default", "examples"))
+_VALUES: Final = frozenset(("const", "enum", "default", "examples"))
 """Keywords that hold values, not schemas."""
+_AT_ONCE: Final = frozenset(("allOf", "not", "if", "then", "else", "dependentSchemas", "contains", "propertyNames"))
+"""Keywords whose schemas hold beside others, or not at all."""
+_WITH_OTHERS: Final = _AT_ONCE | {"anyOf", "oneOf", "$ref", "$dynamicRef", "$recursiveRef"}
+_OF_ITEMS: Final = frozenset(("items", "additionalItems", "unevaluatedItems"))
+_OF_MEMBERS: Final = frozenset(("additionalProperties", "unevaluatedProperties"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,8 @@ class SchemaOptions:
         return JsonSchemaOptions(**written)
 
     def prepared(self, schema: str) -> Any:
-        """The schema: as it is, or with arrays closed that have `prefixItems`."""
-        if not self.strict_mode or '"prefixItems"' not in schema:
+        """The schema: as it is, or with objects and arrays closed that guided's option leaves open."""
+        if not self.strict_mode or not any(f'"{name}"' in schema for name in ("prefixItems", "patternProperties")):
             return schema
         try:
             return _closed(json.loads(schema))
@@ -73,13 +78,27 @@ class SchemaOptions:
 
 
 def _closed(value: Any) -> Any:
+    """A schema in which arrays with first items, and objects with patterns of names, have no others.
+
+    Where several schemas hold at once, another one may name more. These are left as they are.
+    """
     if isinstance(value, list):
         return [_closed(item) for item in value]
     if not isinstance(value, dict):
         return value
-    out = {key: item if key in _VALUES else _closed(item) for key, item in value.items()}
-    first = value.get("prefixItems")
-    says = any(name in value for name in ("items", "unevaluatedItems", "contains", "additionalItems"))
-    if isinstance(first, list) and not says and value.get("minItems", 0) <= len(first):
+    out = {key: item if key in _VALUES or key in _AT_ONCE else _closed(item) for key, item in value.items()}
+    if not _WITH_OTHERS.isdisjoint(value):
+        return out
+    first, names = value.get("prefixItems"), value.get("properties", {})
+    if isinstance(first, list) and _OF_ITEMS.isdisjoint(value) and _count(value) <= len(first):
         out["items"] = False
+    if "patternProperties" in value and _OF_MEMBERS.isdisjoint(value):
+        required = value.get("required", [])
+        if isinstance(required, list) and isinstance(names, dict) and all(name in names for name in required):
+            out["additionalProperties"] = False
     return out
+
+
+def _count(schema: dict[str, Any]) -> int:
+    least = schema.get("minItems", 0)
+    return least if isinstance(least, int) else 0

@@ -210,6 +210,7 @@ class _Tokens:
         tokens: the bytes of each id; empty: no text.
         stops: ascending, and as given if given.
         special: the ids without text.
+        hidden: how many hidden ids there are past `size`.
     """
 
     def __init__(
@@ -234,6 +235,7 @@ class _Tokens:
             for number in range(self.size)
             if number not in self.stops and (number >= len(tokens) or not tokens[number])
         )
+        self.hidden = 0 if {data[0] for data in tokens if len(data) == 1} >= _PRINTABLE else len(_BYTES)
         self._vocabularies: dict[tuple[int, ...], Vocabulary] = {}
         self._lock = threading.Lock()
 
@@ -266,12 +268,6 @@ class _Tokens:
                     made = Vocabulary(known, eos_token_ids=ends, size=self.size + self.hidden)
                 self._vocabularies[ends] = made
             return self._vocabularies[ends]
-
-    @property
-    def hidden(self) -> int:
-        """How many hidden ids there are past `size`."""
-        spelled = {data[0] for data in self.tokens if len(data) == 1}
-        return 0 if spelled >= _PRINTABLE else len(_BYTES)
 
     def ids_of(self, name: str) -> list[int]:
         """The tokens that are spelled so."""

@@ -93,7 +93,7 @@ class Lowering:
             case "token":
                 return self._token(it["token"], f"{it.pointer}/token")
             case "exclude_token":
-                return _node(OtherTokens(it["exclude_tokens"], 1, 1))
+                return _node(OtherTokens((*it["exclude_tokens"], *around.tokens), 1, 1))
             case "any_tokens":
                 return _node(OtherTokens((*it["exclude_tokens"], *around.tokens), 0, it["max_tokens"]))
             case "grammar":
