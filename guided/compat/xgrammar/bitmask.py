@@ -7,7 +7,7 @@ asked for.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from guided.compat.xgrammar.packages import imported
 from guided.logits import apply_token_bitmask_inplace as apply
@@ -27,8 +27,8 @@ def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
     """An int32 tensor on the CPU, (batch_size, ceil(vocab_size / 32)), in which everything is allowed."""
-    torch = imported("torch")
-    return torch.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=torch.int32)
+    library = imported("torch")
+    return cast("torch.Tensor", library.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=library.int32))
 
 
 def reset_token_bitmask(bitmask: torch.Tensor) -> None:
