@@ -111,3 +111,8 @@ def test_order_is_free_within_arguments_too() -> None:
     text = argument("a", '{"y": 1, "x": 2}')
     assert accepts(qwen({"properties": {"a": inner}}, any_order=True), text)
     assert not accepts(qwen({"properties": {"a": inner}}), text)
+
+
+def test_a_dot_of_a_regular_expression_is_a_line_end_too() -> None:
+    form = {"type": "regex", "pattern": "a.[^b]"}
+    assert accepts(form, "a\n\n") and accepts(form, "axc") and not accepts(form, "axb")

@@ -30,7 +30,7 @@ from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Chars, Node, OtherTokens, Ref, charset
 from guided.limits import Limits
 from guided.spec.aho_corasick import free_text
-from guided.spec.regex import parse_regex
+from guided.spec.regex import Classes, parse_regex
 from guided.spec.regex.algebra import alt, conj, repeat, seq
 from guided.spec.substrings import of_pieces
 
@@ -47,15 +47,15 @@ _JSON_CHARS: Final = repeat(Chars(charset([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x
 """What a JSON string holds as it is: no quotation mark, backslash or control character."""
 
 
-def regex_node(pattern: str, limits: Limits, flags: str = "s") -> Node:
+def regex_node(pattern: str, limits: Limits, flags: str = "s", classes: Classes = "plain") -> Node:
     """What a regular expression matches in xgrammar's dialect. SpecError, UnsupportedError: it is malformed.
 
-    `flags`: some of i and s.
+    `flags`: some of i and s. `classes`: see `parse_regex`.
     """
     if pattern.startswith("(?i)"):
         pattern, flags = pattern[4:], "i" + flags.replace("i", "")
     parse_regex(pattern, dialect="ecma", limits=limits)  # what is wrong has its own place
-    return parse_regex(f"(?{flags}:{pattern})", dialect="ecma", classes="plain", limits=limits)
+    return parse_regex(f"(?{flags}:{pattern})", dialect="ecma", classes=classes, limits=limits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,10 @@ from guided.spec.combinators import (
 )
 from guided.spec.composition import expr_to_grammar
 from guided.spec.gbnf import gbnf_to_grammar
+from guided.spec.gbnf.macros import regex_node
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.simple import least_text
-from guided.spec.regex import parse_regex
 from guided.spec.structural_tag.arguments import arguments, least_arguments
 from guided.spec.structural_tag.excluded import without_strings
 from guided.spec.structural_tag.formats import Format
@@ -213,7 +213,7 @@ class Lowering:
     def _regex(self, it: Format) -> Expr:
         def read(limits: Limits, whole: JsonSchemaOptions, _: list[Finding]) -> Node:
             try:
-                return parse_regex(it["pattern"], dialect="ecma", classes=whole.classes, limits=limits)
+                return regex_node(it["pattern"], limits, classes=whole.classes)
             except (SpecError, UnsupportedError) as error:
                 raise placed(error, f"{it.pointer}/pattern") from None
 
