@@ -253,6 +253,19 @@ def test_captures_and_temperatures() -> None:
         matcher_of('root ::= "a"', default_temperature=-1)
 
 
+@pytest.mark.parametrize(("attributes", "text", "captures"), [
+    ('capture="inner", suffix="!"', "xy!z", [("inner", b"xy"), ("outer", b"xy!z")]),
+    ('capture="inner", stop="!"', "xy!z", [("inner", b"xy"), ("outer", b"xy!z")]),
+    ('capture="inner", suffix=/!!+/, stop_capture="marker"', "xy!!z",
+     [("inner", b"xy"), ("marker", b"!!"), ("outer", b"xy!!z")]),
+])  # fmt: skip
+def test_ends_of_rules_in_lark(attributes: str, text: str, captures: list[tuple[str, bytes]]) -> None:
+    source = f'start[capture="outer"]: field "z"\nfield[{attributes}]: /[a-z]*/'
+    matcher = xgr.GrammarMatcher(COMPILER.compile_lark(source))
+    assert matcher.accept_string(text) and matcher.is_completed()
+    assert sorted(matcher.get_captures()) == captures
+
+
 @pytest.mark.parametrize("text", [
     'root ::= "<" body ">"\nbody[max_tokens=2] ::= [a-z]*',
     {"type": "tag", "begin": "<", "content": {"type": "any_text", "max_tokens": 2}, "end": ">"},

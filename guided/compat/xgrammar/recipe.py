@@ -41,6 +41,8 @@ TAG_OPTIONS: Final = JsonSchemaOptions(
 
 _AS_THEIRS: Final = "\n%grammar_options {}\n"
 """Says that a text of Lark is xgrammar's: ignored terminals do not stand first."""
+_STOP: Final = re.compile(r"(?m)^([ \t]*[a-z_]\w*\[[^\]\n]*?\b)stop(?=[ \t]*=)")
+"""The attribute `stop` of a rule. In xgrammar its text is written, as that of `suffix`; in guided it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +137,14 @@ class Lark:
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
         grammars: dict[str, Any] = {
-            name: one + _AS_THEIRS if isinstance(one, str) else sequence(one.read(found)) for name, one in self.named
+            name: _as_theirs(one) if isinstance(one, str) else sequence(one.read(found)) for name, one in self.named
         }
         options = LarkOptions(
             start="start", semantics="scannerless", lexer="contextual", import_paths=(), postlex=None,
             grammars=grammars, allow_special_tokens=True,
         )  # fmt: skip
         with as_xgrammar(what="Lark"):
-            return read_lark(self.source + _AS_THEIRS, options, Limits(), TAG_OPTIONS, found)
+            return read_lark(_as_theirs(self.source), options, Limits(), TAG_OPTIONS, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,11 @@ class Joined:
 
 
 Recipe: TypeAlias = Ebnf | Regex | JsonSchema | Lark | StructuralTag | Joined
+
+
+def _as_theirs(lark: str) -> str:
+    """A text of Lark with xgrammar's meaning."""
+    return _STOP.sub(r"\1suffix", lark) + _AS_THEIRS
 
 
 def _rule(body: str) -> str:
