@@ -128,3 +128,10 @@ def test_programs_for_other_libraries(name: str, package: str, last: str) -> Non
     assert found[-1] == last
     if importlib.util.find_spec(package) is not None:
         assert example.run(importlib.import_module(package)) == found
+
+
+def test_a_program_for_xgrammar_answers_by_its_schema() -> None:
+    pytest.importorskip("pydantic")
+    script = load(ROOT / "examples" / "compat_xgrammar.py")
+    answers = [json.loads(script.answer(seed)) for seed in range(3)]
+    assert all(one["city"] in ("Oslo", "Rome", "Quito") and 1 <= one["days"] <= 14 for one in answers)

@@ -97,3 +97,37 @@ def test_generation_writes_minimal_escapes():
 def test_unknown_choice_is_refused():
     with pytest.raises(SpecError, match="option escapes='none' is unknown"):
         JsonSchemaOptions(escapes="none")
+
+
+@pytest.mark.parametrize(("schema", "text", "plain"), [
+    ({"const": "a"}, '"\\u0061"', '"a"'), ({"enum": [1, 2.5]}, "1.0", "1"), ({"enum": [1, 2.5]}, "25e-1", "2.5"),
+    ({"const": {"a": [1]}}, '{"\\u0061":[1]}', '{"a":[1]}'), ({"const": {"a": [1]}}, '{"a":[1e0]}', '{"a":[1]}'),
+    ({"properties": {"é": True}, "required": ["é"]}, '{"\\u00e9":1}', '{"é":1}'),
+    ({"enum": ["ab", "ac"], "pattern": "b"}, '"a\\u0062"', '"ab"'),
+])  # fmt: skip
+def test_names_and_constants_have_one_spelling(schema, text, plain):
+    every, one = (COMPILER.compile_json_schema(schema, constants=option) for option in ("json", "plain"))
+    assert _matches(every, text) and _matches(every, plain)
+    assert not _matches(one, text) and _matches(one, plain)
+
+
+@pytest.mark.parametrize(
+    "schema", [{}, {"type": "string"}, {"type": "number"}, {"additionalProperties": {"type": "string"}}]
+)
+def test_other_values_have_all_spellings_beside_plain_constants(schema):
+    grammar = COMPILER.compile_json_schema(schema, constants="plain")
+    texts = ('"\\u0061"', "1.50e+2", '{"\\u0061":"\\u0062"}')
+    assert [_matches(grammar, text) for text in texts] == [
+        _matches(COMPILER.compile_json_schema(schema), text) for text in texts
+    ]
+
+
+def test_plain_integers_beside_numbers_of_any_spelling():
+    for schema, expected in (
+        ({"type": "integer"}, [True, False, False, True]),
+        ({"type": "integer", "minimum": 0}, [True, False, False, True]),
+        ({"type": "number"}, [True, True, True, True]),
+        ({"type": "number", "minimum": 0}, [True, True, True, True]),
+    ):
+        grammar = COMPILER.compile_json_schema(schema, numbers="plain_integers")
+        assert [_matches(grammar, text) for text in ("12", "12.0", "12e0", "-0")] == expected, schema

@@ -114,8 +114,6 @@ MALFORMED: list[tuple[Any, str, str, str]] = [
 ]
 
 UNSUPPORTED: list[tuple[Any, str]] = [
-    ({"type": "any_text", "max_tokens": 3}, "/format/max_tokens"),
-    ({"type": "json_schema", "json_schema": True, "style": "qwen_xml"}, "/format/json_schema"),
     *[
         (
             {"type": "json_schema", "json_schema": {"properties": {"a": schema}}, "style": style},
@@ -149,24 +147,12 @@ UNSUPPORTED: list[tuple[Any, str]] = [
         "/format/json_schema/properties/a b",
     ),
     (
-        {"type": "json_schema", "json_schema": {}, "style": "cohere_xml", "max_whitespace_cnt": 1},
-        "/format/max_whitespace_cnt",
-    ),
-    (
         {"type": "json_schema", "json_schema": {"minProperties": 1}, "style": "glm_xml"},
         "/format/json_schema/minProperties",
     ),
     (
-        {"type": "json_schema", "json_schema": {"additionalProperties": True}, "style": "glm_xml"},
-        "/format/json_schema/additionalProperties",
-    ),
-    (
         {"type": "json_schema", "json_schema": {"properties": {"a>": {}}}, "style": "qwen_xml"},
         "/format/json_schema/properties/a>",
-    ),
-    (
-        {"type": "json_schema", "json_schema": {}, "style": "qwen_xml", "max_whitespace_cnt": 1},
-        "/format/max_whitespace_cnt",
     ),
 ]
 

@@ -174,7 +174,7 @@ LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("stop", "stop_regex"), _TEXTS),
     **dict.fromkeys(("max_string", "max_items", "max_digits"), _INTEGER),
     **dict.fromkeys(("surrounding_whitespace", "strict", "search"), _BOOLEAN),
-    **dict.fromkeys(("whitespace", "property_order", "numbers", "escapes", "classes", "format"), _TEXT),
+    **dict.fromkeys(("whitespace", "property_order", "numbers", "escapes", "constants", "classes", "format"), _TEXT),
     **dict.fromkeys(("unknown_format", "draft", "dialect"), _TEXT),
     "separators": ("a list of two texts", _list_of(_text)),
     "indent": ("an integer or a text", lambda value: _integer(value) or _text(value)),

@@ -179,7 +179,7 @@ class _ListGrammars(argparse.Action):
 
 def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> None:
     written = GENERATION if generating else DEFAULTS
-    spacing, numbers, escapes = written.whitespace, written.numbers, written.escapes
+    spacing, numbers, escapes, constants = written.whitespace, written.numbers, written.escapes, written.constants
     others = "no members that the schema does not name" if generating else "any"
     group = parser.add_argument_group("how JSON is written (--schema)")
     add = group.add_argument
@@ -193,8 +193,10 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
         help=f"no additional members where the schema says nothing of them (otherwise: {others})")  # fmt: skip
     members.add_argument("--open", dest="additional_properties", action="store_true", default=None,
         help="additional members wherever the schema allows them")  # fmt: skip
-    add("--numbers", choices=("json", "plain"), help=f"json: every spelling; plain: no exponents ({numbers})")
+    add("--numbers", choices=("json", "plain", "plain_integers"),
+        help=f"json: every spelling; plain: no exponents; plain_integers: none in integers ({numbers})")  # fmt: skip
     add("--escapes", choices=("json", "minimal"), help=f"in strings: every spelling, or the shortest ({escapes})")
+    add("--constants", choices=("json", "plain"), help=f"names, const, enum: every spelling, or one ({constants})")
     add("--format", choices=("assert", "annotate"), help="enforce format, and draft 7's contents, or not (assert)")
     add("--unknown-format", choices=("warn", "refuse", "ignore"), help="formats that are not enforced (warn)")
     add("--strict", action="store_true", default=None,

@@ -143,7 +143,7 @@ class Marked:
                 tokens += [bytes([each]) for each in range(256)]
             self.first = len(tokens)
             tokens += [None] * more
-        of_marks = _core.TokenVocabulary(tokens, ends, max(len(tokens), ends[-1] + 1), _TABLE_BYTES)
+        of_marks = _core.TokenVocabulary(tokens, ends, max(len(tokens), max(ends, default=-1) + 1), _TABLE_BYTES)
         rules = dict(grammar.rules)
         for number, name in enumerate(grammar.regions):
             rules[name] = self._marked(rules[name], number)

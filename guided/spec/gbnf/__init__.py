@@ -14,8 +14,8 @@ The two dialects are read as one. Whatever one of them accepts has its meaning, 
 - `{m,n}` is exact; llama.cpp takes every n above 2000 for unbounded.
 - A rule that is defined twice is refused, as in xgrammar; in llama.cpp the last one counts.
 
-What it does not do: the options `temperature`, `max_tokens` and `capture` of a rule are refused, and so is recursion on
-the left through a long counted repetition (`root ::= root{2,300} "a" | "b"`), which the core does not take.
+What it does not do: recursion on the left through a long counted repetition (`root ::= root{2,300} "a" | "b"`) is
+refused, as the core does not take it, and so are options of rules that only a printed grammar of xgrammar has.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import difflib
 from collections.abc import Mapping
 
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
-from guided.ir.nodes import Grammar, Length, Node
+from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, Not, Repeat, Seq
 from guided.limits import Limits
 
 from .empty import tell_why_empty
@@ -38,6 +38,7 @@ def gbnf_to_grammar(
     *,
     root: str = "root",
     allow_special_tokens: bool = False,
+    xgrammar: bool = False,
     limits: Limits | None = None,
     found: list[Finding] | None = None,
     ask_why_empty: bool = False,
@@ -48,6 +49,8 @@ def gbnf_to_grammar(
         root: the rule to begin with.
         allow_special_tokens: whether the text may name tokens that are to be written, such as `<|call|>`. Texts of
             strangers should not. Tokens that are excluded (`!<name>`) may always be named.
+        xgrammar: where the two dialects differ, the text is xgrammar's: `\\x` takes all digits that follow, and `[]`
+            is a class without characters.
         found: takes what is read and not enforced; without it, it is warned of.
         ask_why_empty: raise the error of a grammar that generates nothing, if it is one.
 
@@ -62,7 +65,7 @@ def gbnf_to_grammar(
         raise SpecError(f"a grammar is a string, not a {type(text).__name__}", hint=hint)
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
-    rules = read_rules(text, limits, allow_special_tokens, own)
+    rules = read_rules(text, limits, allow_special_tokens, own, xgrammar)
     if root not in rules:
         raise _without_root(text, root, rules)
     if ask_why_empty:
@@ -73,7 +76,8 @@ def gbnf_to_grammar(
         warn_of(own)
     else:
         found += own
-    return Grammar(nodes, root, origins)
+    regions = {name: region for name, rule in rules.items() if (region := rule.options.region) is not None}
+    return Grammar(nodes, root, origins, regions=regions)
 
 
 def _without_root(text: str, root: str, rules: Mapping[str, Rule]) -> SpecError:
@@ -97,15 +101,19 @@ def _lines(text: str, rules: Mapping[str, Rule]) -> list[tuple[str, int]]:
 
 
 def _with_options(text: str, rule: Rule, rules: Mapping[str, Rule]) -> Node:
-    most = rule.options.max_chars
-    if most is None:
-        return rule.node
+    options, node = rule.options, rule.node
+    if not options.is_regular:
+        return node
     if reason := _not_regular(rule, rules):
         raise UnsupportedError(
-            f"max_chars counts the characters of a regular language, and {reason}",
-            text=text, span=rule.options.span, hint="write the repetition with * or {m,n}, without recursion",
+            f"max_chars, max_tokens and lazy are for a regular language, and {reason}",
+            text=text, span=options.span, hint="write the repetition with * or {m,n}, without recursion",
         )  # fmt: skip
-    return Length(rule.node, 0, most)
+    if options.lazy:  # no text goes on after one that is complete
+        node = And((node, Not(Seq((node, Repeat(ANY_CHAR, 1, None))))))
+    if options.max_chars is not None:
+        node = Length(node, 0, options.max_chars)
+    return node if options.max_tokens is None else MaxTokens(node, options.max_tokens)
 
 
 def _not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:

@@ -23,16 +23,20 @@ _SIMPLE: Final = {
 }  # fmt: skip
 _IN_CLASS: Final = {**_SIMPLE, **{char: ord(char) for char in "^$.*+(){}|"}}
 _DIGITS: Final = {"x": (1, 2), "u": (4, 4), "U": (8, 8)}
+_MOST_DIGITS: Final = 16  # of xgrammar's \\x; a code point has no more than six, and zeros before them
 _HEX: Final = re.compile("[0-9a-fA-F]*")
 _CLASSES: Final = {"d": "[0-9]", "D": "[^0-9]", "w": "[A-Za-z0-9_]", "W": "[^A-Za-z0-9_]", "s": r"[ \t\r\n]",
                    "S": r"[^ \t\r\n]"}  # fmt: skip
 
 
 class Characters:
-    """Reads the literals and classes of one text; what it warns of is appended to `found`."""
+    """Reads the literals and classes of one text; what it warns of is appended to `found`.
 
-    def __init__(self, text: str, found: list[Finding]) -> None:
-        self._text, self._found = text, found
+    `xgrammar`: the text is xgrammar's, so that \\x takes all digits, and [] is no error.
+    """
+
+    def __init__(self, text: str, found: list[Finding], xgrammar: bool = False) -> None:
+        self._text, self._found, self._xgrammar = text, found, xgrammar
 
     def literal(self, token: Token) -> str:
         """The text that a literal stands for."""
@@ -55,8 +59,8 @@ class Characters:
         negated = text[at] == "^"
         at += negated
         if at == end:
-            if negated:
-                return ALL_CHARS
+            if negated or self._xgrammar:
+                return ALL_CHARS if negated else ()
             raise SpecError(
                 "the character class is empty", text=text, span=token.span,
                 hint='the empty text is "", and any character is . or [^]',
@@ -92,6 +96,8 @@ class Characters:
         least, most = _DIGITS[letter]
         match = _HEX.match(text, at + 2)
         digits = match[0] if match else ""
+        if self._xgrammar and letter == "x":
+            most = _MOST_DIGITS
         used = min(len(digits), most)
         if used < least:
             raise SpecError(

@@ -2,6 +2,8 @@
 
     Regex("[a-z]+")                           what the pattern matches as a whole
     Regex("[^0-9]+", json_string=true)        ... as far as a JSON string holds it without an escape
+    Regex("yes|no", flags="i")                ... with flags: i, s, u
+    Substring("to ", "be ", "or ")            some of these that follow each other, or none
     Token(17, 18)   ExcludeToken(17)          one token of these; one that has text, and is none of these
     TagDispatch(("<a>", body), excludes=("</s>",), loop_after_dispatch=true)
     TokenTagDispatch((17, body), excludes=(18,), loop_after_dispatch=true)
@@ -12,7 +14,9 @@
 those that are named.
 
 Regular expressions are those of ECMA-262 with the flag s, so a dot is a line end too, and \\s has the spaces of ASCII:
-so they are in xgrammar. Lookarounds and word boundaries are enforced, which xgrammar leaves out or refuses.
+so they are in xgrammar. With `flags` a dot is a line end only if they say s; i is that of ECMA-262, so of all scripts.
+`(?i)` at the begin of a pattern is the flag i. Lookarounds and word boundaries are enforced, which xgrammar leaves out
+or refuses.
 """
 
 from __future__ import annotations
@@ -24,21 +28,34 @@ from typing import TYPE_CHECKING, Any, Final
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Chars, Node, OtherTokens, Ref, charset
+from guided.limits import Limits
 from guided.spec.aho_corasick import free_text
-from guided.spec.regex import parse_regex
+from guided.spec.regex import Classes, parse_regex
 from guided.spec.regex.algebra import alt, conj, repeat, seq
+from guided.spec.substrings import of_pieces
 
 from .tokens import Token
 
 if TYPE_CHECKING:
     from .rules import Reader
 
-__all__ = ["MACROS", "Macros"]
+__all__ = ["MACROS", "Macros", "regex_node"]
 
-MACROS: Final = ("Regex", "Token", "ExcludeToken", "TagDispatch", "TokenTagDispatch")
+MACROS: Final = ("Regex", "Substring", "Token", "ExcludeToken", "TagDispatch", "TokenTagDispatch")
 
 _JSON_CHARS: Final = repeat(Chars(charset([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])), 0, None)
 """What a JSON string holds as it is: no quotation mark, backslash or control character."""
+
+
+def regex_node(pattern: str, limits: Limits, flags: str = "s", classes: Classes = "plain") -> Node:
+    """What a regular expression matches in xgrammar's dialect. SpecError, UnsupportedError: it is malformed.
+
+    `flags`: some of i and s. `classes`: see `parse_regex`.
+    """
+    if pattern.startswith("(?i)"):
+        pattern, flags = pattern[4:], "i" + flags.replace("i", "")
+    parse_regex(pattern, dialect="ecma", limits=limits)  # what is wrong has its own place
+    return parse_regex(f"(?{flags}:{pattern})", dialect="ecma", classes=classes, limits=limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,7 @@ class Macros:
         """The node of a macro; the reader stands at its parenthesis."""
         read: Callable[[Token, list[_Value], dict[str, _Value]], Node] = {
             "Regex": self._regex,
+            "Substring": self._substring,
             "Token": self._token,
             "ExcludeToken": self._exclude_token,
             "TagDispatch": self._tag_dispatch,
@@ -69,14 +87,13 @@ class Macros:
     # --- the macros
 
     def _regex(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named, "json_string")
+        self._known(named, "json_string", "flags")
         if len(given) != 1 or not isinstance(given[0].value, str):
             raise self._reader.error("Regex takes one pattern, as a literal", name, 'write Regex("[a-z]+")')
         pattern = given[0]
         json_string = self._flag(named, "json_string", False)
         try:
-            parse_regex(pattern.value, dialect="ecma", limits=self._reader.limits)  # what is wrong has its own place
-            node = parse_regex(f"(?s:{pattern.value})", dialect="ecma", classes="plain", limits=self._reader.limits)
+            node = regex_node(pattern.value, self._reader.limits, self._flags(named))
         except LimitExceeded:
             raise
         except UnsupportedError as error:
@@ -84,6 +101,13 @@ class Macros:
         except SpecError as error:
             raise self._reader.error(f"in the pattern: {error.message}", pattern.token, error.hint) from None
         return conj(node, _JSON_CHARS) if json_string else node
+
+    def _substring(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+        self._known(named)
+        for piece in given:
+            if not isinstance(piece.value, str):
+                raise self._reader.error("Substring takes texts", piece.token, 'write Substring("to ", "be")')
+        return of_pieces([piece.value for piece in given], self._reader.limits)
 
     def _token(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
         self._known(named)
@@ -168,6 +192,14 @@ class Macros:
         if not isinstance(value, bool):
             raise self._reader.error(f"{name} is true or false", named[name].token)
         return value
+
+    def _flags(self, named: dict[str, _Value]) -> str:
+        if "flags" not in named:
+            return "s"
+        given = named["flags"]
+        if not isinstance(given.value, str) or not set(given.value) <= set("isu"):
+            raise self._reader.error("the flags are some of i, s and u", given.token, 'write flags="is"')
+        return "".join(sorted(set(given.value) - {"u"}))  # patterns are about code points anyway
 
     def _known(self, named: dict[str, _Value], *known: str) -> None:
         for name, value in named.items():

@@ -1,7 +1,11 @@
 """The options of a rule, in brackets after its name, as xgrammar has them. In: the bracket. Out: what it asks for.
 
-`max_chars=n` bounds the characters that the rule writes, and is enforced. The others are read and refused: they act on
-the sampler (`temperature`), count tokens (`max_tokens`), or ask for the text afterwards (`capture`).
+    max_chars=n           at most so many characters         max_tokens=n      written in at most so many tokens
+    capture, capture="x"  its text is found again            temperature=0.7   the sampler takes this within its text
+    lazy                  its text ends as soon as it can
+
+The first two and `lazy` count or cut the texts of a regular language. What xgrammar writes into a grammar that it
+prints (`stop_capture`, `capture_hidden_...`) is refused: it refers to numbers of that grammar.
 """
 
 from __future__ import annotations
@@ -12,18 +16,23 @@ from dataclasses import dataclass
 from typing import Final
 
 from guided.errors import SpecError, UnsupportedError
+from guided.ir.regions import Region
 
 from .tokens import Token
 
 __all__ = ["RuleOptions", "read_options"]
 
 _OPTION: Final = re.compile(r'[ \t]*([A-Za-z_]+)[ \t]*(?:=[ \t]*("[^"\\\r\n]*"|[^,"\]\s]+))?[ \t]*(,|\])')
-_REFUSED: Final = {
-    "temperature": ("the temperature of a rule is not applied", "give the temperature of the request"),
-    "max_tokens": ("a number of tokens is not counted within a rule", "write max_chars=, or a repetition {0,n}"),
-    "capture": ("what a rule writes is not captured", "parse the output, which matches the grammar"),
-}
-_KNOWN: Final = ("max_chars", *_REFUSED)
+_REFUSED: Final = dict.fromkeys(
+    (
+        "stop_capture", "capture_hidden_suffix_bytes", "capture_hidden_stop_bytes", "capture_hidden_body_rule_id",
+        "capture_hidden_marker_rule_id",
+    ),
+    ("what a capture hides is not told by numbers of bytes and rules", "write the grammar in Lark: suffix, stop"),
+)  # fmt: skip
+_COUNTS: Final = {"max_chars": "characters", "max_tokens": "tokens"}
+_KNOWN: Final = (*_COUNTS, "capture", "temperature", "lazy", *_REFUSED)
+_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +41,40 @@ class RuleOptions:
 
     Attributes:
         max_chars: the most code points that it writes; None: any number.
+        max_tokens: the most tokens that it is written in; None: any number.
+        capture: the name under which its text is captured; empty: none.
+        temperature: what the sampler takes within its text; None: what it takes anyway.
+        lazy: whether its text ends as soon as it can.
         span: the bracket.
     """
 
     max_chars: int | None = None
+    max_tokens: int | None = None
+    capture: str = ""
+    temperature: float | None = None
+    lazy: bool = False
     span: tuple[int, int] = (0, 0)
 
+    @property
+    def is_regular(self) -> bool:
+        """Whether the rule has to be a regular language."""
+        return self.lazy or self.max_chars is not None or self.max_tokens is not None
 
-def read_options(text: str, bracket: Token) -> RuleOptions:
-    """The options in a bracket.
+    @property
+    def region(self) -> Region | None:
+        """What is asked of the texts, without a change of which there are."""
+        if not self.capture and self.temperature is None:
+            return None
+        return Region(capture=self.capture, temperature=self.temperature)
+
+
+def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
+    """The options in the bracket behind the name of a rule.
 
     Raises:
         SpecError: an option that is unknown, given twice, or has a wrong value. UnsupportedError: one that is refused.
     """
-    at, seen = bracket.start + 1, dict[str, int]()
+    at, given = bracket.start + 1, dict[str, re.Match[str]]()
     refused: UnsupportedError | None = None
     while at < bracket.end:
         match = _OPTION.match(text, at)
@@ -53,22 +82,61 @@ def read_options(text: str, bracket: Token) -> RuleOptions:
             raise SpecError(
                 "the options of a rule are malformed", text=text, span=(at, bracket.end), hint="write [max_chars=10]"
             )
-        name, value = match[1], match[2]
-        if name not in _KNOWN:
-            close = difflib.get_close_matches(name, _KNOWN, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"the options are {', '.join(_KNOWN)}"
-            raise SpecError(f"the option {name!r} is unknown", text=text, span=match.span(1), hint=hint)
-        if name in seen:
-            raise SpecError(f"the option {name!r} is given twice", text=text, span=match.span(1))
-        seen[name] = 0
-        if name in _REFUSED:
-            reason, hint = _REFUSED[name]
+        option = match[1]
+        if option not in _KNOWN:
+            close = difflib.get_close_matches(option, _KNOWN, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"the options are {', '.join(_KNOWN[:5])}"
+            raise SpecError(f"the option {option!r} is unknown", text=text, span=match.span(1), hint=hint)
+        if option in given:
+            raise SpecError(f"the option {option!r} is given twice", text=text, span=match.span(1))
+        given[option] = match
+        if option in _REFUSED:
+            reason, hint = _REFUSED[option]
             refused = refused or UnsupportedError(reason, text=text, span=match.span(1), hint=hint)
-        elif value is None or not value.isdigit() or len(value) > 15:
-            raise SpecError(f"{name} is a number of characters", text=text, span=match.span(), hint=f"write {name}=10")
-        else:
-            seen[name] = int(value)
         at = match.end()
+    read = RuleOptions(
+        max_chars=_count(text, given.get("max_chars")),
+        max_tokens=_count(text, given.get("max_tokens")),
+        capture=_capture(text, name, given.get("capture")),
+        temperature=_temperature(text, given.get("temperature")),
+        lazy=_lazy(text, given.get("lazy")),
+        span=bracket.span,
+    )
     if refused is not None:
         raise refused
-    return RuleOptions(seen.get("max_chars"), bracket.span)
+    return read
+
+
+def _count(text: str, found: re.Match[str] | None) -> int | None:
+    if found is None:
+        return None
+    if found[2] is None or not found[2].isdigit() or len(found[2]) > 15:
+        what = f"{found[1]} is a number of {_COUNTS[found[1]]}"
+        raise SpecError(what, text=text, span=found.span(), hint=f"write {found[1]}=10")
+    return int(found[2])
+
+
+def _capture(text: str, name: str, found: re.Match[str] | None) -> str:
+    if found is None:
+        return ""
+    if found[2] is None:
+        return name
+    if len(found[2]) < 3 or found[2][0] != '"':
+        raise SpecError("the name of a capture is a text", text=text, span=found.span(), hint='write capture="name"')
+    return found[2][1:-1]
+
+
+def _temperature(text: str, found: re.Match[str] | None) -> float | None:
+    if found is None:
+        return None
+    if found[2] is None or not _NUMBER.fullmatch(found[2]) or float(found[2]) == float("inf"):
+        raise SpecError(
+            "temperature is a number of at least 0", text=text, span=found.span(), hint="write temperature=0.7"
+        )
+    return float(found[2])
+
+
+def _lazy(text: str, found: re.Match[str] | None) -> bool:
+    if found is not None and found[2] is not None:
+        raise SpecError("lazy has no value", text=text, span=found.span(), hint="write [lazy]")
+    return found is not None

@@ -81,23 +81,27 @@ class _Group:
         return self.alternatives[0] if len(self.alternatives) == 1 else alt(self.alternatives)
 
 
-def read_rules(text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding]) -> dict[str, Rule]:
-    """The rules of a grammar, by name, in their order.
+def read_rules(
+    text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool = False
+) -> dict[str, Rule]:
+    """The rules of a grammar, by name, in their order; `xgrammar`: see `gbnf_to_grammar`.
 
     Raises:
         SpecError: with the place: what is malformed, not defined, or names a token without permission.
         UnsupportedError: what is valid, and not enforced.
         LimitExceeded: groups nest deeper than `limits.depth`.
     """
-    return Reader(text, limits, allow_special_tokens, found).rules()
+    return Reader(text, limits, allow_special_tokens, found, xgrammar).rules()
 
 
 class Reader:
     """The cursor over the tokens of one text, and the rule that is being read."""
 
-    def __init__(self, text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding]) -> None:
+    def __init__(
+        self, text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool
+    ) -> None:
         self.text, self.limits, self.allowed, self.found = text, limits, allow_special_tokens, found
-        self.characters = Characters(text, found)
+        self.characters = Characters(text, found, xgrammar)
         self.tokens = tokens_of(text)
         self.at = 0
         self.defined: dict[str, Token] = {}
@@ -112,7 +116,7 @@ class Reader:
         for number, (name, body) in enumerate(starts):
             bracket = self.tokens[name + 1] if body == name + 3 else None
             token = self.tokens[name]
-            options = RuleOptions() if bracket is None else read_options(self.text, bracket)
+            options = RuleOptions() if bracket is None else read_options(self.text, token.text, bracket)
             self.rule = out[token.text] = Rule(token.text, token.span, options)
             self.at = body
             self._body(starts[number + 1][0] if number + 1 < len(starts) else len(self.tokens) - 1)

@@ -160,7 +160,8 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
     types = types if isinstance(types, list) else [types]
     bounded = "integer" in types or any(keyword in value for keyword in _BOUNDS)
     bare = schema.document.draft == "draft4" and "integer" in types and "number" not in types
-    if bounded and not bare and options.numbers == "json":
+    spelled = options.numbers == "json" or (options.numbers == "plain_integers" and "integer" not in types)
+    if bounded and not bare and spelled:
         yield Entry(schema.where, "type", "note", _NUMBERS)
     pattern, matched = value.get("pattern"), value.get("patternProperties")
     if isinstance(pattern, str):

@@ -17,6 +17,7 @@ DRAFTS = ("draft4", "draft6", "draft7", "2019-09", "2020-12")
 _NAMED = {
     "property_order": ("declared", "any"),
     "numbers": ("json", "plain", "plain_integers"),
+    "constants": ("json", "plain"),
     "classes": ("full", "plain"),
     "format": ("assert", "annotate"),
     "unknown_format": ("warn", "refuse", "ignore"),
@@ -34,6 +35,7 @@ class JsonSchemaKeywords(TypedDict, total=False):
     additional_properties: bool | Literal["minimal"] | None
     numbers: Literal["json", "plain", "plain_integers"]
     escapes: str
+    constants: Literal["json", "plain"]
     classes: Literal["full", "plain"]
     format: Literal["assert", "annotate"]
     unknown_format: Literal["warn", "refuse", "ignore"]
@@ -72,6 +74,8 @@ class JsonSchemaOptions:
             `\u00xx`, in lower case, for the other controls). Keys and constants then have one spelling each, so that
             their text is forced. Or the letters that may follow a backslash, such as `"\\bfnrtu`: with `u` a control
             character, DEL among them, may be `\u00xx`, with `U` any character `\uXXXX`; none of them is written raw.
+        constants: "json", or "plain": keys that the schema names and the values of `const` and `enum` have one
+            spelling, that of "plain" numbers and "minimal" escapes, whatever the others have.
         classes: of patterns, see `parse_regex`: "full" (\s is ECMA-262's) or "plain" (\s is ASCII's).
         format: "assert" or "annotate" (formats, and draft 7's `contentEncoding: base64` and `contentMediaType:
             application/json`, are then never enforced; the other drafts have the latter as annotations).
@@ -91,6 +95,7 @@ class JsonSchemaOptions:
     additional_properties: bool | Literal["minimal"] | None = None
     numbers: Literal["json", "plain", "plain_integers"] = "json"
     escapes: str = "json"
+    constants: Literal["json", "plain"] = "json"
     classes: Literal["full", "plain"] = "full"
     format: Literal["assert", "annotate"] = "assert"
     unknown_format: Literal["warn", "refuse", "ignore"] = "warn"

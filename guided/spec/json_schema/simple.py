@@ -24,7 +24,7 @@ from guided.spec.json_schema.options import JsonSchemaOptions
 __all__ = ["least_text", "plain_options"]
 
 _OPTIONS: Final = frozenset(
-    {"whitespace", "property_order", "additional_properties", "numbers", "escapes", "classes", "format"}
+    {"whitespace", "property_order", "additional_properties", "numbers", "escapes", "constants", "classes", "format"}
 )
 _GAP: Final = 1  # byte of white space at a comma or colon
 _FORMATS: Final = {

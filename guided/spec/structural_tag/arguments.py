@@ -15,8 +15,11 @@ attribute which of them it is. If it does not, what looks like JSON of a type th
 
 The schema must be an object with `properties`; a property is any schema. Properties stand in their order, or with
 `any_order` in any; required ones are there, and none is there twice. What cannot be written this way is refused:
-properties without a name in the schema, and keywords about the object as a whole. Without a keyword for additional
-properties there are none.
+keywords about the object as a whole, and names that cannot stand in an element.
+
+Without a keyword for additional properties there are none. Where the schema allows them, they follow the others, or
+stand among them with `any_order`. Their names are letters, digits and _, and none of those in `properties`. That one of
+them is there once is not enforced. A schema that says nothing at all allows any of them.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from guided.ir.nodes import ANY_CHAR, EMPTY, And, Encoded, Grammar, Node, Not, R
 from guided.ir.nodes import Alt as AltNode
 from guided.limits import Limits
 from guided.spec.aho_corasick import free_text
-from guided.spec.combinators import Expr, ReadPart, choice, optional, regex, sequence
+from guided.spec.combinators import Expr, ReadPart, choice, optional, regex, repeat, sequence, text
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.documents.places import escape
 from guided.spec.json_schema.options import JsonSchemaOptions
@@ -43,8 +46,21 @@ if TYPE_CHECKING:
     from guided.spec.structural_tag.lower import Lowering
 
 __all__ = [
-    "ELEMENTS", "WRAPPED", "Element", "Values", "any_order", "arguments", "is_json", "kinds_of", "least_arguments",
-    "looks", "object_members", "raw", "shared_definitions",
+    "ELEMENTS",
+    "OTHER_NAME",
+    "WRAPPED",
+    "Element",
+    "Values",
+    "any_order",
+    "arguments",
+    "is_json",
+    "kinds_of",
+    "least_arguments",
+    "looks",
+    "object_members",
+    "other_members",
+    "raw",
+    "shared_definitions",
 ]  # fmt: skip
 
 
@@ -72,11 +88,13 @@ class Values(NamedTuple):
     Attributes:
         options: of JSON, as changes to those of the whole.
         excludes: what strings do not contain.
+        gap: white space around elements, and around JSON in them.
     """
 
     lowering: Lowering
     options: Mapping[str, Any]
     excludes: tuple[str, ...]
+    gap: Expr
 
     def json(self, schema: Any, at: str, own: str) -> Expr:
         """As JSON. `own`: where in it the schema that the author gave stands."""
@@ -112,27 +130,29 @@ _LOOKS: Final = {
     "null": r"[ \t\r\n]*null[ \t\r\n]*",
 }
 _NAME: Final = re.compile("[A-Za-z0-9_]+")
+OTHER_NAME: Final = "[A-Za-z_][A-Za-z0-9_]*"
+"""What an additional property may be called."""
 _JSON: Final = '"<>&'
 
 
 def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any]) -> Expr:
     """The elements of a schema's properties, with white space around each."""
     schema, at = it["json_schema"], f"{it.pointer}/json_schema"
-    if "whitespace" in changes:
-        raise UnsupportedError(
-            "white space between elements is not counted", pointer=f"{it.pointer}/max_whitespace_cnt",
-            hint='leave it out, or use the style "json"',
-        )  # fmt: skip
     in_any_order = changes.get("property_order") == "any"
-    options = {name: value for name, value in changes.items() if name != "property_order"}
-    values = Values(lowering, options, it.fields.get("excludes", ()))
+    gap = regex(changes["whitespace"]) if "whitespace" in changes else _GAP
+    values = Values(lowering, changes, it.fields.get("excludes", ()), gap)
     if style not in ELEMENTS:
         from guided.spec.structural_tag.nested_arguments import NESTED, nested_arguments
 
         return nested_arguments(schema, at, NESTED[style], values, in_any_order)
-    properties, required = object_members(schema, at)
+    properties, required = object_members(schema, at, others=True)
     shared = shared_definitions(schema)
-    elements = {}
+    elements: dict[str, Expr] = {}
+    others = sequence()
+    if (allowed := other_members(schema)) is not None:
+        place = f"{at}/additionalProperties" if isinstance(schema, dict) and schema else at
+        one = _element(_other_name(properties), allowed, place, ELEMENTS[style], shared, values)
+        others = repeat(sequence(one, gap))
     for name, value in properties.items():
         if not isinstance(name, str):
             raise SpecError(f"the key {brief(name)} is not a string", pointer=f"{at}/properties", hint='write "name"')
@@ -141,7 +161,7 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
             raise UnsupportedError(
                 f"the name {brief(name)} cannot stand in an element", pointer=place, hint="use letters, digits and _"
             )
-        elements[name] = sequence(_element(name, value, place, ELEMENTS[style], shared, values), _GAP)
+        elements[name] = sequence(_element(text(name), value, place, ELEMENTS[style], shared, values), gap)
     if in_any_order:
         if len(elements) > 6:
             raise UnsupportedError(
@@ -149,8 +169,9 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
                 pointer=f"{it.pointer}/any_order",
                 hint="leave any_order out: properties stand in the order of the schema",
             )  # fmt: skip
-        return sequence(_GAP, any_order(tuple(elements), elements, required))
-    return sequence(_GAP, *[part if name in required else optional(part) for name, part in elements.items()])
+        among = {name: sequence(part, others) for name, part in elements.items()}
+        return sequence(gap, others, any_order(tuple(elements), among, required))
+    return sequence(gap, *[part if name in required else optional(part) for name, part in elements.items()], others)
 
 
 def least_arguments(it: Format, lowering: Lowering) -> int | None:
@@ -163,7 +184,7 @@ def least_arguments(it: Format, lowering: Lowering) -> int | None:
     style, schema = it.fields.get("style", "qwen_xml"), it["json_schema"]
     if style not in ELEMENTS or any(it.fields.get(name) for name in ("any_order", "max_whitespace_cnt", "excludes")):
         return None
-    least = least_text(schema, lowering.options)
+    least = least_text(schema, lowering.options) if isinstance(schema, dict) else None
     if least is None or schema.get("type") != "object" or schema.get("additionalProperties", False) is not False:
         return None
     properties = schema["properties"]
@@ -197,8 +218,24 @@ def any_order(left: tuple[str, ...], elements: Mapping[str, Expr], required: fro
     return of(left)
 
 
-def object_members(schema: Any, at: str) -> tuple[Mapping[str, Any], frozenset[str]]:
-    """The properties, and which of them are required."""
+def other_members(schema: Any) -> Any | None:
+    """The schema of properties without a name; None: there are none."""
+    if not isinstance(schema, dict) or not schema:
+        return None if schema is False else True
+    allowed = schema.get("additionalProperties", False)
+    return None if allowed is False else allowed
+
+
+def _other_name(properties: Collection[str]) -> Expr:
+    """A name that is none of these."""
+    names = And((parse_regex(OTHER_NAME), Not(AltNode(tuple(map(Text, properties))))))
+    return ReadPart(lambda *_: names)
+
+
+def object_members(schema: Any, at: str, *, others: bool = False) -> tuple[Mapping[str, Any], frozenset[str]]:
+    """The properties, and which of them are required. `others`: whether there may be more than these."""
+    if others and (schema is True or schema == {}):
+        return {}, frozenset()
     if not isinstance(schema, dict):
         raise UnsupportedError(
             "arguments that no schema names cannot be told apart in this style", pointer=at,
@@ -220,7 +257,7 @@ def object_members(schema: Any, at: str) -> tuple[Mapping[str, Any], frozenset[s
         raise SpecError('"properties" is not an object', pointer=f"{at}/properties", hint='write {"name": {...}}')
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         raise SpecError('"required" is not an array of names', pointer=f"{at}/required", hint='write ["name"]')
-    if schema.get("additionalProperties", False) is not False:
+    if not others and schema.get("additionalProperties", False) is not False:
         raise UnsupportedError(
             "properties without a name are not enforced in this style", pointer=f"{at}/additionalProperties",
             hint='write "additionalProperties": false, and name the properties',
@@ -235,7 +272,7 @@ def object_members(schema: Any, at: str) -> tuple[Mapping[str, Any], frozenset[s
 
 
 def _element(
-    name: str,
+    name: Expr,
     schema: Any,
     at: str,
     form: Element,
@@ -246,7 +283,7 @@ def _element(
 
     def spelled(string: str) -> Expr:
         first, *more = [lowering.spelled(one, at) for one in string.split("{gap}")]
-        return sequence(first, *[one for part in more for one in (_GAP, part)])
+        return sequence(first, *[one for part in more for one in (values.gap, part)])
 
     kinds = kinds_of(schema, shared)
     parts = []
@@ -261,12 +298,14 @@ def _element(
         alone = schema if kinds == set(group) else {"allOf": [schema, {"type": group}]}
         whole = {**shared, "allOf": [alone]} if shared else alone
         value = values.json(whole, at, WRAPPED * ((alone is not schema) + bool(shared)))
-        parts.append(sequence(spelled(form.other.replace("{type}", group[0])), _GAP, value, _GAP))
-    return sequence(spelled(form.begin + name), choice(*parts), spelled(form.end))
+        parts.append(sequence(spelled(form.other.replace("{type}", group[0])), values.gap, value, values.gap))
+    return sequence(spelled(form.begin), name, choice(*parts), spelled(form.end))
 
 
 def shared_definitions(schema: Any) -> dict[str, Any]:
     """What the properties of a schema may refer to."""
+    if not isinstance(schema, dict):
+        return {}
     return {name: schema[name] for name in ("$defs", "definitions", "$schema") if name in schema}
 
 

@@ -15,7 +15,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from guided.spec.structural_tag.arguments import Element, is_json, kinds_of, shared_definitions
+from guided.spec.structural_tag.arguments import (
+    OTHER_NAME,
+    Element,
+    is_json,
+    kinds_of,
+    other_members,
+    shared_definitions,
+)
 from guided.spec.structural_tag.partial_json import PartialJson
 
 __all__ = ["JsonArguments", "XmlArguments", "json_string", "kept"]
@@ -59,7 +66,9 @@ class XmlArguments:
         self.may_end = True
         self._element, self._parameters = element, parameters
         names = parameters.get("properties", {}) if isinstance(parameters, dict) else {}
-        self._header = _header(element, names)
+        self._names: Mapping[str, Any] = names
+        self._others = other_members(parameters)
+        self._header = _header(element, names, self._others is not None)
         self._done: list[str] = []  # members of the object
         self._name, self._kinds = "", set[str]()  # of the element that is written
         self._value, self._searched = "", 0
@@ -107,7 +116,8 @@ class XmlArguments:
 
     def _begin(self, found: re.Match[str]) -> None:
         self.may_end, self._name, self._told = False, found["name"], -1
-        kinds = kinds_of(self._parameters["properties"][self._name], shared_definitions(self._parameters))
+        schema = self._names.get(self._name, self._others)
+        kinds = kinds_of(schema, shared_definitions(self._parameters))
         if self._element.string != self._element.other:
             kinds = {"string"} if found["string"] is not None else kinds - {"string"}
         self._kinds, self._value, self._searched, self._escaped, self._escaped_to = kinds, "", 0, "", 0
@@ -153,13 +163,14 @@ def json_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _header(element: Element, names: Mapping[str, Any]) -> re.Pattern[str]:
-    """What stands before a value: the begin of its element, with the name of an argument."""
+def _header(element: Element, names: Mapping[str, Any], others: bool) -> re.Pattern[str]:
+    """What stands before a value: the begin of its element, with the name of an argument; `others`: or any other."""
 
     def pattern(text: str) -> str:
         gap = r"[ \t\r\n]*"
         return re.escape(text).replace(re.escape("{gap}"), gap).replace(re.escape("{type}"), "[a-z]+")
 
-    listed = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
+    known = [*map(re.escape, sorted(names, key=len, reverse=True)), *([OTHER_NAME] if others else [])]
+    listed = "|".join(known) or "(?!)"
     kinds = f"(?:(?P<string>{pattern(element.string)})|{pattern(element.other)})"
     return re.compile(rf"[ \t\r\n]*{re.escape(element.begin)}(?P<name>{listed}){kinds}")

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guided.errors import Finding, SpecError, UnsupportedError, brief
-from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, Node, OtherTokens, Repeat, Seq, Special, Text
+from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, OtherTokens, Repeat, Seq, Special, Text
 from guided.limits import Limits
 from guided.spec.aho_corasick import FreeText, free_text
 from guided.spec.combinators import (
@@ -40,10 +40,10 @@ from guided.spec.combinators import (
 )
 from guided.spec.composition import expr_to_grammar
 from guided.spec.gbnf import gbnf_to_grammar
+from guided.spec.gbnf.macros import regex_node
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.simple import least_text
-from guided.spec.regex import parse_regex
 from guided.spec.structural_tag.arguments import arguments, least_arguments
 from guided.spec.structural_tag.excluded import without_strings
 from guided.spec.structural_tag.formats import Format
@@ -93,7 +93,7 @@ class Lowering:
             case "token":
                 return self._token(it["token"], f"{it.pointer}/token")
             case "exclude_token":
-                return _node(OtherTokens(it["exclude_tokens"], 1, 1))
+                return _node(OtherTokens((*it["exclude_tokens"], *around.tokens), 1, 1))
             case "any_tokens":
                 return _node(OtherTokens((*it["exclude_tokens"], *around.tokens), 0, it["max_tokens"]))
             case "grammar":
@@ -213,7 +213,7 @@ class Lowering:
     def _regex(self, it: Format) -> Expr:
         def read(limits: Limits, whole: JsonSchemaOptions, _: list[Finding]) -> Node:
             try:
-                return parse_regex(it["pattern"], dialect="ecma", classes=whole.classes, limits=limits)
+                return regex_node(it["pattern"], limits, classes=whole.classes)
             except (SpecError, UnsupportedError) as error:
                 raise placed(error, f"{it.pointer}/pattern") from None
 
@@ -222,16 +222,11 @@ class Lowering:
     # --- free text
 
     def _any_text(self, it: Format, around: _Around) -> Node:
-        if it["max_tokens"] is not None:
-            raise UnsupportedError(
-                "free text is counted in characters, not in tokens", pointer=f"{it.pointer}/max_tokens",
-                hint='use "max_chars", or the format any_tokens with "max_tokens"',
-            )  # fmt: skip
-        strings = (*it["excludes"], *around.strings)
-        node = free_text([], strings, limits=self.limits).without if strings else _ANY_TEXT
-        if it["max_chars"] is None:
-            return node
-        return Length(node, 0, it["max_chars"]) if strings else Repeat(ANY_CHAR, 0, it["max_chars"])
+        strings, most = (*it["excludes"], *around.strings), it["max_chars"]
+        node: Node = free_text([], strings, limits=self.limits).without if strings else _ANY_TEXT
+        if most is not None:
+            node = Length(node, 0, most) if strings else Repeat(ANY_CHAR, 0, most)
+        return node if it["max_tokens"] is None else MaxTokens(node, it["max_tokens"])
 
     def _repeat(self, it: Format, around: _Around) -> Expr:
         low, high = it["min"], None if it["max"] == -1 else it["max"]

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, brief
 from guided.ir.nodes import EMPTY
-from guided.spec.combinators import Expr, ReadPart, choice, optional, regex, repeat, rule, rules, sequence
+from guided.spec.combinators import Expr, ReadPart, choice, optional, repeat, rule, rules, sequence
 from guided.spec.json_schema.documents.places import escape
 from guided.spec.structural_tag.arguments import WRAPPED, Values, any_order, object_members, raw, shared_definitions
 from guided.spec.structural_tag.nested_shapes import OF_OBJECTS, Place, Shapes, arrays, item_at, member_of
@@ -87,7 +87,6 @@ _LOOKS: Final = {
     "boolean": "true|false",
     "null": "null",
 }
-_GAP: Final = regex(r"[ \t\r\n]*")
 _MOST_IN_ANY_ORDER: Final = 6
 
 
@@ -144,15 +143,17 @@ class _Writer:
             same = [member_of(one, name) for one in rivals if name in one.schema.get("properties", {})]
             begin = self.form.member.replace("{name}", self._name(name, place.at))
             element = self.element(member_of(place, name), same, begin, self.form.end.replace("{name}", name))
-            parts[name] = sequence(element, _GAP)
+            parts[name] = sequence(element, self.values.gap)
         if self.in_any_order:
             if len(parts) > _MOST_IN_ANY_ORDER:
                 raise UnsupportedError(
                     f"{len(parts)} properties in any order are too many in this style", pointer=place.at,
                     hint="leave any_order out: properties stand in the order of the schema",
                 )  # fmt: skip
-            return sequence(_GAP, any_order(tuple(parts), parts, required))
-        return sequence(_GAP, *[part if name in required else optional(part) for name, part in parts.items()])
+            return sequence(self.values.gap, any_order(tuple(parts), parts, required))
+        return sequence(
+            self.values.gap, *[part if name in required else optional(part) for name, part in parts.items()]
+        )
 
     def _name(self, name: object, at: str) -> str:
         if not isinstance(name, str):
@@ -178,7 +179,7 @@ class _Writer:
             same = [item_at(one, number) for one in rivals]
             out = sequence(self._item(item_at(place, number), same), out)
             out = out if number < low else optional(out)
-        return sequence(_GAP, out, _GAP)
+        return sequence(self.values.gap, out, self.values.gap)
 
     def _repeated(self, place: Place, rivals: list[Place], low: int, high: int | None) -> Expr:
         """The items behind `prefixItems`; a rival's may still be among its own."""
@@ -193,7 +194,7 @@ class _Writer:
 
     def _item(self, place: Place, rivals: list[Place]) -> Expr:
         element = self.element(place, rivals, self.form.item, self.form.item_end)
-        return sequence(element, _GAP) if self.form.between else element
+        return sequence(element, self.values.gap) if self.form.between else element
 
     def element(self, place: Place, rivals: list[Place], begin: str, end: str) -> Expr:
         """A value with its element."""
@@ -226,7 +227,7 @@ class _Writer:
         if others := [kind for kind in _SCALARS if kind in kinds]:
             whole = {**self.shared, "allOf": [place.schema, {"type": others}]}
             value = self.values.json(whole, pointer, WRAPPED)
-            yield others[0], sequence(_GAP, value, _GAP) if self.form.around else value
+            yield others[0], sequence(self.values.gap, value, self.values.gap) if self.form.around else value
         for kind in ("object", "array"):
             if kind in kinds:
                 found = [] if self.form.is_typed else [one for each in rivals for one in self.shapes.leaves(each, kind)]

@@ -49,7 +49,7 @@ class Constants:
         if "string" in shape.types:
             texts = [v for v in shape.values or () if isinstance(v, str) and _fits(v, shape)]
             if texts:
-                parts.insert(0, _strings(texts, shape, self._lowering.encoding))
+                parts.insert(0, _strings(texts, shape, self._lowering.constant_encoding))
         if "number" in shape.types:
             numbers = tuple(v for v in shape.values or () if isinstance(v, Decimal10) and v in shape.numbers)
             if numbers:
@@ -80,7 +80,7 @@ class Constants:
         if isinstance(value, Decimal10):
             return self._numbers((value,), shape.numbers) if value in shape.numbers else None
         if isinstance(value, str):
-            return _strings([value], shape, self._lowering.encoding) if _fits(value, shape) else None
+            return _strings([value], shape, self._lowering.constant_encoding) if _fits(value, shape) else None
         return (
             self._array(value, shape, level, nested)
             if isinstance(value, list)
@@ -89,7 +89,8 @@ class Constants:
 
     def _numbers(self, values: tuple[Decimal10, ...], numbers: NumberSet) -> Node:
         """One rule for several numbers of a set: their spellings share most of their states."""
-        plain = self._lowering.options.numbers != "json"
+        options = self._lowering.options
+        plain = options.numbers != "json" or options.constants == "plain"
         nodes = either([number_constant(value, plain, numbers) for value in values])
         if plain:
             return nodes

@@ -49,7 +49,7 @@ from guided.spec.json_schema.text.narrow import Narrowing
 from guided.spec.json_schema.text.numbers import number_node
 from guided.spec.json_schema.text.objects import object_text
 from guided.spec.json_schema.text.productive import generates
-from guided.spec.json_schema.text.spelling import encoding_of, layout_of, quoted, quoted_text
+from guided.spec.json_schema.text.spelling import MINIMAL_STRING, encoding_of, layout_of, quoted, quoted_text
 
 __all__ = ["Lowering"]
 
@@ -66,6 +66,8 @@ class Lowering:
         self.layout = layout_of(options)
         self.encoding = encoding_of(options.escapes)
         self._plain, self._plain_integers = options.numbers == "plain", options.numbers == "plain_integers"
+        one_spelling = options.escapes == "minimal" or options.constants == "plain"
+        self.constant_encoding = MINIMAL_STRING if one_spelling else self.encoding  # of keys with a name, and constants
         self._constants = Constants(self)
         self.narrowing = Narrowing(expander, options.additional_properties)
         self._root = library.root
@@ -277,7 +279,7 @@ class Lowering:
 
     def field(self, name: str, value: Node, required: bool) -> Field:
         """A declared member, with the text of its value."""
-        return Field(name, self.after(value), required, quoted_text(name, self.encoding))
+        return Field(name, self.after(value), required, quoted_text(name, self.constant_encoding))
 
     def after(self, value: Node) -> Node:
         """The colon and a value: all that follows a key.
@@ -296,7 +298,7 @@ class Lowering:
 
     def spell(self, text: str) -> Node:
         """A part of a key."""
-        return Encoded(Text(text), self.encoding)
+        return Encoded(Text(text), self.constant_encoding)
 
 
 _OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {

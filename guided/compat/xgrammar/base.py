@@ -1,0 +1,33 @@
+"""What the classes of the facade share: each wraps one object of guided, and is equal where that is the same object."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+__all__ = ["XGRObject"]
+
+
+class XGRObject:
+    """A thin object around one of guided's, its `_handle`. Two are equal if they wrap the same one, as in xgrammar."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def _create_from_handle(cls, handle: Any) -> Self:
+        """An object of this class around `handle`, without a call of `__init__`."""
+        made = cls.__new__(cls)
+        made._init_handle(handle)
+        return made
+
+    def _init_handle(self, handle: Any) -> None:
+        """Set what is wrapped."""
+        self.__handle = handle
+
+    @property
+    def _handle(self) -> Any:
+        """What is wrapped."""
+        return self.__handle
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both wrap the same object."""
+        return self._handle is other._handle if isinstance(other, XGRObject) else NotImplemented

@@ -1,0 +1,147 @@
+"""`BatchGrammarMatcher`: the steps of many matchers at once."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from guided.compat.xgrammar.arrays import as_array, as_rows, without_hidden
+from guided.compat.xgrammar.base import XGRObject
+from guided.matching import fill_batch
+
+if TYPE_CHECKING:
+    import torch
+
+    from guided.compat.xgrammar.matcher import GrammarMatcher
+
+__all__ = ["BatchGrammarMatcher"]
+
+
+class BatchGrammarMatcher(XGRObject):
+    """Fills the rows of many matchers on several OS threads, without Python's lock.
+
+    Args:
+        max_threads: how many; "auto": half as many as there are cores.
+
+    Raises:
+        RuntimeError: it is neither "auto" nor at least 1.
+    """
+
+    def __init__(self, max_threads: int | Literal["auto"] = "auto") -> None:
+        if max_threads == "auto":
+            threads = max(1, (os.cpu_count() or 1) // 2)
+        elif isinstance(max_threads, int) and max_threads >= 1:
+            threads = max_threads
+        else:
+            raise RuntimeError(f"max_threads must be 'auto' or at least 1, not {max_threads!r}")
+        self._threads = threads
+        self._init_handle(self)
+
+    def batch_fill_next_token_bitmask(
+        self,
+        matchers: list[GrammarMatcher],
+        bitmask: Any,
+        indices: list[int] | None = None,
+        debug_print: bool = False,
+    ) -> None:
+        """Fill a row for each matcher, see `GrammarMatcher.fill_next_token_bitmask`.
+
+        Args:
+            bitmask: int32 (batch, words), on the CPU. Other rows stay as they are.
+            indices: the row of each matcher; None: 0, 1, 2, ...
+
+        Raises:
+            RuntimeError: the bitmask is of another type or shape, it lacks a row, the numbers of matchers and indices
+                differ, or an output is over.
+        """
+        if indices is not None and len(indices) != len(matchers):
+            raise RuntimeError(
+                f"The size of indices ({len(indices)}) should be the same as the size of matchers ({len(matchers)})."
+            )
+        if not matchers:
+            return
+        at = list(range(len(matchers))) if indices is None else [int(row) for row in indices]
+        rows = as_rows(bitmask, matchers[0]._size, dimensions=(2,))
+        for number, (matcher, row) in enumerate(zip(matchers, at, strict=True)):
+            if not 0 <= row < len(rows):
+                raise RuntimeError(f"The index {row} is out of range [0, {len(rows)}) for batch_id {number}.")
+            matcher._check_not_over("find the next token mask")
+        self._fill(matchers, rows, at)
+        if debug_print:
+            print(f"batch_fill_next_token_bitmask: {len(matchers)} rows")
+
+    def _fill(self, matchers: list[GrammarMatcher], rows: np.ndarray[Any, Any], at: list[int]) -> None:
+        size = matchers[0]._size
+        vocabularies = {id(matcher._matcher.grammar.vocabulary) for matcher in matchers}
+        if len(vocabularies) > 1 or len(set(map(id, matchers))) < len(matchers) or len(set(at)) < len(at):
+            for matcher, row in zip(matchers, at, strict=True):
+                if matcher._size != size:
+                    raise RuntimeError("the matchers of a batch must have vocabularies of one size")
+                matcher._fill(rows, row)
+            return
+        inner = [matcher._matcher for matcher in matchers]
+        if matchers[0]._row is None:
+            rows[at] = -1
+            fill_batch(inner, rows, at, threads=self._threads)
+            return
+        wide = np.full((len(inner), matchers[0]._row.shape[1]), -1, np.int32)
+        fill_batch(inner, wide, threads=self._threads)
+        for number, row in enumerate(at):
+            without_hidden(wide[number], rows[row], size)
+
+    @staticmethod
+    def batch_fill_temperature(
+        matchers: list[GrammarMatcher],
+        temperatures: torch.Tensor,
+        indices: list[int] | None = None,
+    ) -> None:
+        """Write the temperature of each matcher, -1 where there is none, into a float32 tensor on the CPU.
+
+        Raises:
+            RuntimeError: the tensor is of another type or shape, it is too short, or the numbers of matchers and
+                indices differ.
+        """
+        heat = as_array(temperatures, np.float32, "temperatures")
+        if indices is not None and len(indices) != len(matchers):
+            raise RuntimeError("The indices size must match the number of matchers")
+        at = range(len(matchers)) if indices is None else indices
+        for matcher, place in zip(matchers, at, strict=True):
+            if not 0 <= place < len(heat):
+                raise RuntimeError(f"The index {place} is out of bounds for the temperatures tensor")
+            found = matcher.temperature
+            heat[place] = -1.0 if found is None else found
+
+    @staticmethod
+    def batch_accept_token(matchers: list[GrammarMatcher], tokens: list[int], debug_print: bool = False) -> list[bool]:
+        """Whether each matcher accepted its token. RuntimeError where the numbers of both differ."""
+        _check_same(matchers, tokens, "token_ids")
+        return [
+            matcher.accept_token(int(token), debug_print=debug_print)
+            for matcher, token in zip(matchers, tokens, strict=True)
+        ]
+
+    @staticmethod
+    def batch_accept_string(
+        matchers: list[GrammarMatcher], strings: list[str | bytes], debug_print: bool = False
+    ) -> list[bool]:
+        """Whether each matcher accepted its text. RuntimeError where the numbers of both differ."""
+        _check_same(matchers, strings, "input_strs")
+        return [
+            matcher.accept_string(text, debug_print=debug_print)
+            for matcher, text in zip(matchers, strings, strict=True)
+        ]
+
+    @staticmethod
+    def batch_rollback(matchers: list[GrammarMatcher], num_tokens: list[int] | int = 1) -> None:
+        """Take back steps of each matcher, as many for all or a number for each. RuntimeError where these differ."""
+        counts = [num_tokens] * len(matchers) if isinstance(num_tokens, int) else num_tokens
+        _check_same(matchers, counts, "num_tokens")
+        for matcher, count in zip(matchers, counts, strict=True):
+            matcher.rollback(count)
+
+
+def _check_same(matchers: list[GrammarMatcher], others: list[Any], name: str) -> None:
+    if len(matchers) != len(others):
+        raise RuntimeError(f"The size of matchers ({len(matchers)}) and {name} ({len(others)}) should be the same.")

@@ -1,0 +1,81 @@
+"""Bitmasks as torch tensors, as xgrammar has them: int32 (batch, ceil(vocab_size / 32)), 1 is allowed.
+
+The layout is guided's own, so a tensor on the CPU is filled and read where it lies. torch is imported when a tensor is
+asked for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Final, Literal, cast
+
+from guided.compat.xgrammar.packages import imported
+from guided.logits import apply_token_bitmask_inplace as apply
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["allocate_token_bitmask", "apply_token_bitmask_inplace", "get_bitmask_shape", "reset_token_bitmask"]
+
+_BACKENDS: Final = ("auto", "cpu", "cuda", "triton", "torch_compile", "torch_native")
+
+
+def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
+    """(batch_size, ceil(vocab_size / 32))."""
+    return (batch_size, (vocab_size + 31) // 32)
+
+
+def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
+    """An int32 tensor on the CPU, (batch_size, ceil(vocab_size / 32)), in which everything is allowed."""
+    library = imported("torch")
+    return cast("torch.Tensor", library.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=library.int32))
+
+
+def reset_token_bitmask(bitmask: torch.Tensor) -> None:
+    """Allow everything again."""
+    bitmask.fill_(-1)
+
+
+def apply_token_bitmask_inplace(
+    logits: torch.Tensor,
+    bitmask: torch.Tensor,
+    *,
+    vocab_size: int | None = None,
+    indices: list[int] | None = None,
+    backend: Literal["auto", "cpu", "cuda", "triton", "torch_compile", "torch_native"] = "auto",
+) -> None:
+    """Set the logits of all tokens that the bitmask does not allow to -inf, in place.
+
+    Args:
+        logits: (vocab,) or (batch, vocab), of a floating type.
+        bitmask: int32, (words,) or (batch, words), on the same device.
+        vocab_size: so many logits of a row are masked; None: as many as both have.
+        indices: the rows, which have the same number in both; None: all rows.
+        backend: one of xgrammar's; the device alone decides what runs.
+
+    Raises:
+        ValueError: other devices, an unknown backend, shapes that do not fit. TypeError: dtypes. IndexError: a row.
+
+    Warns:
+        UserWarning: the bitmask covers fewer tokens than there are logits. Those past its end are left as they are, as
+            in xgrammar; `guided.apply_token_bitmask_inplace` masks them.
+    """
+    if bitmask.device != logits.device:
+        raise ValueError(
+            "logits and bitmask should be on the same device. "
+            f"But got logits.device: {logits.device}, bitmask.device: {bitmask.device}"
+        )
+    if backend not in _BACKENDS:
+        raise ValueError(f"Unknown backend: {backend}. The value should be one of them: {list(_BACKENDS)}")
+    width, covered = logits.shape[-1], bitmask.shape[-1] * 32
+    if vocab_size is None and covered < width:
+        warnings.warn(
+            f"The bitmask covers only {covered} tokens but logits have {width}, so logits[..., {covered}:] are left "
+            "unmasked. Allocate the bitmask with the full vocab size, or pass vocab_size explicitly.",
+            stacklevel=2,
+        )
+    most = min(width, covered) if vocab_size is None else vocab_size
+    if most > min(width, covered):
+        raise ValueError(f"vocab_size is {most}, but there are {width} logits and {covered} bits of the bitmask")
+    rows = None if indices is None else [int(row) for row in indices]
+    apply(logits[..., :most], bitmask[..., : (most + 31) // 32], rows)

@@ -1,0 +1,289 @@
+"""Structural tags of the formats in which families of models call tools, from tools as OpenAI's API has them.
+
+The formats are guided's tool styles (`guided.tool_style`), whose names are xgrammar's. A function without `parameters`,
+or with `strict=False`, has any arguments, as in xgrammar.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter
+
+from guided.compat.xgrammar.openai_tool_call_schema import (
+    AllowedToolChoiceParam,
+    BuiltinToolChoiceParam,
+    BuiltinToolParam,
+    FunctionDefinition,
+    FunctionToolParam,
+    NamedToolChoiceParam,
+    ToolChoiceOptionParam,
+    ToolParam,
+)
+from guided.compat.xgrammar.structural_tag import StructuralTag
+from guided.errors import GuidedError
+from guided.spec.structural_tag.tool_styles import TOOL_STYLES, tool_style
+
+__all__ = [
+    "get_builtin_structural_tag",
+    "get_model_structural_tag",
+    "normalize_tool_choice",
+    "register_model_structural_tag",
+]
+
+SimplifiedToolChoice: TypeAlias = Literal["auto", "required", "forced"]
+Builder: TypeAlias = Callable[..., StructuralTag]
+_BuilderT = TypeVar("_BuilderT", bound=Builder)
+_TOOL: Final[TypeAdapter[Any]] = TypeAdapter(ToolParam)
+_CHOICE: Final[TypeAdapter[Any]] = TypeAdapter(ToolChoiceOptionParam)
+_builders: dict[str, Builder] = {}
+_HOSTED: Final = "hosted-tool-"
+"""Begins the names under which hosted tools are functions of a style for a while."""
+_HOSTED_BEGINS: Final = {
+    "harmony": [
+        "<|channel|>commentary to={name} code<|message|>",
+        " to={name}<|channel|>commentary code<|message|>",
+    ],
+}
+"""How a call of a hosted tool begins."""
+
+
+def get_model_structural_tag(
+    model: str,
+    tools: list[ToolParam | dict[str, Any]] | None = None,
+    tool_choice: ToolChoiceOptionParam | dict[str, Any] | None = "auto",
+    reasoning: bool | Literal["enabled", "disabled", "auto"] = "enabled",
+    force_reasoning: bool = False,
+    any_order: bool = False,
+    exclude_special_tokens: bool = True,
+    max_whitespace_cnt: int | None = None,
+    parallel_tool_calls: bool = True,
+) -> StructuralTag:
+    """The structural tag of a model's answer, in which it may call these tools.
+
+    Args:
+        model: a name of `guided.TOOL_STYLES`, or one that was registered.
+        tools, tool_choice: see `normalize_tool_choice`.
+        reasoning: whether the answer begins with reasoning ("enabled"), may ("auto"), or does not; True and False are
+            the first and the last.
+        force_reasoning: deprecated, without effect, as in xgrammar.
+        any_order: arguments may come in any order.
+        exclude_special_tokens: free text does not contain the markers of the format.
+        max_whitespace_cnt: at most so many characters of white space in one place of the arguments.
+        parallel_tool_calls: whether there may be several calls.
+
+    Raises:
+        ValueError: no such model, or the tools, the choice or the mode of reasoning are wrong.
+    """
+    builder = _builders.get(model)
+    if builder is None:
+        raise ValueError(f"Unknown format type: {model}, supported types: {list(_builders)}")
+    functions, builtin, choice = normalize_tool_choice(tools, tool_choice)
+    mode = {True: "enabled", False: "disabled"}[reasoning] if isinstance(reasoning, bool) else reasoning
+    if mode not in ("enabled", "disabled", "auto"):
+        raise ValueError("The 'reasoning' argument must be a bool or one of: 'enabled', 'disabled', 'auto'.")
+    if not isinstance(parallel_tool_calls, bool):
+        raise ValueError("The 'parallel_tool_calls' argument must be a bool.")
+    return builder(
+        functions,
+        builtin,
+        choice,
+        mode,
+        any_order=any_order,
+        exclude_special_tokens=exclude_special_tokens,
+        max_whitespace_cnt=max_whitespace_cnt,
+        parallel_tool_calls=parallel_tool_calls,
+    )
+
+
+get_builtin_structural_tag = get_model_structural_tag
+
+
+def normalize_tool_choice(
+    tools: list[ToolParam | dict[str, Any]] | None = None,
+    tool_choice: ToolChoiceOptionParam | dict[str, Any] | None = "auto",
+) -> tuple[list[FunctionToolParam], list[BuiltinToolParam], SimplifiedToolChoice]:
+    """The functions and the hosted tools that a choice leaves, and whether one of them must be called.
+
+    Args:
+        tools: OpenAI's tools, `{"type": "function", "function": {...}}`, and hosted ones, `{"type": ..., "name": ...}`.
+        tool_choice: "auto" (as None), "none", "required", a named tool, or allowed tools.
+
+    Raises:
+        ValueError: a tool or the choice is malformed, a tool is missing, or none is left where one must be called.
+    """
+    if tools is None:
+        tools = []
+    if not isinstance(tools, list):
+        raise ValueError("The 'tools' argument must be a list.")
+    read = [
+        one if isinstance(one, FunctionToolParam | BuiltinToolParam) else _TOOL.validate_python(one) for one in tools
+    ]
+    functions = [one for one in read if isinstance(one, FunctionToolParam)]
+    builtin = [one for one in read if isinstance(one, BuiltinToolParam)]
+    choice: Any = "auto" if tool_choice is None else _CHOICE.validate_python(tool_choice)
+    mode: SimplifiedToolChoice = "forced"
+    if isinstance(choice, AllowedToolChoiceParam):
+        functions, builtin = _allowed(functions, builtin, choice)
+        mode = choice.allowed_tools.mode
+    elif isinstance(choice, NamedToolChoiceParam):
+        name = choice.function.name
+        functions, builtin = [one for one in functions if one.function.name == name], []
+        if not functions:
+            raise ValueError(f"The tool with name '{name}' is not found in the tools list.")
+    elif isinstance(choice, BuiltinToolChoiceParam):
+        functions, builtin = [], [one for one in builtin if one.type == choice.type]
+        if len(builtin) != 1:
+            raise ValueError(f"Builtin tool choice must match exactly one builtin tool, got {len(builtin)} matches.")
+    elif choice == "none":
+        functions, builtin, mode = [], [], "auto"
+    else:
+        mode = choice
+    if mode == "required" and not functions and not builtin:
+        raise ValueError("The 'tools' list is empty, which is not allowed when 'tool_choice' is 'required'.")
+    if mode == "forced" and len(functions) + len(builtin) != 1:
+        raise ValueError("Forced tool choice must resolve to exactly one tool.")
+    return functions, builtin, mode
+
+
+def _allowed(
+    functions: list[FunctionToolParam], builtin: list[BuiltinToolParam], choice: AllowedToolChoiceParam
+) -> tuple[list[FunctionToolParam], list[BuiltinToolParam]]:
+    names, types = set[str](), set[str]()
+    for reference in choice.allowed_tools.tools:
+        if reference.type != "function":
+            types.add(reference.type)
+        elif reference.function is None:
+            raise ValueError("Allowed function tool references must include 'function'.")
+        else:
+            names.add(reference.function.name)
+    if missing := names - {one.function.name for one in functions}:
+        raise ValueError(f"Allowed function tools are not found in the tools list: {missing}.")
+    if missing := types - {one.type for one in builtin}:
+        raise ValueError(f"Allowed builtin tools are not found in the tools list: {missing}.")
+    return (
+        [one for one in functions if one.function.name in names],
+        [one for one in builtin if one.type in types],
+    )
+
+
+def register_model_structural_tag(name: str) -> Callable[[_BuilderT], _BuilderT]:
+    """Decorates a function that makes the structural tag of the model `name`, with the arguments of `_of_style`."""
+
+    def decorate(function: _BuilderT) -> _BuilderT:
+        _builders[name] = function
+        return function
+
+    return decorate
+
+
+def _of_style(
+    style: str,
+    tools: list[FunctionToolParam] | None = None,
+    builtin_tools: list[BuiltinToolParam] | None = None,
+    tool_choice: SimplifiedToolChoice = "auto",
+    reasoning: Literal["enabled", "disabled", "auto"] = "enabled",
+    any_order: bool = False,
+    exclude_special_tokens: bool = True,
+    max_whitespace_cnt: int | None = None,
+    parallel_tool_calls: bool = True,
+    **kwargs: Any,
+) -> StructuralTag:
+    """The structural tag of one of guided's styles, from what `normalize_tool_choice` gives."""
+    functions = [
+        {"type": "function", "function": {"name": one.function.name, "parameters": _parameters(one.function)}}
+        for one in tools or []
+    ]
+    hosted = {f"{_HOSTED}{number}": one for number, one in enumerate(builtin_tools or [])}
+    if hosted and style not in _HOSTED_BEGINS:
+        if not functions and tool_choice != "auto":
+            raise ValueError(f"the format {style} has no way to call hosted tools: describe them as functions")
+        warnings.warn(
+            f"the format {style} has no way to call hosted tools, so {', '.join(one.type for one in hosted.values())} "
+            "cannot be called: describe them as functions", stacklevel=3,
+        )  # fmt: skip
+        hosted = {}
+    functions += [
+        {"type": "function", "function": {"name": name, "parameters": _parameters(one)}} for name, one in hosted.items()
+    ]
+    choice: Any = tool_choice
+    if tool_choice == "forced":
+        if not functions:
+            raise ValueError("Forced tool choice must resolve to exactly one tool.")
+        choice = {"type": "function", "function": {"name": functions[0]["function"]["name"]}}  # type: ignore[index]
+    try:
+        document = tool_style(style).structural_tag(
+            functions, tool_choice=choice, parallel_tool_calls=parallel_tool_calls, reasoning=reasoning
+        )
+    except GuidedError as error:
+        raise ValueError(str(error)) from error
+    for form in _forms(document["format"]):
+        if hosted and "tags" in form:
+            form["tags"] = [tag for one in form["tags"] for tag in _as_hosted(one, style, hosted)]
+        if form["type"] == "json_schema":
+            form |= {"any_order": any_order, "max_whitespace_cnt": max_whitespace_cnt}
+        if not exclude_special_tokens and "excludes" in form:
+            form["excludes"] = []
+    return StructuralTag.model_validate(document)
+
+
+def get_minimax_m3_structural_tag(
+    tools: list[FunctionToolParam] | None = None,
+    builtin_tools: list[BuiltinToolParam] | None = None,
+    tool_choice: SimplifiedToolChoice = "auto",
+    reasoning: Literal["enabled", "disabled", "auto"] = "auto",
+    any_order: bool = False,
+    exclude_special_tokens: bool = True,
+    max_whitespace_cnt: int | None = None,
+    parallel_tool_calls: bool = True,
+    **kwargs: Any,
+) -> StructuralTag:
+    """The structural tag of MiniMax M3, whose answers may begin with reasoning if nothing is said of it."""
+    return _of_style(
+        "minimax_m3", tools, builtin_tools, tool_choice, reasoning, any_order, exclude_special_tokens,
+        max_whitespace_cnt, parallel_tool_calls, **kwargs,
+    )  # fmt: skip
+
+
+def _as_hosted(tag: dict[str, Any], style: str, hosted: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
+    """The tag of a function; if it stands for a hosted tool, the tags of that, in place of the first of its tags."""
+    begin = tag["begin"] if isinstance(tag["begin"], str) else ""
+    for name, one in hosted.items():
+        first = f"functions.{name}"
+        if first in begin:
+            begins = _HOSTED_BEGINS[style] if begin.startswith("<|channel|>") else []
+            return [{**tag, "begin": form.replace("{name}", one.name or one.type)} for form in begins]
+    return [tag]
+
+
+def _parameters(function: FunctionDefinition | BuiltinToolParam) -> dict[str, Any] | bool:
+    """The schema of a tool's arguments."""
+    if isinstance(function, FunctionDefinition) and function.strict is False:
+        return True
+    return True if function.parameters is None else function.parameters
+
+
+def _forms(form: Any) -> Iterator[dict[str, Any]]:
+    """A format and all formats inside of it."""
+    if isinstance(form, list):
+        for one in form:
+            yield from _forms(one)
+    elif isinstance(form, dict) and "type" in form:
+        yield form
+        for name in ("content", "elements", "tags"):
+            yield from _forms(form.get(name))
+
+
+for _style in TOOL_STYLES:
+    _builders[_style] = partial(_of_style, _style)
+
+
+def __getattr__(name: str) -> Any:
+    """`get_NAME_structural_tag` for each style, as xgrammar has them."""
+    style = name.removeprefix("get_").removesuffix("_structural_tag")
+    if name == f"get_{style}_structural_tag" and style in TOOL_STYLES:
+        return partial(_of_style, style)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

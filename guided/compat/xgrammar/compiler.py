@@ -1,0 +1,229 @@
+"""`GrammarCompiler` and `CompiledGrammar`: grammars compiled for the tokens of one model."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from typing import Any, Final
+
+from guided.compat.xgrammar.base import XGRObject
+from guided.compat.xgrammar.config import SERIALIZATION_VERSION
+from guided.compat.xgrammar.exception import DeserializeFormatError, as_xgrammar
+from guided.compat.xgrammar.grammar import Grammar, named_recipes, schema_text, tag_text
+from guided.compat.xgrammar.named_tokens import with_token_ids
+from guided.compat.xgrammar.recipe import JsonSchema, Lark, Recipe, Regex, StructuralTag, from_text
+from guided.compat.xgrammar.schema_options import SchemaOptions
+from guided.compat.xgrammar.serialized import loaded
+from guided.compat.xgrammar.tokenizer_info import TokenizerInfo
+from guided.errors import VocabularyError, brief
+from guided.matching import CompiledGrammar as Compiled
+from guided.matching import GrammarCompiler as Compiler
+from guided.matching.compiled import native_vocabulary
+
+__all__ = ["CompiledGrammar", "GrammarCompiler"]
+
+_BYTES_A_POSITION: Final = 600
+_LEAST_BYTES: Final = 4096
+
+
+class CompiledGrammar(XGRObject):
+    """A grammar compiled for a tokenizer: immutable, shared by matchers and threads. A GrammarCompiler makes it."""
+
+    @property
+    def grammar(self) -> Grammar:
+        """The grammar."""
+        return self._parts.grammar
+
+    @property
+    def tokenizer_info(self) -> TokenizerInfo:
+        """The tokenizer."""
+        return self._parts.tokenizer_info
+
+    @property
+    def memory_size_bytes(self) -> int:
+        """What it takes in memory, about: its automaton, and the states that matching has made so far."""
+        return self._parts.weight()
+
+    def serialize_json(self) -> str:
+        """The grammar and what is known of the tokenizer, as JSON. It is compiled again when it is read."""
+        parts = self._parts
+        metadata = json.loads(parts.tokenizer_info.dump_metadata())
+        return json.dumps(
+            {"grammar": str(parts.grammar), "tokenizer_metadata": metadata, "__VERSION__": SERIALIZATION_VERSION}
+        )
+
+    @staticmethod
+    def deserialize_json(json_str: str, tokenizer_info: TokenizerInfo) -> CompiledGrammar:
+        """What `serialize_json` wrote, for the same tokenizer.
+
+        Raises:
+            InvalidJSONError, DeserializeVersionError: see `exception.py`. DeserializeFormatError: it is no compiled
+                grammar, or one of another tokenizer.
+        """
+        data = loaded(json_str, "CompiledGrammar")
+        metadata = json.loads(tokenizer_info.dump_metadata())
+        if not isinstance(data.get("grammar"), str) or not isinstance(data.get("tokenizer_metadata"), dict):
+            raise DeserializeFormatError(
+                "this is no serialized CompiledGrammar: it has a grammar and tokenizer_metadata"
+            )
+        if data["tokenizer_metadata"] != metadata:
+            raise DeserializeFormatError(
+                f"it was compiled for another tokenizer: {brief(data['tokenizer_metadata'])}, not {brief(metadata)}"
+            )
+        return GrammarCompiler(tokenizer_info, cache_enabled=False).compile_grammar(data["grammar"])
+
+    @property
+    def _parts(self) -> _Parts:
+        parts: _Parts = self._handle
+        return parts
+
+
+class _Parts:
+    """A compiled grammar: what it is made of, and guided's own, one for each set of stop tokens that is asked for."""
+
+    def __init__(self, grammar: Grammar, tokenizer_info: TokenizerInfo) -> None:
+        self.grammar, self.tokenizer_info = grammar, tokenizer_info
+        self._made: dict[tuple[int, ...], Compiled] = {}
+        self._lock = threading.Lock()
+
+    def compiled(self, stops: tuple[int, ...] | None = None) -> Compiled:
+        """Guided's, with these stop tokens in the place of the tokenizer's.
+
+        Raises:
+            RuntimeError: nothing can be written, a token is named that the tokenizer lacks, or a limit is exceeded.
+        """
+        tokens = self.tokenizer_info._tokens
+        ends = tokens.stops if stops is None else stops
+        with self._lock:
+            if ends not in self._made:
+                vocabulary = tokens.vocabulary(ends)
+                ir = self.grammar._read.ir(later=native_vocabulary(vocabulary).byte_complete)
+                compiler = Compiler(vocabulary, cache_bytes=0)
+                with as_xgrammar():
+                    try:
+                        self._made[ends] = compiler.compile_grammar(ir)
+                    except VocabularyError as error:
+                        if not isinstance(error.token, str):
+                            raise
+                        self._made[ends] = compiler.compile_grammar(with_token_ids(ir, tokens.ids_of))
+            return self._made[ends]
+
+    def weight(self) -> int:
+        """Bytes, about."""
+        natives = [made.native for made in self._made.values()]
+        return sum(_LEAST_BYTES + _BYTES_A_POSITION * one.positions + one.memory_bytes for one in natives)
+
+
+class GrammarCompiler(XGRObject):
+    """Compiles grammars for a tokenizer, and keeps what it compiled.
+
+    Args:
+        tokenizer_info: the tokenizer.
+        max_threads: at least 1. One compilation runs on one thread; several run side by side on threads of the caller.
+        cache_enabled: whether compiled grammars are kept.
+        cache_limit_bytes: what they may take in memory, those used last first; -1: any amount.
+
+    Raises:
+        ValueError: `tokenizer_info` is none. RuntimeError: `max_threads` or `cache_limit_bytes` is out of range.
+    """
+
+    def __init__(
+        self,
+        tokenizer_info: TokenizerInfo,
+        *,
+        max_threads: int = 8,
+        cache_enabled: bool = True,
+        cache_limit_bytes: int = -1,
+    ) -> None:
+        if not isinstance(tokenizer_info, TokenizerInfo):
+            raise ValueError("Please convert the tokenizer to TokenizerInfo before passing it to GrammarCompiler.")
+        if not isinstance(max_threads, int) or max_threads < 1:
+            raise RuntimeError(f"max_threads must be at least 1, not {max_threads!r}")
+        if not isinstance(cache_limit_bytes, int) or cache_limit_bytes < -1:
+            raise RuntimeError(f"cache_limit_bytes must be -1 or at least 0, not {cache_limit_bytes!r}")
+        self._tokenizer_info, self._keeps, self._most = tokenizer_info, cache_enabled, cache_limit_bytes
+        self._kept: OrderedDict[Recipe, CompiledGrammar] = OrderedDict()
+        self._lock = threading.Lock()
+        self._init_handle(self._kept)
+
+    def compile_json_schema(
+        self,
+        schema: str | type | dict[str, Any],
+        *,
+        any_whitespace: bool = True,
+        indent: int | None = None,
+        separators: tuple[str, str] | None = None,
+        strict_mode: bool = True,
+        max_whitespace_cnt: int | None = None,
+        any_order: bool = False,
+    ) -> CompiledGrammar:
+        """Compile a JSON Schema, see `Grammar.from_json_schema`."""
+        pair = None if separators is None else (separators[0], separators[1])
+        options = SchemaOptions(any_whitespace, indent, pair, strict_mode, max_whitespace_cnt, any_order)
+        return self._compiled(JsonSchema(schema_text(schema), options))
+
+    def compile_builtin_json_grammar(self) -> CompiledGrammar:
+        """Compile the grammar of any JSON."""
+        return self._compiled(Grammar.builtin_json_grammar()._recipe)
+
+    def compile_regex(self, regex: str) -> CompiledGrammar:
+        """Compile a regular expression, see `Grammar.from_regex`."""
+        return self._compiled(Regex(regex))
+
+    def compile_lark(
+        self, lark_string: str, *, named_grammars: dict[str, Grammar | str] | None = None
+    ) -> CompiledGrammar:
+        """Compile a grammar of Lark, see `Grammar.from_lark`."""
+        return self._compiled(Lark(lark_string, named_recipes(named_grammars)))
+
+    def compile_structural_tag(self, *args: Any, **kwargs: Any) -> CompiledGrammar:
+        """Compile a structural tag, see `Grammar.from_structural_tag`."""
+        return self._compiled(StructuralTag(tag_text(args, kwargs)))
+
+    def compile_grammar(self, grammar: str | Grammar, *, root_rule_name: str = "root") -> CompiledGrammar:
+        """Compile a Grammar, or a text of EBNF that begins with the rule `root_rule_name`. ValueError: neither."""
+        if isinstance(grammar, str):
+            return self._compiled(from_text(grammar, root_rule_name))
+        if isinstance(grammar, Grammar):
+            return self._compiled(grammar._recipe, grammar)
+        raise ValueError("Invalid grammar type. Please pass a string or a Grammar object.")
+
+    def clear_cache(self) -> None:
+        """Forget what was compiled."""
+        with self._lock:
+            self._kept.clear()
+
+    def get_cache_size_bytes(self) -> int:
+        """What the compiled grammars that are kept take in memory, about."""
+        with self._lock:
+            return sum(one.memory_size_bytes for one in self._kept.values())
+
+    @property
+    def cache_limit_bytes(self) -> int:
+        """The bound that was given; -1: there is none."""
+        return self._most
+
+    def _compiled(self, recipe: Recipe, grammar: Grammar | None = None) -> CompiledGrammar:
+        with self._lock:
+            found = self._kept.get(recipe)
+            if found is not None:
+                self._kept.move_to_end(recipe)
+                return found
+        parts = _Parts(Grammar._of(recipe) if grammar is None else grammar, self._tokenizer_info)
+        parts.compiled()
+        made = CompiledGrammar._create_from_handle(parts)
+        if self._keeps:
+            self._keep(recipe, made)
+        return made
+
+    def _keep(self, recipe: Recipe, made: CompiledGrammar) -> None:
+        with self._lock:
+            self._kept[recipe] = made
+            if self._most < 0:
+                return
+            weights = {key: one.memory_size_bytes for key, one in self._kept.items()}
+            total = sum(weights.values())
+            while self._kept and total > self._most:
+                key, _ = self._kept.popitem(last=False)
+                total -= weights[key]

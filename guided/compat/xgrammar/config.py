@@ -1,0 +1,60 @@
+"""The settings of xgrammar for a whole process.
+
+The depth of recursion is kept and given back, and bounds nothing: no matcher of guided recurses. What a compilation may
+cost is bounded by `guided.Limits`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+__all__ = [
+    "get_max_recursion_depth",
+    "get_serialization_version",
+    "max_recursion_depth",
+    "set_max_recursion_depth",
+]
+
+SERIALIZATION_VERSION: Final = "guided-1"
+_DEFAULT: Final = 10_000
+_MOST: Final = 1_000_000
+_lock = threading.Lock()
+_depth: int | None = None
+
+
+def get_max_recursion_depth() -> int:
+    """What was set, else what the variable XGRAMMAR_MAX_RECURSION_DEPTH says, else 10,000."""
+    with _lock:
+        if _depth is not None:
+            return _depth
+    said = os.environ.get("XGRAMMAR_MAX_RECURSION_DEPTH", "")
+    return int(said) if said.isdecimal() and 0 < int(said) <= _MOST else _DEFAULT
+
+
+def set_max_recursion_depth(max_recursion_depth: int) -> None:
+    """Keep a depth, from 1 to 1,000,000. RuntimeError for another one."""
+    if not isinstance(max_recursion_depth, int) or not 0 < max_recursion_depth <= _MOST:
+        raise RuntimeError(f"max_recursion_depth is an integer from 1 to {_MOST}, not {max_recursion_depth!r}")
+    global _depth
+    with _lock:
+        _depth = max_recursion_depth
+
+
+@contextmanager
+def max_recursion_depth(temp_depth: int) -> Iterator[None]:
+    """A depth for the block alone."""
+    before = get_max_recursion_depth()
+    set_max_recursion_depth(temp_depth)
+    try:
+        yield
+    finally:
+        set_max_recursion_depth(before)
+
+
+def get_serialization_version() -> str:
+    """The version of what `serialize_json` writes. It is not xgrammar's: neither library reads the other's grammars."""
+    return SERIALIZATION_VERSION

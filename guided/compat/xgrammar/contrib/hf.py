@@ -1,0 +1,86 @@
+"""A logits processor for `generate` of transformers.
+
+guided has one that sees beams, padding and several prompts, and completes answers within `max_new_tokens`:
+`guided.integrations.transformers.GuidedLogitsProcessor`. This one is as xgrammar's: one for each call of `generate`,
+one row for each grammar, without beams.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from guided.compat.xgrammar.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from guided.compat.xgrammar.compiler import CompiledGrammar
+from guided.compat.xgrammar.matcher import GrammarMatcher
+
+if TYPE_CHECKING:
+    import torch
+
+    class _Processor:
+        def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor: ...
+
+else:
+    try:
+        from transformers import LogitsProcessor as _Processor
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "a logits processor for transformers needs the package transformers: pip install transformers"
+        ) from error
+
+__all__ = ["LogitsProcessor"]
+
+
+class LogitsProcessor(_Processor):
+    """Masks the logits of each row by a grammar.
+
+    Args:
+        compiled_grammar: one for all rows, or a list with one for each.
+    """
+
+    def __init__(self, compiled_grammar: CompiledGrammar | list[CompiledGrammar]) -> None:
+        self.matchers: list[GrammarMatcher] = []
+        self.compiled_grammars = compiled_grammar if isinstance(compiled_grammar, list) else [compiled_grammar]
+        self.full_vocab_size = self.compiled_grammars[0].tokenizer_info.vocab_size
+        self.token_bitmask: torch.Tensor | None = None
+        self.prefilled = False
+        self.batch_size = 0
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Step over the last token of each row, and mask the scores.
+
+        Args:
+            input_ids: int64 (batch, length), the prompt and what was written so far.
+            scores: (batch, vocab).
+
+        Raises:
+            RuntimeError: there are other rows than before, or a token was written that the mask did not allow.
+            ValueError: there are more grammars than one, and not one for each row.
+        """
+        if not self.matchers:
+            self._begin(input_ids.shape[0])
+        if input_ids.shape[0] != self.batch_size:
+            raise RuntimeError(
+                "Expect input_ids.shape[0] to be LogitsProcessor.batch_size. "
+                f"Got {input_ids.shape[0]} for the former, and {self.batch_size} for the latter."
+            )
+        if self.prefilled:
+            for matcher, token in zip(self.matchers, input_ids[:, -1].tolist(), strict=True):
+                if not matcher.is_terminated() and not matcher.accept_token(token):
+                    raise RuntimeError(f"the token {token} was written, which the grammar does not allow")
+        self.prefilled = True
+        bitmask = self.token_bitmask
+        assert bitmask is not None
+        for row, matcher in enumerate(self.matchers):
+            if not matcher.is_terminated():
+                matcher.fill_next_token_bitmask(bitmask, row)
+        apply_token_bitmask_inplace(scores, bitmask.to(scores.device))
+        return scores
+
+    def _begin(self, rows: int) -> None:
+        self.batch_size = rows
+        if len(self.compiled_grammars) == 1:
+            self.compiled_grammars = self.compiled_grammars * rows
+        if len(self.compiled_grammars) != rows:
+            raise ValueError(f"there are {len(self.compiled_grammars)} grammars and {rows} rows: give one for each")
+        self.matchers = [GrammarMatcher(grammar) for grammar in self.compiled_grammars]
+        self.token_bitmask = allocate_token_bitmask(rows, self.full_vocab_size)

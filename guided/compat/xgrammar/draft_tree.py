@@ -1,0 +1,145 @@
+"""A mask for each node of a tree of draft tokens (speculative decoding).
+
+In: for each node its token, its first child and its next sibling (-1: none). Node 0 is the root, whose token was
+accepted already. Out: a row of the bitmask for each node: what may come after it. A node that its parent's row does not
+allow, and one that ends the output, has an empty row, and what is below it is not visited.
+
+How: depth first, with a stack of its own; the matcher steps down with `accept_token` and back with `rollback`. Cost:
+one mask and one step for each node that is visited.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from guided.compat.xgrammar.arrays import as_array, as_rows
+
+if TYPE_CHECKING:
+    import torch
+
+    from guided.compat.xgrammar.matcher import GrammarMatcher
+
+__all__ = ["traverse"]
+
+
+def traverse(
+    matcher: GrammarMatcher,
+    retrieve_next_token: torch.Tensor,
+    retrieve_next_sibling: torch.Tensor,
+    draft_tokens: torch.Tensor,
+    token_bitmask: torch.Tensor,
+    time_threshold: float,
+    temperatures: torch.Tensor | None,
+) -> bool:
+    """See `GrammarMatcher.traverse_draft_tree`."""
+    names = ("retrieve_next_token", "retrieve_next_sibling", "draft_tokens")
+    given = (retrieve_next_token, retrieve_next_sibling, draft_tokens)
+    children, siblings, tokens = (
+        as_array(one, np.int64, name).tolist() for name, one in zip(names, given, strict=True)
+    )
+    rows = as_rows(token_bitmask, matcher._size, dimensions=(2,))
+    heat = None if temperatures is None else as_array(temperatures, np.float32, "temperatures")
+    _check(children, siblings, tokens, len(rows), None if heat is None else len(heat))
+    if heat is not None:
+        heat[:] = -1.0
+    return _Walk(matcher, children, siblings, tokens, rows, heat, time_threshold).run()
+
+
+def _check(
+    children: Sequence[int], siblings: Sequence[int], tokens: Sequence[int], rows: int, heat: int | None
+) -> None:
+    count = len(children)
+    for name, length in (
+        ("retrieve_next_sibling", len(siblings)), ("draft_tokens", len(tokens)), ("token_bitmask", rows),
+        ("temperatures", count if heat is None else heat),
+    ):  # fmt: skip
+        if length != count:
+            raise RuntimeError(
+                f"{name} has {length} nodes and retrieve_next_token {count}: they must be the same length"
+            )
+    if not count:
+        raise RuntimeError("The draft tree must not be empty")
+    if siblings[0] != -1:
+        raise RuntimeError("The root node must not have siblings")
+    seen: set[int] = set()
+    for name, edges in (("retrieve_next_token", children), ("retrieve_next_sibling", siblings)):
+        for node, to in enumerate(edges):
+            if not -1 <= to < count:
+                raise RuntimeError(f"{name}[{node}] = {to} is out of bounds: it should be in [-1, {count}).")
+            if to == 0:
+                raise RuntimeError("The root node must not be the child or sibling of a node")
+            if to in seen:
+                raise RuntimeError(
+                    f"Node {to} is reached twice; the draft tree must not contain cycles or shared nodes."
+                )
+            if to != -1:
+                seen.add(to)
+
+
+class _Walk:
+    def __init__(
+        self,
+        matcher: GrammarMatcher,
+        children: Sequence[int],
+        siblings: Sequence[int],
+        tokens: Sequence[int],
+        rows: np.ndarray[Any, Any],
+        heat: np.ndarray[Any, Any] | None,
+        most: float,
+    ) -> None:
+        self.matcher, self.children, self.siblings, self.tokens = matcher, children, siblings, tokens
+        self.rows, self.heat = rows, heat
+        self.end = time.monotonic() + most if most > 0 else None
+
+    def run(self) -> bool:
+        """Whether all nodes were visited. The matcher is where it was."""
+        path = [0]  # the nodes from the root to the one that is visited
+        if not self._visit(0):
+            return True
+        at = self.children[0]
+        while True:
+            if at == -1:  # up, to the next sibling of the last node
+                last = path.pop()
+                if not path:
+                    return True
+                self.matcher.rollback(1)
+                at = self.siblings[last]
+            elif self._allowed(at, path[-1]):
+                if self.end is not None and time.monotonic() > self.end:
+                    self.matcher.rollback(len(path) - 1)
+                    return False
+                at = self._step(at, path)
+            else:
+                self.rows[at] = 0
+                at = self.siblings[at]
+
+    def _step(self, at: int, path: list[int]) -> int:
+        """Go down to a node; the node to visit next."""
+        if not self.matcher.accept_token(self.tokens[at]):
+            self.rows[at] = 0
+            return self.siblings[at]
+        if self._visit(at):
+            path.append(at)
+            return self.children[at]
+        self.matcher.rollback(1)
+        return self.siblings[at]
+
+    def _visit(self, node: int) -> bool:
+        """Fill the row of the node where the matcher stands. False: the output is over here."""
+        if self.matcher.is_terminated():
+            self.rows[node] = 0
+            return False
+        self.matcher._fill(self.rows, node)
+        if self.heat is not None and (found := self.matcher.temperature) is not None:
+            self.heat[node] = found
+        return True
+
+    def _allowed(self, node: int, parent: int) -> bool:
+        token = self.tokens[node]
+        if not 0 <= token < 32 * self.rows.shape[1]:
+            return False
+        return bool(int(self.rows[parent][token // 32]) >> token % 32 & 1)

@@ -1,0 +1,236 @@
+"""`Grammar`: what an output may be, before it is compiled for a tokenizer."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from guided.compat.xgrammar.base import XGRObject
+from guided.compat.xgrammar.config import SERIALIZATION_VERSION
+from guided.compat.xgrammar.exception import DeserializeFormatError
+from guided.compat.xgrammar.recipe import (
+    Joined,
+    JsonSchema,
+    Lark,
+    Recipe,
+    Regex,
+    StructuralTag,
+    from_text,
+    read_and_warn,
+)
+from guided.compat.xgrammar.schema_options import SchemaOptions
+from guided.compat.xgrammar.serialized import loaded
+from guided.ir.nodes import Grammar as IR
+
+if TYPE_CHECKING:
+    from guided.compat.xgrammar.tokenizer_info import TokenizerInfo
+
+__all__ = ["Grammar", "named_recipes", "schema_text", "tag_text"]
+
+
+class Grammar(XGRObject):
+    """A grammar. `str(grammar)` is EBNF, which `from_ebnf` reads back, see `recipe.py`."""
+
+    def __str__(self) -> str:
+        return self._recipe.text
+
+    @staticmethod
+    def from_ebnf(ebnf_string: str, *, root_rule_name: str = "root") -> Grammar:
+        """From a grammar in EBNF. RuntimeError, with line and column, where it is malformed."""
+        return _made(from_text(ebnf_string, root_rule_name))
+
+    @staticmethod
+    def from_json_schema(
+        schema: str | type | dict[str, Any],
+        *,
+        any_whitespace: bool = True,
+        indent: int | None = None,
+        separators: tuple[str, str] | None = None,
+        strict_mode: bool = True,
+        max_whitespace_cnt: int | None = None,
+        print_converted_ebnf: bool = False,
+        any_order: bool = False,
+    ) -> Grammar:
+        """From a JSON Schema: JSON text, a dict, or a model of pydantic.
+
+        Args:
+            any_whitespace: JSON white space is allowed wherever JSON has it. If not, `indent` and `separators` say
+                what is written there, as for `json.dumps`.
+            strict_mode: objects and arrays have nothing that the schema does not name.
+            max_whitespace_cnt: at most so many characters of white space in one place.
+            print_converted_ebnf: print the text of the grammar.
+            any_order: properties may come in any order; required ones are there, and none is there twice.
+
+        Raises:
+            RuntimeError: the schema is malformed, allows nothing, or has a part that is not enforced.
+            ValueError: it is none of these kinds.
+        """
+        options = SchemaOptions(any_whitespace, indent, _pair(separators), strict_mode, max_whitespace_cnt, any_order)
+        return _shown(_made(JsonSchema(schema_text(schema), options)), print_converted_ebnf)
+
+    @staticmethod
+    def from_regex(regex_string: str, *, print_converted_ebnf: bool = False) -> Grammar:
+        """From a regular expression, which the whole output matches. RuntimeError where it is malformed."""
+        return _shown(_made(Regex(regex_string)), print_converted_ebnf)
+
+    @staticmethod
+    def from_lark(
+        lark_string: str,
+        *,
+        tokenizer_info: TokenizerInfo | None = None,
+        named_grammars: dict[str, Grammar | str] | None = None,
+    ) -> Grammar:
+        """From a grammar of Lark, which begins with the rule `start`.
+
+        Args:
+            tokenizer_info: not needed: names of tokens are looked up when the grammar is compiled.
+            named_grammars: what `@name` refers to.
+
+        Raises:
+            RuntimeError: it is malformed. TypeError: `named_grammars` is.
+        """
+        return _made(Lark(lark_string, named_recipes(named_grammars)))
+
+    @staticmethod
+    def from_structural_tag(*args: Any, **kwargs: Any) -> Grammar:
+        """From a structural tag: `from_structural_tag(tag)`, or, deprecated, `from_structural_tag(tags, triggers)`.
+
+        Raises:
+            InvalidJSONError: it is text and no JSON. InvalidStructuralTagError: it is malformed, or not enforced.
+            TypeError: these are no such arguments.
+        """
+        return _made(StructuralTag(tag_text(args, kwargs)))
+
+    @staticmethod
+    def builtin_json_grammar() -> Grammar:
+        """Any JSON object or array, as xgrammar's grammar of JSON has it."""
+        return _made(JsonSchema('{"type": ["object", "array"]}', SchemaOptions()))
+
+    @staticmethod
+    def concat(*grammars: Grammar) -> Grammar:
+        """One grammar after the other."""
+        return _made(Joined(" ", tuple(grammar._recipe for grammar in grammars)))
+
+    @staticmethod
+    def union(*grammars: Grammar) -> Grammar:
+        """One of the grammars."""
+        return _made(Joined(" | ", tuple(grammar._recipe for grammar in grammars)))
+
+    def serialize_json(self) -> str:
+        """The grammar as JSON: what `str(grammar)` shows, and a version."""
+        return json.dumps({"grammar": str(self), "__VERSION__": SERIALIZATION_VERSION})
+
+    @staticmethod
+    def deserialize_json(json_string: str) -> Grammar:
+        """What `serialize_json` wrote.
+
+        Raises:
+            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`. What xgrammar itself
+                wrote is of another version.
+        """
+        data = loaded(json_string, "Grammar")
+        if not isinstance(data.get("grammar"), str):
+            raise DeserializeFormatError('this is no serialized Grammar: "grammar" is missing')
+        try:
+            return Grammar.from_ebnf(data["grammar"])
+        except RuntimeError as error:
+            raise DeserializeFormatError(f"the serialized grammar is malformed: {error}") from None
+
+    @staticmethod
+    def _of(recipe: Recipe) -> Grammar:
+        return _made(recipe)
+
+    @property
+    def _recipe(self) -> Recipe:
+        return self._read.recipe
+
+    @property
+    def _read(self) -> _Read:
+        read: _Read = self._handle
+        return read
+
+
+class _Read:
+    """A recipe, and its IR: read once, and warned of once."""
+
+    __slots__ = ("_whole", "first", "recipe")
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.first = read_and_warn(recipe, later=True)
+        self._whole = None if self.first.later else self.first
+
+    def ir(self, later: bool) -> IR:
+        """The grammar; with `later` the parts of many tools may be left to be compiled when they begin."""
+        if later:
+            return self.first
+        if self._whole is None:
+            self._whole = self.recipe.read([])
+        return self._whole
+
+
+def _made(recipe: Recipe) -> Grammar:
+    return Grammar._create_from_handle(_Read(recipe))
+
+
+def _shown(grammar: Grammar, show: bool) -> Grammar:
+    if show:
+        print(grammar)
+    return grammar
+
+
+def _pair(separators: Any) -> tuple[str, str] | None:
+    return None if separators is None else tuple(separators)
+
+
+def schema_text(schema: Any) -> str:
+    """A schema as JSON text. ValueError where it is no text, dict, or model of pydantic."""
+    if isinstance(schema, str):
+        return schema
+    if isinstance(schema, dict):
+        return json.dumps(schema)
+    if isinstance(schema, type) and hasattr(schema, "model_json_schema"):
+        return json.dumps(schema.model_json_schema())
+    raise ValueError("The schema should be a string or a Pydantic model.")
+
+
+def tag_text(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """A structural tag as JSON text, from the arguments of `from_structural_tag`."""
+    if len(args) == 1 and not kwargs:
+        return _tag(args[0])
+    if not args and kwargs.keys() == {"structural_tag"}:
+        return _tag(kwargs["structural_tag"])
+    legacy = args if len(args) == 2 and not kwargs else ()
+    if not args and kwargs.keys() == {"tags", "triggers"}:
+        legacy = (kwargs["tags"], kwargs["triggers"])
+    if len(legacy) == 2 and isinstance(legacy[0], list) and isinstance(legacy[1], list):
+        from guided.compat.xgrammar.structural_tag import StructuralTag as Model
+
+        return Model.from_legacy_structural_tag(legacy[0], legacy[1]).model_dump_json()
+    raise TypeError("Invalid arguments for from_structural_tag")
+
+
+def _tag(tag: Any) -> str:
+    if isinstance(tag, str):
+        return tag
+    if isinstance(tag, dict):
+        return json.dumps(tag)
+    if hasattr(tag, "model_dump_json"):
+        return str(tag.model_dump_json())
+    raise TypeError("Invalid argument type for from_structural_tag")
+
+
+def named_recipes(named: Any) -> tuple[tuple[str, str | Recipe], ...]:
+    """What `@name` refers to in a grammar of Lark."""
+    if named is None:
+        return ()
+    if not isinstance(named, dict):
+        raise TypeError("named_grammars must be a dictionary")
+    out: list[tuple[str, str | Recipe]] = []
+    for name, one in named.items():
+        if not isinstance(name, str):
+            raise TypeError("named grammar names must be strings")
+        if not isinstance(one, str | Grammar):
+            raise TypeError("named grammar values must be Grammar instances or Lark strings")
+        out.append((name, one._recipe if isinstance(one, Grammar) else one))
+    return tuple(out)

@@ -1,0 +1,104 @@
+"""xgrammar's options of JSON Schema, and those of guided that mean the same.
+
+xgrammar writes names, constants and integers in one spelling, and anything else in all of them.
+
+`strict_mode` closes objects that name some members, or patterns of names, and arrays with `prefixItems`, where the
+schema says nothing of others, as `unevaluatedProperties: false` and `unevaluatedItems: false` do. Where nothing else
+could be written, they stay open.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any, Final, Self
+
+from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
+
+__all__ = ["SchemaOptions"]
+
+_VALUES: Final = frozenset(("const", "enum", "default", "examples"))
+"""Keywords that hold values, not schemas."""
+_AT_ONCE: Final = frozenset(("allOf", "not", "if", "then", "else", "dependentSchemas", "contains", "propertyNames"))
+"""Keywords whose schemas hold beside others, or not at all."""
+_WITH_OTHERS: Final = _AT_ONCE | {"anyOf", "oneOf", "$ref", "$dynamicRef", "$recursiveRef"}
+_OF_ITEMS: Final = frozenset(("items", "additionalItems", "unevaluatedItems"))
+_OF_MEMBERS: Final = frozenset(("additionalProperties", "unevaluatedProperties"))
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaOptions:
+    """See `Grammar.from_json_schema`."""
+
+    any_whitespace: bool = True
+    indent: int | None = None
+    separators: tuple[str, str] | None = None
+    strict_mode: bool = True
+    max_whitespace_cnt: int | None = None
+    any_order: bool = False
+
+    def __post_init__(self) -> None:
+        most = self.max_whitespace_cnt
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise RuntimeError(f"max_whitespace_cnt must be a positive integer, not {most!r}")
+
+    def given(self) -> dict[str, Any]:
+        """The options that are not the defaults."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
+
+    @classmethod
+    def from_given(cls, given: dict[str, Any]) -> Self:
+        """What `given` gave."""
+        return cls(**given)
+
+    def guided(self) -> JsonSchemaOptions:
+        """The options of guided. SpecError for separators that are none of JSON."""
+        written = JsonSchemaKeywords(
+            property_order="any" if self.any_order else "declared",
+            additional_properties="minimal" if self.strict_mode else None,
+            numbers="plain_integers",
+            constants="plain",
+        )
+        if not self.any_whitespace:
+            comma = ", " if self.indent is None else ","
+            written["separators"] = self.separators if self.separators is not None else (comma, ": ")
+            written["indent"] = self.indent
+        elif self.max_whitespace_cnt is not None:
+            written["whitespace"] = f"[ \\t\\n\\r]{{0,{self.max_whitespace_cnt}}}"
+        return JsonSchemaOptions(**written)
+
+    def prepared(self, schema: str) -> Any:
+        """The schema: as it is, or with objects and arrays closed that guided's option leaves open."""
+        if not self.strict_mode or not any(f'"{name}"' in schema for name in ("prefixItems", "patternProperties")):
+            return schema
+        try:
+            return _closed(json.loads(schema))
+        except (ValueError, RecursionError):  # guided words what is wrong
+            return schema
+
+
+def _closed(value: Any) -> Any:
+    """A schema in which arrays with first items, and objects with patterns of names, have no others.
+
+    Where several schemas hold at once, another one may name more. These are left as they are.
+    """
+    if isinstance(value, list):
+        return [_closed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    out = {key: item if key in _VALUES or key in _AT_ONCE else _closed(item) for key, item in value.items()}
+    if not _WITH_OTHERS.isdisjoint(value):
+        return out
+    first, names = value.get("prefixItems"), value.get("properties", {})
+    if isinstance(first, list) and _OF_ITEMS.isdisjoint(value) and _count(value) <= len(first):
+        out["items"] = False
+    if "patternProperties" in value and _OF_MEMBERS.isdisjoint(value):
+        required = value.get("required", [])
+        if isinstance(required, list) and isinstance(names, dict) and all(name in names for name in required):
+            out["additionalProperties"] = False
+    return out
+
+
+def _count(schema: dict[str, Any]) -> int:
+    least = schema.get("minItems", 0)
+    return least if isinstance(least, int) else 0

@@ -1,0 +1,157 @@
+"""xgrammar's functions for tests, as far as they are about languages and masks.
+
+Those that show its automata and its intermediate grammars (`GrammarFunctor`, `_print_grammar_fsms` and others) are not
+here: guided has other ones.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from guided.compat.xgrammar.compiler import GrammarCompiler
+from guided.compat.xgrammar.grammar import Grammar, schema_text
+from guided.compat.xgrammar.matcher import GrammarMatcher
+from guided.compat.xgrammar.recipe import StructuralTag
+from guided.compat.xgrammar.tokenizer_info import TokenizerInfo
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["bitmask_to_bool_mask", "bool_mask_to_bitmask"]
+
+_Format = Literal[
+    "json", "qwen_xml", "minimax_xml", "minimax_m3_xml", "deepseek_xml", "glm_xml", "cohere_xml", "kimi_k3_xml",
+    "deepseek_v4_1_xml",
+]  # fmt: skip
+
+
+def _json_schema_to_ebnf(
+    schema: str | type | dict[str, Any],
+    *,
+    any_whitespace: bool = True,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    max_whitespace_cnt: int | None = None,
+    strict_mode: bool = True,
+    json_format: _Format = "json",
+    any_order: bool = False,
+) -> str:
+    """The text of the grammar of a schema, which `Grammar.from_ebnf` reads."""
+    if json_format == "json":
+        return str(
+            Grammar.from_json_schema(
+                schema, any_whitespace=any_whitespace, indent=indent, separators=separators, strict_mode=strict_mode,
+                max_whitespace_cnt=max_whitespace_cnt, any_order=any_order,
+            )
+        )  # fmt: skip
+    import json
+
+    form = {
+        "type": "json_schema", "json_schema": json.loads(schema_text(schema)), "style": json_format,
+        "any_order": any_order, "max_whitespace_cnt": max_whitespace_cnt,
+    }  # fmt: skip
+    return str(Grammar._of(StructuralTag(json.dumps({"type": "structural_tag", "format": form}))))
+
+
+def _regex_to_ebnf(regex: str, with_rule_name: bool = True) -> str:
+    """The text of the grammar of a regular expression."""
+    text = str(Grammar.from_regex(regex))
+    return text if with_rule_name else text.removeprefix("root ::= ").removesuffix("\n")
+
+
+def _get_matcher_from_grammar(grammar: Grammar | str, **kwargs: Any) -> GrammarMatcher:
+    """A matcher without tokens, which accepts strings, and is over when it is complete."""
+    compiled = GrammarCompiler(TokenizerInfo([]), cache_enabled=False).compile_grammar(grammar)
+    return GrammarMatcher(compiled, terminate_without_stop_token=True, **kwargs)
+
+
+def _is_grammar_accept_string(
+    grammar: Grammar | str,
+    input_str: str,
+    *,
+    debug_print: bool = False,
+    print_time: bool = False,
+    require_termination: bool = True,
+) -> bool:
+    """Whether a text is one of a grammar, or, without `require_termination`, the beginning of one."""
+    matcher = _get_matcher_from_grammar(grammar)
+    start = time.monotonic_ns()
+    accepted = matcher.accept_string(input_str, debug_print=debug_print)
+    if print_time:
+        print(f"Accepting {input_str}, result: {accepted}, time: {(time.monotonic_ns() - start) / 1e3} us")
+    return accepted and (not require_termination or matcher.is_terminated())
+
+
+def _get_matcher_from_grammar_and_tokenizer_info(
+    grammar: Grammar | str, tokenizer_info: TokenizerInfo | None = None, **kwargs: Any
+) -> GrammarMatcher:
+    """A matcher of a grammar for a tokenizer, or for none."""
+    info = TokenizerInfo([]) if tokenizer_info is None else tokenizer_info
+    return GrammarMatcher(GrammarCompiler(info, cache_enabled=False).compile_grammar(grammar), **kwargs)
+
+
+def _row(bitmask: torch.Tensor, vocab_size: int, index: int) -> np.ndarray[Any, Any]:
+    """The bits of one row."""
+    if bitmask.device.type != "cpu":
+        raise ValueError("bitmask should be on CPU.")
+    rows = bitmask.numpy()
+    if rows.dtype != np.int32:
+        raise ValueError("bitmask should be of type torch.int32.")
+    row = rows if rows.ndim == 1 else rows[index]
+    return np.unpackbits(row.astype("<i4", copy=False).view(np.uint8), bitorder="little")[:vocab_size]
+
+
+def _get_masked_tokens_from_bitmask(bitmask: torch.Tensor, vocab_size: int, index: int = 0) -> list[int]:
+    """The ids that a row does not allow."""
+    return [int(number) for number in np.flatnonzero(_row(bitmask, vocab_size, index) == 0)]
+
+
+def _is_single_token_bitmask(bitmask: torch.Tensor, vocab_size: int, index: int = 0) -> tuple[bool, int]:
+    """Whether a row allows just one token, and which; -1 if not."""
+    allowed = np.flatnonzero(_row(bitmask, vocab_size, index))
+    return (True, int(allowed[0])) if len(allowed) == 1 else (False, -1)
+
+
+def bool_mask_to_bitmask(bool_mask: torch.Tensor) -> torch.Tensor:
+    """A mask of booleans (batch, tokens), True is allowed, as a bitmask; the bits past its end are ones."""
+    import torch
+
+    bits = torch.nn.functional.pad(bool_mask.to(torch.int64), (0, -bool_mask.shape[1] % 32), value=1)
+    weights = 1 << torch.arange(32, dtype=torch.int64, device=bool_mask.device)
+    return (bits.view(bool_mask.shape[0], -1, 32) * weights).sum(dim=2).to(torch.int32)
+
+
+def bitmask_to_bool_mask(bit_mask: torch.Tensor, vocab_size: int | None = None) -> torch.Tensor:
+    """A bitmask as a mask of booleans, (batch, vocab_size or all bits).
+
+    Raises:
+        ValueError: it is not int32, not on the CPU, or has fewer bits.
+    """
+    import torch
+
+    if bit_mask.device.type != "cpu":
+        raise ValueError("bit_mask should be on CPU.")
+    if bit_mask.dtype != torch.int32:
+        raise ValueError("bit_mask should be of type torch.int32.")
+    size = bit_mask.shape[1] * 32 if vocab_size is None else vocab_size
+    if size > bit_mask.shape[1] * 32:
+        raise ValueError("vocab_size should be less than or equal to the size represented by bit_mask.")
+    bits = (bit_mask.unsqueeze(-1) >> torch.arange(32, dtype=torch.int32)) & 1
+    return bits.flatten(-2)[:, :size].bool()
+
+
+def _traverse_draft_tree(
+    retrieve_next_token: torch.Tensor,
+    retrieve_next_sibling: torch.Tensor,
+    draft_tokens: torch.Tensor,
+    matcher: GrammarMatcher,
+    allocate_token_bitmask: torch.Tensor,
+    time_threshold: float = -1.0,
+) -> bool:
+    """`GrammarMatcher.traverse_draft_tree`."""
+    return matcher.traverse_draft_tree(
+        retrieve_next_token, retrieve_next_sibling, draft_tokens, allocate_token_bitmask, time_threshold
+    )

@@ -1,0 +1,334 @@
+"""`TokenizerInfo`: a tokenizer's tokens, as xgrammar describes them. It becomes a `guided.Vocabulary`.
+
+As in xgrammar, a token is the text that it spells, also if the tokenizer calls it a control token: `<tool_call>` in a
+grammar is written with the token of that name, or with others. Tokens without text and padding are never allowed.
+
+A vocabulary that cannot spell the printable characters of ASCII, such as the short lists in tests, gets hidden ids for
+all bytes. So text is matched without the question which of its tokens could write it, as in xgrammar. Hidden ids are
+past `vocab_size`, and no mask shows them.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from guided.compat.xgrammar.base import XGRObject
+from guided.compat.xgrammar.config import SERIALIZATION_VERSION
+from guided.compat.xgrammar.exception import DeserializeFormatError, as_xgrammar
+from guided.compat.xgrammar.serialized import loaded
+from guided.compat.xgrammar.vocab_type import (
+    STOP_TOKENS,
+    VocabType,
+    decoded,
+    detected_from_vocab,
+    detected_metadata,
+    encodes_with_prefix,
+)
+from guided.errors import brief
+from guided.vocabulary import Vocabulary
+
+__all__ = ["TokenizerInfo", "VocabType"]
+
+_THEIR_VERSIONS: Final = ("v16",)
+"""Of xgrammar's own files: those of a TokenizerInfo say the same."""
+_PRINTABLE: Final = frozenset(range(0x20, 0x7F))
+_BYTES: Final = tuple(bytes((byte,)) for byte in range(256))
+
+
+class TokenizerInfo(XGRObject):
+    """The tokens of a model.
+
+    Args:
+        encoded_vocab: the tokens as the tokenizer spells them; "" for an id without text.
+        vocab_type: how they are spelled.
+        vocab_size: the number of logits, if there are more than tokens.
+        stop_token_ids: the tokens that end an output; None: those with a name that is known for it.
+        add_prefix_space: whether the tokenizer puts a space before a text; kept and given back.
+
+    Raises:
+        RuntimeError: `vocab_size` is less than the number of tokens, or a stop token is not below it.
+    """
+
+    def __init__(
+        self,
+        encoded_vocab: list[bytes] | list[str],
+        vocab_type: VocabType = VocabType.RAW,
+        *,
+        vocab_size: int | None = None,
+        stop_token_ids: list[int] | int | None = None,
+        add_prefix_space: bool = False,
+    ) -> None:
+        tokens = tuple(decoded(token, vocab_type) for token in encoded_vocab)
+        self._init_handle(_Tokens(tokens, vocab_type, vocab_size, _ids(stop_token_ids), add_prefix_space))
+
+    @staticmethod
+    def from_huggingface(
+        tokenizer: Any,
+        *,
+        vocab_size: int | None = None,
+        stop_token_ids: list[int] | int | None = None,
+    ) -> TokenizerInfo:
+        """Read a tokenizer of transformers: a fast one, or one that wraps tiktoken or SentencePiece.
+
+        Args:
+            vocab_size: the number of the model's logits; None: as many as the tokenizer has tokens. Tokens at or past
+                it are left out.
+            stop_token_ids: None: the tokenizer's `eos_token_id`, else those with a name that is known.
+
+        Raises:
+            ValueError: it has no vocabulary, it is of another kind, or `stop_token_ids` is empty.
+        """
+        stops = _ids(stop_token_ids)
+        if stops == []:
+            raise ValueError("stop_token_ids cannot be empty")
+        try:
+            vocab: Mapping[str, int] = tokenizer.get_vocab()
+        except AttributeError:
+            raise ValueError(
+                f"Cannot get the vocabulary of the tokenizer {type(tokenizer)}. The tokenizer should have a get_vocab "
+                "method."
+            ) from None
+        size = vocab_size or max(len(vocab), max(vocab.values()) + 1)
+        spelled = [""] * size
+        for token, number in vocab.items():
+            if number < size:
+                spelled[number] = token
+        kind, spaced = _spelling(tokenizer, vocab)
+        if stops is None:
+            stops = _end_of(tokenizer)
+        return TokenizerInfo(spelled, kind, vocab_size=size, stop_token_ids=stops, add_prefix_space=spaced)
+
+    @property
+    def vocab_type(self) -> VocabType:
+        """How tokens are spelled."""
+        return self._tokens.kind
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of logits."""
+        return self._tokens.size
+
+    @property
+    def add_prefix_space(self) -> bool:
+        """Whether the tokenizer puts a space before a text."""
+        return self._tokens.add_prefix_space
+
+    @property
+    def prepend_space_in_tokenization(self) -> bool:
+        """Deprecated: `add_prefix_space`."""
+        warnings.warn("prepend_space_in_tokenization is deprecated. Use add_prefix_space instead.", stacklevel=2)
+        return self.add_prefix_space
+
+    @property
+    def decoded_vocab(self) -> list[bytes]:
+        """The bytes of each token."""
+        return list(self._tokens.tokens)
+
+    @property
+    def stop_token_ids(self) -> list[int]:
+        """The tokens that end an output."""
+        return list(self._tokens.stops)
+
+    @property
+    def special_token_ids(self) -> list[int]:
+        """The ids without text, those of padding among them."""
+        return list(self._tokens.special)
+
+    def dump_metadata(self) -> str:
+        """What is known besides the tokens, as JSON."""
+        return json.dumps(self._tokens.metadata(), separators=(",", ":"))
+
+    @staticmethod
+    def from_vocab_and_metadata(encoded_vocab: list[bytes | str], metadata: str) -> TokenizerInfo:
+        """From the tokens, and what `dump_metadata` gave. RuntimeError where that is malformed."""
+        try:
+            data = json.loads(metadata)
+            kind = VocabType(data["vocab_type"])
+            size, spaced, stops = data["vocab_size"], data["add_prefix_space"], data["stop_token_ids"]
+        except (ValueError, RecursionError) as error:
+            raise RuntimeError(f"Failed to parse metadata: {error}") from None
+        except (KeyError, TypeError) as error:
+            raise RuntimeError(f"Missing or invalid in metadata: {error}") from None
+        return TokenizerInfo(encoded_vocab, kind, vocab_size=size, stop_token_ids=stops, add_prefix_space=spaced)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _detect_metadata_from_hf(backend_str: str) -> dict[str, Any]:
+        return detected_metadata(backend_str)
+
+    @staticmethod
+    def _detect_vocab_type_from_vocab(vocab_dict: dict[str, int]) -> VocabType | None:
+        return detected_from_vocab(vocab_dict)
+
+    def serialize_json(self) -> str:
+        """All of it as JSON, with the keys of xgrammar; bytes stand there as the characters U+0000 to U+00FF."""
+        tokens = self._tokens
+        by_bytes = sorted(
+            (data, number) for number, data in enumerate(tokens.tokens) if data and number not in tokens.stops
+        )
+        return json.dumps(
+            {
+                **tokens.metadata(),
+                "special_token_ids": list(tokens.special),
+                "decoded_vocab": [data.decode("latin-1") for data in tokens.tokens],
+                "sorted_decoded_vocab": [[number, data.decode("latin-1")] for data, number in by_bytes],
+                "trie_subtree_nodes_range": _ranges([data for data, _ in by_bytes]),
+                "__VERSION__": SERIALIZATION_VERSION,
+            },
+            separators=(",", ":"),
+        )
+
+    @staticmethod
+    def deserialize_json(json_string: str) -> TokenizerInfo:
+        """What `serialize_json` wrote, or xgrammar's own (version v16).
+
+        Raises:
+            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`.
+        """
+        data = loaded(json_string, "TokenizerInfo", also=_THEIR_VERSIONS)
+        try:
+            tokens = tuple(token.encode("latin-1") for token in data["decoded_vocab"])
+            kind, size, stops = VocabType(data["vocab_type"]), data["vocab_size"], data["stop_token_ids"]
+            made = _Tokens(tokens, kind, size, stops, bool(data["add_prefix_space"]))
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise DeserializeFormatError(f"this is no TokenizerInfo: {type(error).__name__} {error}") from None
+        return TokenizerInfo._create_from_handle(made)
+
+    @property
+    def _tokens(self) -> _Tokens:
+        tokens: _Tokens = self._handle
+        return tokens
+
+
+class _Tokens:
+    """What a TokenizerInfo knows, and the vocabularies of guided that are made of it, one for each set of stop tokens.
+
+    Attributes:
+        tokens: the bytes of each id; empty: no text.
+        stops: ascending, and as given if given.
+        special: the ids without text.
+        hidden: how many hidden ids there are past `size`.
+    """
+
+    def __init__(
+        self,
+        tokens: tuple[bytes, ...],
+        kind: VocabType,
+        size: int | None,
+        stops: Sequence[int] | None,
+        add_prefix_space: bool,
+    ) -> None:
+        self.tokens, self.kind, self.add_prefix_space = tokens, kind, add_prefix_space
+        self.size = len(tokens) if size is None else size
+        if not isinstance(self.size, int) or self.size < len(tokens):
+            raise RuntimeError(
+                f"vocab_size ({self.size}) must be at least the number of tokens in the vocab ({len(tokens)})."
+            )
+        if stops is None:
+            stops = [number for number, data in enumerate(tokens) if data in STOP_TOKENS]
+        self.stops = self.checked_stops(stops)
+        self.special = tuple(
+            number
+            for number in range(self.size)
+            if number not in self.stops and (number >= len(tokens) or not tokens[number])
+        )
+        self.hidden = 0 if {data[0] for data in tokens if len(data) == 1} >= _PRINTABLE else len(_BYTES)
+        self._vocabularies: dict[tuple[int, ...], Vocabulary] = {}
+        self._lock = threading.Lock()
+
+    def checked_stops(self, stops: Sequence[int]) -> tuple[int, ...]:
+        """Ids of this vocabulary, ascending."""
+        for number in stops:
+            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < self.size:
+                raise RuntimeError(f"the stop token {brief(number)} is not a token id of 0 to {self.size - 1}")
+        return tuple(sorted(set(stops)))
+
+    def metadata(self) -> dict[str, Any]:
+        """As `dump_metadata` has it."""
+        return {
+            "vocab_type": self.kind.value,
+            "vocab_size": self.size,
+            "add_prefix_space": self.add_prefix_space,
+            "stop_token_ids": list(self.stops),
+        }
+
+    def vocabulary(self, stops: tuple[int, ...] | None = None) -> Vocabulary:
+        """With these stop tokens, which take the place of its own; the same object each time."""
+        ends = self.stops if stops is None else stops
+        with self._lock:
+            if ends not in self._vocabularies:
+                without_text = dict.fromkeys(self.stops)
+                known = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
+                if self.hidden:
+                    known += [None] * (self.size - len(known)) + list(_BYTES)
+                with as_xgrammar():
+                    made = Vocabulary(known, eos_token_ids=ends, size=self.size + self.hidden)
+                self._vocabularies[ends] = made
+            return self._vocabularies[ends]
+
+    def ids_of(self, name: str) -> list[int]:
+        """The tokens that are spelled so."""
+        data = name.encode()
+        return [number for number, token in enumerate(self.tokens) if token == data]
+
+
+def _ids(given: list[int] | int | None) -> list[int] | None:
+    return [given] if isinstance(given, int) else given if given is None else list(given)
+
+
+def _ranges(ordered: Sequence[bytes]) -> list[int]:
+    """For each token, in order, the place after the last of those that begin with it, as xgrammar counts them."""
+    out, open_ones = [0] * len(ordered), list[int]()
+    for at, data in enumerate(ordered):
+        while open_ones and ordered[open_ones[-1]] not in data:
+            out[open_ones.pop()] = at
+        open_ones.append(at)
+    for at in open_ones:
+        out[at] = len(ordered)
+    return out
+
+
+def _end_of(tokenizer: Any) -> list[int] | None:
+    """The stop token that a tokenizer declares."""
+    end = getattr(tokenizer, "eos_token_id", None)
+    if end is None:
+        pieces = _pieces(tokenizer)
+        end = pieces.eos_id() if pieces is not None and pieces.eos_id() != -1 else None
+    if end is None:
+        warnings.warn(
+            "When constructing TokenizerInfo from a huggingface tokenizer, stop_token_ids is neither provided by user "
+            "nor found from the tokenizer. It will be automatically detected.",
+            stacklevel=3,
+        )
+        return None
+    return [end]
+
+
+def _spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabType, bool]:
+    """How the tokens are spelled, and whether a space is put before a text."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None and hasattr(backend, "to_str"):  # a fast one
+        found = detected_metadata(backend.to_str())
+        kind, spaced = found["vocab_type"], found["add_prefix_space"]
+        seen = detected_from_vocab(vocab)
+        return (kind, spaced) if seen in (None, kind) else (seen, encodes_with_prefix(tokenizer, seen))
+    names = getattr(tokenizer, "vocab_files_names", {})
+    inner = type(getattr(tokenizer, "tokenizer", None))
+    if (inner.__module__.split(".")[0], inner.__name__) == ("tiktoken", "Encoding") or "tiktoken" in names.get(
+        "vocab_file", ""
+    ):
+        first = tokenizer.convert_ids_to_tokens(tokenizer.encode(" "))[:1]
+        return (VocabType.BYTE_LEVEL if first == ["Ġ"] else VocabType.RAW), False
+    if _pieces(tokenizer) is not None:
+        return (VocabType.BYTE_FALLBACK if "<0x0A>" in vocab else VocabType.RAW), True
+    raise ValueError(f"Unsupported tokenizer type: {type(tokenizer)}")
+
+
+def _pieces(tokenizer: Any) -> Any:
+    """The SentencePiece model inside of a tokenizer, or None."""
+    inner = getattr(tokenizer, "tokenizer", None)
+    places = (getattr(tokenizer, "sp_model", None), getattr(inner, "sp_model", None), getattr(tokenizer, "tok", None))
+    return next((one for one in places if type(one).__name__ == "SentencePieceProcessor"), None)

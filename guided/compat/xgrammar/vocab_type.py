@@ -1,0 +1,109 @@
+"""How a tokenizer spells its tokens, and how that is found out. In: a vocabulary, or a tokenizer of transformers. Out:
+the kind of spelling, and the bytes of each token.
+
+The rules of detection are xgrammar's: the decoders in the tokenizer's file, unless the tokens themselves say otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from guided.errors import brief
+from guided.vocabulary.spelling import SPACE, byte_alphabet, byte_piece, from_byte_alphabet
+
+__all__ = ["STOP_TOKENS", "VocabType", "decoded", "detected_from_vocab", "detected_metadata", "encodes_with_prefix"]
+
+STOP_TOKENS: Final = frozenset(
+    "</s> <|end_of_text|> <|eot_id|> <|endoftext|> <eos> <|eos|> <end_of_turn> <｜end▁of▁sentence｜>".encode().split()
+)
+"""The tokens that end an output where nobody says which do."""
+
+
+class VocabType(Enum):
+    """How tokens are spelled."""
+
+    RAW = 0
+    """As they are (tiktoken)."""
+
+    BYTE_FALLBACK = 1
+    """A space as U+2581, and single bytes as `<0x1B>` (SentencePiece)."""
+
+    BYTE_LEVEL = 2
+    """Each byte as a character of GPT-2's alphabet."""
+
+
+def decoded(token: str | bytes, kind: VocabType) -> bytes:
+    """The bytes that a token stands for.
+
+    Raises:
+        TypeError: a token is neither a string nor bytes.
+    """
+    if not isinstance(token, str | bytes):
+        raise TypeError(f"a token is a str or bytes, not {brief(token)}")
+    if kind is VocabType.RAW:
+        return token if isinstance(token, bytes) else token.encode()
+    try:
+        text = token if isinstance(token, str) else token.decode()
+    except UnicodeDecodeError:  # bytes that no spelling gives stand for themselves
+        return bytes(token)  # type: ignore[arg-type]
+    if kind is VocabType.BYTE_LEVEL:
+        found = from_byte_alphabet(text)
+        return text.encode() if found is None else found
+    byte = byte_piece(text)
+    return text.replace(SPACE, " ").encode() if byte is None else bytes((byte,))
+
+
+def detected_from_vocab(vocab: Mapping[str, int]) -> VocabType | None:
+    """What the tokens themselves say of their spelling; None: nothing that is clear."""
+    if sum(f"<0x{byte:02X}>" in vocab for byte in range(256)) >= 128:
+        return VocabType.BYTE_FALLBACK
+    alphabet = frozenset(byte_alphabet())
+    if sum(char in vocab for char in alphabet) < 128:
+        return None
+    spelled = sum(alphabet.issuperset(token) for token in vocab)  # added tokens may have other characters
+    return VocabType.BYTE_LEVEL if spelled >= 0.99 * len(vocab) else None
+
+
+def detected_metadata(backend: str) -> dict[str, Any]:
+    """What a tokenizer.json says: {"vocab_type": VocabType, "add_prefix_space": bool}.
+
+    Raises:
+        RuntimeError: it is no JSON object.
+    """
+    try:
+        data = json.loads(backend)
+    except (ValueError, RecursionError) as error:
+        raise RuntimeError(f"Failed to parse JSON object: {error}") from None
+    if not isinstance(data, dict):
+        raise RuntimeError("Failed to parse JSON object: it is none")
+    kinds = [step.get("type") for step in _steps(data.get("decoder"), "decoders")]
+    found = (kind for kind in kinds if kind in ("ByteLevel", "ByteFallback"))
+    kind = {"ByteLevel": VocabType.BYTE_LEVEL, "ByteFallback": VocabType.BYTE_FALLBACK}.get(next(found, ""))
+    prepends = any(
+        step.get("type") == "Prepend" and step.get("prepend") == SPACE
+        for step in _steps(data.get("normalizer"), "normalizers")
+    )
+    splits = data.get("pre_tokenizer")
+    splits = splits if isinstance(splits, dict) else {}
+    spaced = splits.get("type") == "Metaspace" and splits.get("prepend_scheme") in ("always", "first")
+    return {"vocab_type": kind or VocabType.RAW, "add_prefix_space": prepends or spaced}
+
+
+def _steps(part: Any, name: str) -> Sequence[dict[str, Any]]:
+    if not isinstance(part, dict):
+        return []
+    steps = part.get(name, []) if part.get("type") == "Sequence" else [part]
+    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+
+
+def encodes_with_prefix(tokenizer: Any, kind: VocabType) -> bool:
+    """Whether the tokenizer puts a space before a text, as seen from what it makes of one character."""
+    try:
+        tokens = tokenizer.convert_ids_to_tokens(tokenizer.encode("a", add_special_tokens=False))
+    except (AttributeError, TypeError, ValueError):
+        return False
+    prefix = SPACE if kind is VocabType.BYTE_FALLBACK else byte_alphabet()[ord(" ")]
+    return bool(tokens and tokens[0]) and str(tokens[0]).startswith(prefix)
