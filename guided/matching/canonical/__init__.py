@@ -1,0 +1,1 @@
+"""Canonical tokenisation: masks that admit only what the tokenizer itself would write."""
