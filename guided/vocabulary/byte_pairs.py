@@ -155,8 +155,8 @@ def pairs_of_merges(
     return BytePairs(ids, lambda left, right: ranked.get((left, right)), all_merges, whole_first, splits, literals)
 
 
-def pairs_of_huggingface(data: Mapping[str, Any], merges: Sequence[tuple[str, str]]) -> BytePairs:
-    """A tokenizer.json; `merges`: its merges as pairs.
+def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[tuple[str, str]]]) -> BytePairs:
+    """A tokenizer.json; `merges`: gives its merges as pairs.
 
     Raises:
         UnsupportedError: a part of it is not known.
@@ -179,7 +179,7 @@ def pairs_of_huggingface(data: Mapping[str, Any], merges: Sequence[tuple[str, st
     vocab = {name: id for name, id in model["vocab"].items() if in_bytes.issuperset(name)}
     return pairs_of_merges(
         vocab,
-        merges,
+        merges(),
         splits=_splits(data.get("pre_tokenizer")),
         whole_first=bool(model.get("ignore_merges")),
         added=literals,

@@ -18,8 +18,9 @@ Cost of a step: a few bitwise operations on rows; rows are made when they are fi
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +32,27 @@ from guided.matching.canonical.words import BEGIN, Place, Words
 from guided.vocabulary.byte_pairs import BytePairs
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Branch", "Spelling", "State"]
+__all__ = ["Branch", "Spelling", "State", "spelling_of"]
 
 Row = npt.NDArray[np.int32]
 _MOST_ROWS: Final = 1024
+
+
+_spellings: WeakKeyDictionary[Vocabulary, Spelling] = WeakKeyDictionary()
+_spellings_lock = threading.Lock()
+
+
+def spelling_of(vocabulary: Vocabulary) -> Spelling:
+    """How the tokenizer of a vocabulary spells; made at the first call, which takes seconds for a large vocabulary.
+
+    Raises:
+        UnsupportedError: it is no byte-level BPE tokenizer, or a part of it is not known.
+    """
+    with _spellings_lock:
+        found = _spellings.get(vocabulary)
+        if found is None:
+            found = _spellings[vocabulary] = Spelling(vocabulary.size, vocabulary.tokens, vocabulary.byte_pairs())
+        return found
 
 
 class Branch(NamedTuple):
@@ -76,10 +94,10 @@ class Spelling:
         begin: the state before anything is written.
     """
 
-    def __init__(self, vocabulary: Vocabulary, pairs: BytePairs) -> None:
+    def __init__(self, size: int, tokens: Sequence[bytes | None], pairs: BytePairs) -> None:
         self.begin = _BEGIN
-        self._bytes, self._size = vocabulary.tokens, vocabulary.size
-        self._pairs = PairTable(pairs, vocabulary.size)
+        self._bytes, self._size = tokens, size
+        self._pairs = PairTable(pairs, size)
         own = {id: data for data, id in pairs.ids.items() if id < len(self._bytes) and self._bytes[id] == data}
         self._added = {id: data for data, id in pairs.added.items()}
         self._words = Words(Splitter(pairs.splits), {id: own[id] for id in own if id not in self._added}, self._size)
@@ -170,7 +188,7 @@ class Spelling:
         place = branch.place
         if not place.rest and not self._blocked(branch):
             out |= self._open(place, True)
-        if not branch.closed and place.states != BEGIN and self._goes_on_after(last):
+        if not branch.closed and place.is_begun and self._goes_on_after(last):
             goes_on = self._open(place, False) & self._pairs.row(last)
             few = self._ending.get(branch.word, ()) if branch.word is not None else ()
             dead = [id for id in few if is_allowed(goes_on, id) and not any(self._moved(branch, last, id, (False,)))]
@@ -211,7 +229,7 @@ class Spelling:
         for cut in ways:
             if cut and (branch.place.rest or self._blocked(branch)):
                 continue
-            if not cut and (branch.closed or not reachable or branch.place.states == BEGIN):
+            if not cut and (branch.closed or not reachable or not branch.place.is_begun):
                 continue
             if not cut and not (self._goes_on_after(last) and is_allowed(self._pairs.row(last), token)):
                 continue

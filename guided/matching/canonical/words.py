@@ -42,6 +42,11 @@ class Place(NamedTuple):
     rest: bytes = b""
     cut: bool = False
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a word that can go on."""
+        return self.states != BEGIN or bool(self.rest)
+
 
 class Words:
     """See the head.
