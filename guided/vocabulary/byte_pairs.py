@@ -1,7 +1,7 @@
 """How a byte-level BPE tokenizer spells a text: its merges and how it cuts a text into words, as data.
 
-In: what a reader found in a file. Out: `BytePairs`. Encoders ask a package for ids; canonical masks (matching/canonical/)
-have to know which ids a package can never give, so they need the rules themselves.
+In: what a reader found in a file. Out: `BytePairs`. Encoders ask a package for ids; canonical masks have to know which
+ids a package can never give (matching/canonical/), so they need the rules themselves.
 
 Supported are tokenizers over bytes that merge pairs by rank, behind patterns that cut a text into words: GPT-2's kind
 (a list of merges) and tiktoken's (two tokens merge if together they are a token, the lowest rank first). Everything

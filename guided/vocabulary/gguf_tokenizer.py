@@ -173,9 +173,7 @@ def _byte_level_rules(
     if not isinstance(merges, list):
         return _unknown("the file holds no merge rules (tokenizer.ggml.merges)")
     if patterns is None:
-        return _unknown(
-            f"the pre-tokenizer {brief(pre)} is not known; known are {', '.join(sorted(_PRE_TOKENIZERS))}"
-        )
+        return _unknown(f"the pre-tokenizer {brief(pre)} is not known; known are {', '.join(sorted(_PRE_TOKENIZERS))}")
 
     whole_first = pre in _WHOLE_FIRST
 

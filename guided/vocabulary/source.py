@@ -31,6 +31,7 @@ class Encoder(Protocol):
 
 EncoderFactory = Callable[[], Encoder]
 
+_NO_BYTE_PAIRS: Final = no_byte_pairs("it is no byte-level BPE tokenizer")
 MAX_SIZE: Final = 1 << 24  # ids; the largest vocabularies in use have some 300,000
 
 # Control tokens that models end an answer with. Files often declare one end token of several, so the names count too.
@@ -76,7 +77,7 @@ class Source:
     encoder: EncoderFactory | None = None
     size: int | None = None
     special_encoder: EncoderFactory | None = None
-    byte_pairs: BytePairsFactory = no_byte_pairs("it is no byte-level BPE tokenizer")
+    byte_pairs: BytePairsFactory = _NO_BYTE_PAIRS
 
 
 def ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:

@@ -109,9 +109,9 @@ class Spelling:
         self._ending: dict[bytes, set[int]] = {}  # of the text of an unreachable token -> tokens that complete it
         for data in self._wholes:
             for at in range(len(data)):
-                tokens = self._ending.setdefault(data[:at], set())
+                completing = self._ending.setdefault(data[:at], set())
                 if (last := pairs.ids.get(data[at:])) is not None:
-                    tokens.add(last)
+                    completing.add(last)
         self._longest = max((len(data) for data in self._added.values()), default=0)
         no_text = [id for id in range(self._size) if id >= len(self._bytes) or not self._bytes[id]]
         self._without_text = row_of(self._size, [*no_text, *self._added])

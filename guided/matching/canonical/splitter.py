@@ -412,7 +412,7 @@ class Splitter:
                 continue
             begun = [p.starts(following) for p in self._patterns[at + 1 :]]
             for new in product(pattern.cut(stages[at], following), *begun):
-                yield (*after, *new)  # type: ignore[misc]
+                yield (*after, *new)  # type: ignore[arg-type]
 
     def _between(self, pattern: _Pattern) -> Iterator[bool]:
         """For each class, whether a piece between two matches may begin with it."""
