@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 HINT: Final = "leave canonical out, or use a byte-level BPE tokenizer (GPT-2's kind, or tiktoken's)"
+_NEEDED: Final = (0x0A, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC3, 0xF1))
 Engine = Literal["rust", "oniguruma"]
 
 
@@ -63,7 +64,8 @@ class BytePairs:
     """The rules.
 
     Attributes:
-        ids: the tokens that words are spelled with: bytes -> id. All 256 single bytes are among them.
+        ids: the tokens that words are spelled with: bytes -> id. The single bytes of UTF-8 are among them, but for
+            control characters: a text with one of those may have no encoding.
         pair: (left, right) -> (rank, made), None where these two do not merge.
         merges: all merges.
         whole_first: a word that is a token is that token, whatever the merges give.
@@ -79,9 +81,9 @@ class BytePairs:
     added: Mapping[bytes, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        missing = [byte for byte in range(256) if bytes((byte,)) not in self.ids]
+        missing = [byte for byte in _NEEDED if bytes((byte,)) not in self.ids]
         if missing:
-            raise _refusal(f"the byte 0x{missing[0]:02X} is no token, so some texts have no encoding")
+            raise _refusal(f"the byte 0x{missing[0]:02X} is no token, so most texts have no encoding")
         literals = sorted(self.added)
         for one in literals:
             for other in literals:

@@ -53,9 +53,10 @@ class PairTable:
 
     def __init__(self, pairs: BytePairs, size: int) -> None:
         self._pairs, self._size = pairs, size
-        self._bytes = [pairs.ids[bytes((byte,))] for byte in range(256)]
-        self._halves: dict[int, tuple[int, int] | None] = dict.fromkeys(self._bytes)
-        self._time = dict.fromkeys(self._bytes, -1)
+        self._bytes = [pairs.ids.get(bytes((byte,)), -1) for byte in range(256)]
+        singles = [token for token in self._bytes if token >= 0]
+        self._halves: dict[int, tuple[int, int] | None] = dict.fromkeys(singles)
+        self._time = dict.fromkeys(singles, -1)
         self.reachable = np.zeros(size, bool)
         for data, token in pairs.ids.items():
             self.reachable[token] = self.merged(data) == [token]
@@ -66,9 +67,11 @@ class PairTable:
         self._firsts = self._first_symbols()
 
     def merged(self, data: bytes) -> list[int]:
-        """What the merges give for the bytes of a word."""
+        """What the merges give for the bytes of a word; nothing for a byte that is no token."""
         pair, known = self._pairs.pair, self._halves
         symbols = [self._bytes[byte] for byte in data]
+        if -1 in symbols:
+            return []
         found = [pair(a, b) for a, b in pairwise(symbols)]
         while True:
             best, at = None, 0
