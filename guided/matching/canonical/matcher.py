@@ -9,8 +9,8 @@ inner matcher and of the spelling. What is guaranteed:
   in time. Where nothing is left of the inner mask, the inner mask holds, and the token that is then taken is counted.
 
 The specification may allow a token after which every way on has another spelling: after `"`, where only `,` may come
-and the tokenizer writes `",`. So where few tokens are left (`FEW`), those are dropped after which no mask would have a
-token; among many, this is not looked for.
+and the tokenizer writes `",`. So where few tokens are left (`FEW`), those are dropped after which no spelling goes on to
+where many are left again, or to an end; this is searched for `MOST_STEPS` steps. Among many it is not looked for.
 
 Tokens that do not go through a mask, as those of tools' results, are accepted as the inner matcher accepts them.
 """
@@ -29,6 +29,7 @@ from guided.matching.protocol import ForkingMatcher
 __all__ = ["CanonicalMatcher"]
 
 FEW: Final = 32
+MOST_STEPS: Final = 128
 _MOST_FORCED: Final = 4096
 
 Row = npt.NDArray[np.int32]
@@ -70,27 +71,35 @@ class CanonicalMatcher:
         return True
 
     def _look_ahead(self, words: Row, max_tokens: int | None) -> None:
-        """Drop the tokens after which no token would be left, unless all are such; where there are few."""
-        if np.bitwise_count(words.view(np.uint32)).sum() > FEW:
+        """Drop the tokens after which the spelling would have to give way, unless all are such; where there are few."""
+        if _count(words) > FEW:
             return
-        dead = [token for token in allowed_tokens(words[None]) if self._is_dead_after(token, max_tokens)]
+        fuel = [MOST_STEPS]
         kept = words.copy()
-        for token in dead:
-            kept[token // 32] &= ~np.uint32(1 << token % 32).view(np.int32)
+        for token in allowed_tokens(words[None]):
+            if not self._goes_on(self._states[-1], token, max_tokens, fuel):
+                kept[token // 32] &= ~np.uint32(1 << token % 32).view(np.int32)
         if kept.any():
             words[:] = kept
 
-    def _is_dead_after(self, token: int, max_tokens: int | None) -> bool:
-        after = self._spelling.after(self._states[-1], token)
+    def _goes_on(self, state: State, token: int, max_tokens: int | None, fuel: list[int]) -> bool:
+        """Whether after a token some spelling goes on to where many tokens are left, or to an end; True where that is
+        not found out within `fuel` steps. The inner matcher is in the same state afterwards."""
+        after = self._spelling.after(state, token)
         if not after.branches or not self.inner.accept_token(token):
-            return not after.branches
-        ahead = np.zeros((1, len(self._spelling.row(after))), np.int32)
-        left = None if max_tokens is None else max_tokens - 1
+            return False
+        fuel[0] -= 1
         try:
-            if self.inner.is_terminated():
-                return False
-            some = not self.inner.fill_next_token_bitmask(ahead, max_tokens=left)
-            return not some and not (ahead[0] & self._spelling.row(after)).any()
+            if self.inner.is_terminated() or fuel[0] < 0:
+                return True
+            left = None if max_tokens is None else max_tokens - 1
+            row = self._spelling.row(after)
+            if self.inner.fill_next_token_bitmask(ahead := np.zeros((1, len(row)), np.int32), max_tokens=left):
+                row &= ahead[0]
+            if _count(row) > FEW:
+                return True
+            longest_first = sorted(allowed_tokens(row[None]), key=self._spelling.length, reverse=True)
+            return any(self._goes_on(after, further, left, fuel) for further in longest_first)
         finally:
             self.inner.rollback(1)
 
@@ -145,3 +154,7 @@ class CanonicalMatcher:
     def min_tokens_to_finish(self) -> int:
         """That of the inner matcher: a budget counts any spelling, and the spelling yields where it must."""
         return self.inner.min_tokens_to_finish()
+
+
+def _count(row: Row) -> int:
+    return int.from_bytes(row.tobytes(), "little").bit_count()

@@ -134,6 +134,10 @@ class Spelling:
                 out |= self._without_text
             return out
 
+    def length(self, token: int) -> int:
+        """The bytes of a token."""
+        return len(self._bytes[token] or b"") if token < len(self._bytes) else 0
+
     def may_end(self, state: State) -> bool:
         """Whether the tokens are the encoding of their own text."""
         return any(not b.place.rest and not self._blocked(b) and self._words.may_end(b.place.states)
