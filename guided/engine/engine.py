@@ -21,11 +21,10 @@ from guided.engine.batch import Answer, answer_each
 from guided.engine.chat import ChatMl
 from guided.engine.driver import Driver
 from guided.engine.loading import load, make_runner
-from guided.engine.matchers import healed, matcher_maker
+from guided.engine.matchers import matcher_maker, prompt_ids
 from guided.engine.progress import Meter, ShowProgress
 from guided.engine.prompts import PromptReader
 from guided.engine.ranks.leader import Ranks
-from guided.engine.reasoning import find_reasoning_end
 from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request, check_numbers, texts_of
 from guided.engine.result import Result, StreamEvent, ValueT_co
 from guided.engine.runner import Chunk, KVDtype, ModelRunner
@@ -377,11 +376,8 @@ class Engine:
         placed = with_tools(constraint, tools, matched=reasoning_end is not None or canonical or heal_prompt)
         free = constraint is None or (isinstance(constraint, CompiledBy) and constraint.free)
         grammar = compile_constraint(compiler or self.compiler, placed, cast(ConstraintOptions, written))
-        ids, prefix = self.encode_prompt(prompt, raw=raw), b""
-        if heal_prompt:
-            ids, prefix = healed(self._prompts, prompt, ids, raw=raw)
-        end = [] if reasoning_end is None else find_reasoning_end(self.vocabulary, reasoning_end)
-        make = matcher_maker(self.vocabulary, grammar, prefix=prefix, canonical=canonical, reasoning_end=end)
+        ids, prefix = prompt_ids(self._prompts, prompt, raw=raw, heal=heal_prompt)
+        make = matcher_maker(self.vocabulary, grammar, prefix, canonical=canonical, reasoning_end=reasoning_end)
 
         def output(index: int) -> Output:
             matcher = make()

@@ -10,11 +10,11 @@ In: a grammar, and what a request asks besides. Out: a function that makes one m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import cast
 
 from guided.engine.prompts import PromptReader
-from guided.engine.reasoning import ReasoningGate
+from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.engine.request import Prompt
 from guided.errors import OptionError
 from guided.matching.canonical.matcher import CanonicalMatcher
@@ -25,18 +25,18 @@ from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import ForkingMatcher, Matcher
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["healed", "layers", "matcher_maker"]
+__all__ = ["layers", "matcher_maker", "prompt_ids"]
 
 
-def healed(reader: PromptReader, prompt: Prompt, ids: list[int], *, raw: bool) -> tuple[list[int], bytes]:
-    """The ids of a prompt without the tokens that are taken back, and the bytes of these.
-
-    Args:
-        prompt: as it was given, `ids` as the model sees it.
+def prompt_ids(reader: PromptReader, prompt: Prompt, *, raw: bool, heal: bool) -> tuple[list[int], bytes]:
+    """The ids that the model sees of a prompt, and the bytes of the tokens that are taken back from its end (`heal`).
 
     Raises:
-        OptionError: it ends with a template's text, not with its own.
+        GuidedError: the prompt. OptionError: it ends with a template's text, not with its own.
     """
+    ids = reader.encode(prompt, raw=raw)
+    if not heal:
+        return ids, b""
     if reader.is_templated(prompt, raw=raw):
         raise OptionError(
             "heal_prompt goes with a text that the model goes on from: a chat template ends where an answer begins; "
@@ -49,18 +49,20 @@ def healed(reader: PromptReader, prompt: Prompt, ids: list[int], *, raw: bool) -
 def matcher_maker(
     vocabulary: Vocabulary,
     grammar: CompiledGrammar | None,
-    *,
     prefix: bytes = b"",
+    *,
     canonical: bool = False,
-    reasoning_end: Sequence[int] = (),
+    reasoning_end: str | None = None,
 ) -> Callable[[], ForkingMatcher | None]:
     """What makes the matcher of an output; None is made where there is no grammar.
 
     Raises:
         UnsupportedError: it is not known how the tokenizer spells. OptionError: options that exclude each other.
+        GuidedError: `reasoning_end` is empty.
     """
-    if prefix and reasoning_end:
+    if prefix and reasoning_end is not None:
         raise OptionError("heal_prompt and reasoning_end exclude each other: reasoning begins where its prompt ends")
+    end = [] if reasoning_end is None else find_reasoning_end(vocabulary, reasoning_end)
     spelling = spelling_of(vocabulary) if canonical else None
 
     def make() -> ForkingMatcher | None:
@@ -70,7 +72,7 @@ def matcher_maker(
         matcher = cast(ForkingMatcher, HealingMatcher(inner, prefix, vocabulary) if prefix else inner)
         if spelling is not None:
             matcher = CanonicalMatcher(matcher, spelling)
-        return ReasoningGate(matcher, reasoning_end, vocabulary) if reasoning_end else matcher
+        return ReasoningGate(matcher, end, vocabulary) if end else matcher
 
     return make
 

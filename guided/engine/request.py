@@ -51,8 +51,8 @@ class Options(ConstraintOptions, total=False):
         reasoning_end: the control tokens, or text, that end the thinking of a reasoning model, such as "</think>": the
             constraint begins after it, and `Result.reasoning` holds what came before. None: it begins at once. The
             answer to a request without a constraint is then under one: it is UTF-8, without control tokens.
-        canonical: only tokens that the tokenizer itself would write (False): the output's tokens are the encoding of its
-            text. Where the specification or the budget leaves none of them, they give way, see
+        canonical: only tokens that the tokenizer itself would write (False): the output's tokens are the encoding of
+            its text. Where the specification or the budget leaves none of them, they give way, see
             `Result.non_canonical`. The first use takes some seconds for a large vocabulary.
         heal_prompt: the last tokens of the prompt are taken back where a longer token could go on over its end, and the
             output begins with their text (False), see `Result.healed`. For text that the model goes on from: `raw`.

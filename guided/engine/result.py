@@ -130,8 +130,8 @@ class Result(Generic[ValueT_co]):
         prompt_logprobs: the same for the prompt's tokens; None for the first, which follows nothing.
         tool_calls: the calls of tools, in order.
         healed: the end of the prompt that the first of `tokens` spell again (`heal_prompt`); no part of `text`.
-        non_canonical: how many of `tokens` the tokenizer would not have written (`canonical`); 0: they are the encoding of
-            `healed` and `text`. It counts those of tools' results, and where nothing else was left.
+        non_canonical: how many of `tokens` the tokenizer would not have written (`canonical`); 0: they are the encoding
+            of `healed` and `text`. It counts those of tools' results, and where nothing else was left.
     """
 
     text: str

@@ -88,6 +88,11 @@ class HealingMatcher:
         self._budget_bound = False
 
     @property
+    def written(self) -> int:
+        """How many of the bytes are written."""
+        return self._at
+
+    @property
     def budget_bound(self) -> bool:
         """Whether the last mask may lack tokens because of its `max_tokens`."""
         return self._budget_bound if self._at < len(self.prefix) else self.inner.budget_bound

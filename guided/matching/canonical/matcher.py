@@ -1,29 +1,35 @@
 """A matcher whose masks admit only what the tokenizer itself would write.
 
-In: a matcher, and how its vocabulary's tokenizer spells (spelling.py). Out: a `ForkingMatcher`: each mask is that of the
-inner matcher and of the spelling. What is guaranteed:
+In: a matcher, and how its vocabulary's tokenizer spells (spelling.py). Out: a `ForkingMatcher`: each mask is that of
+the inner matcher and of the spelling. What is guaranteed:
 
-- as long as `non_canonical` is 0, the tokens so far are the beginning of the encoding of some text, and where the output
-  ends, they are the encoding of its text
-- what the inner matcher promises: a token that the mask allows is accepted, and with `max_tokens` the output is complete
-  in time. Where nothing is left of the inner mask, the inner mask holds, and the token that is then taken is counted.
+- as long as `non_canonical` is 0, the tokens so far are the beginning of the encoding of some text, and where the
+  output ends, they are the encoding of its text
+- what the inner matcher promises: a token that the mask allows is accepted, and with `max_tokens` the output is
+  complete in time. Where nothing is left of the inner mask, the inner mask holds, and the token that is then taken is
+  counted.
 
 The specification may allow a token after which every way on has another spelling: after `"`, where only `,` may come
-and the tokenizer writes `",`. So where few tokens are left (`FEW`), those are dropped after which no spelling goes on to
-where many are left again, or to an end; this is searched for `MOST_STEPS` steps. Among many it is not looked for.
+and the tokenizer writes `",`. So where few tokens are left (`FEW`), those are dropped after which no spelling goes on
+to where many are left again, or to an end; this is searched for `MOST_STEPS` steps. Among many, the same is done for
+the tokens with a punctuation mark after which the specification leaves few, as a quote that ends a string. What is
+found out about a state of the inner matcher is kept.
 
 Tokens that do not go through a mask, as those of tools' results, are accepted as the inner matcher accepts them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from guided.matching.bitmask import allowed_tokens
+from guided.matching.bitmask import is_allowed
 from guided.matching.canonical.spelling import Spelling, State
+from guided.matching.healing import HealingMatcher
+from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import ForkingMatcher
 
 __all__ = ["CanonicalMatcher"]
@@ -45,6 +51,7 @@ class CanonicalMatcher:
     def __init__(self, inner: ForkingMatcher, spelling: Spelling) -> None:
         self.inner, self._spelling = inner, spelling
         self._states: list[State] = [spelling.begin]
+        self._known: dict[tuple[Hashable, Hashable], bool] = {}  # of states of the inner matcher
         self._strays: list[int] = [0]  # how many tokens so far the tokenizer would not have written
 
     @property
@@ -71,37 +78,77 @@ class CanonicalMatcher:
         return True
 
     def _look_ahead(self, words: Row, max_tokens: int | None) -> None:
-        """Drop the tokens after which the spelling would have to give way, unless all are such; where there are few."""
-        if _count(words) > FEW:
-            return
-        fuel = [MOST_STEPS]
+        """Drop the tokens after which the spelling would have to give way, unless all are such."""
+        left = max_tokens if self.inner.budget_bound else None
         kept = words.copy()
-        for token in allowed_tokens(words[None]):
-            if not self._goes_on(self._states[-1], token, max_tokens, fuel):
-                kept[token // 32] &= ~np.uint32(1 << token % 32).view(np.int32)
+        if _count(words) <= FEW:
+            self._drop(kept, _ids(words), left)
+        else:
+            marks = _ids(words & self._spelling.marks)
+            leading_out = [token for token in marks if self._leads_to_few(token, left)]
+            if leading_out:
+                self._drop(kept, _ids(words & self._spelling.with_any(leading_out)), left)
         if kept.any():
             words[:] = kept
 
-    def _goes_on(self, state: State, token: int, max_tokens: int | None, fuel: list[int]) -> bool:
+    def _drop(self, row: Row, tokens: Sequence[int], left: int | None) -> None:
+        """Remove those of some tokens after which the spelling would have to give way."""
+        fuel = [MOST_STEPS]
+        for token in tokens:
+            if not self._goes_on(self._states[-1], token, left, fuel):
+                row[token // 32] &= ~np.uint32(1 << token % 32).view(np.int32)
+
+    def _leads_to_few(self, token: int, left: int | None) -> bool:
+        """Whether the inner matcher leaves few tokens after a token."""
+        if not self.inner.accept_token(token):
+            return False
+        try:
+            if self.inner.is_terminated():
+                return False
+            return self._kept(("few",), left, lambda after: len(self._inner_mask(after) or ()) > 0)
+        finally:
+            self.inner.rollback(1)
+
+    def _goes_on(self, state: State, token: int, left: int | None, fuel: list[int]) -> bool:
         """Whether after a token some spelling goes on to where many tokens are left, or to an end; True where that is
         not found out within `fuel` steps. The inner matcher is in the same state afterwards."""
         after = self._spelling.after(state, token)
         if not after.branches or not self.inner.accept_token(token):
             return False
-        fuel[0] -= 1
         try:
-            if self.inner.is_terminated() or fuel[0] < 0:
-                return True
-            left = None if max_tokens is None else max_tokens - 1
-            row = self._spelling.row(after)
-            if self.inner.fill_next_token_bitmask(ahead := np.zeros((1, len(row)), np.int32), max_tokens=left):
-                row &= ahead[0]
-            if _count(row) > FEW:
-                return True
-            longest_first = sorted(allowed_tokens(row[None]), key=self._spelling.length, reverse=True)
-            return any(self._goes_on(after, further, left, fuel) for further in longest_first)
+            return self.inner.is_terminated() or self._kept(after, left, lambda rest: self._searched(after, rest, fuel))
         finally:
             self.inner.rollback(1)
+
+    def _searched(self, state: State, left: int | None, fuel: list[int]) -> bool:
+        """The same of a state that the inner matcher is in."""
+        fuel[0] -= 1
+        if fuel[0] < 0:
+            return True
+        mask = self._inner_mask(left)
+        if mask is None:
+            return True
+        row = self._spelling.row(state)
+        allowed = [token for token in mask if is_allowed(row, token)]
+        allowed.sort(key=self._spelling.length, reverse=True)
+        return any(self._goes_on(state, token, left, fuel) for token in allowed)
+
+    def _inner_mask(self, left: int | None) -> list[int] | None:
+        """The tokens that the inner matcher allows; None: many."""
+        mask = np.zeros((1, len(self._spelling.marks)), np.int32)
+        if not self.inner.fill_next_token_bitmask(mask, max_tokens=left) or _count(mask[0]) > FEW:
+            return None
+        return _ids(mask[0])
+
+    def _kept(self, what: Hashable, left: int | None, find: Callable[[int | None], bool]) -> bool:
+        """What is found out about a state of the inner matcher, kept where a budget has no part in it."""
+        inner = _state_of(self.inner)
+        if left is not None or inner is None:
+            return find(None if left is None else left - 1)
+        key = what, inner
+        if key not in self._known:
+            self._known[key] = find(None)
+        return self._known[key]
 
     def accept_token(self, token: int, /) -> bool:
         """Move on by a token that the inner matcher accepts."""
@@ -130,7 +177,7 @@ class CanonicalMatcher:
     def fork(self) -> CanonicalMatcher:
         """A copy in the same state, which moves independently."""
         twin = CanonicalMatcher(self.inner.fork(), self._spelling)
-        twin._states, twin._strays = list(self._states), list(self._strays)
+        twin._states, twin._strays, twin._known = list(self._states), list(self._strays), self._known
         return twin
 
     def forced_tokens(self) -> list[int]:
@@ -154,6 +201,21 @@ class CanonicalMatcher:
     def min_tokens_to_finish(self) -> int:
         """That of the inner matcher: a budget counts any spelling, and the spelling yields where it must."""
         return self.inner.min_tokens_to_finish()
+
+
+def _state_of(matcher: object) -> Hashable:
+    """The state of a matcher: equal ones are equal; None: it has none that can be compared."""
+    if isinstance(matcher, HealingMatcher):
+        inner = _state_of(matcher.inner)
+        return None if inner is None else (matcher.written, inner)
+    if isinstance(matcher, GrammarMatcher):  # the core numbers states anew when it has dropped them
+        return matcher.state, matcher.grammar.native.rebuilds
+    return None
+
+
+def _ids(row: Row) -> list[int]:
+    """The tokens of a row in which few words are not zero."""
+    return [32 * at + bit for at in np.flatnonzero(row).tolist() for bit in range(32) if int(row[at]) >> bit & 1]
 
 
 def _count(row: Row) -> int:

@@ -8,10 +8,10 @@ The tokens of a word are those that its merges give if and only if this holds fo
 two final tokens, so on both sides of it they come in the same order with and without the rest of the word. This needs
 nothing but a fixed order (the lowest rank, then the leftmost), and neighbours that are reachable.
 
-When do `a` and `b` not stay apart? When at some time the last symbol x of what `a` has become and the first symbol y of
-what `b` has become merge, before x and y are merged with their own neighbours. A token with the derivation (l, r) is made
-at the *time* M = max(its rank, M(l), M(r)): a merge of a lower rank than one before it comes at once. So x is there from
-M(x) to M(of what x becomes), and likewise y. With the rank of (x, y) in both spans, `a` and `b` merge:
+When do `a` and `b` not stay apart? When at some time the last symbol x of what `a` has become and the first symbol y
+of what `b` has become merge, before x and y are merged with their own neighbours. A token with the derivation (l, r) is
+made at the *time* M = max(its rank, M(l), M(r)): a merge of a lower rank than one before it comes at once. So x is
+there from M(x) to M(what x becomes), and likewise y. With the rank of (x, y) in both spans, `a` and `b` merge:
 
     rank(x, y) < M(what x becomes in a)      ties: the merge that is more to the left comes first
     rank(x, y) <= M(what y becomes in b)

@@ -1,14 +1,14 @@
 """The tokens after which some text goes on as the tokenizer itself spells it.
 
 In: the rules of a byte-level BPE tokenizer (vocabulary/byte_pairs.py). Out: `Spelling`, shared by all outputs, and a
-`State` for each output: `row(state)` are the tokens t for which there is a text whose encoding begins with the tokens so
-far and t; an end token is among them where the tokens so far are the encoding of their own text.
+`State` for each output. `row(state)` are the tokens t for which there is a text whose encoding begins with the tokens
+so far and t; an end token is among them where the tokens so far are the encoding of their own text.
 
-How: a token goes on with the word that is begun, or a border is before it. Borders are the splitter's affair (words.py),
-and within a word each two neighbours must be what merges leave (pairs.py). Three things are added:
+How: a token goes on with the word that is begun, or a border is before it. Borders are the splitter's affair
+(words.py), and within a word each two neighbours must be what merges leave (pairs.py). Three things are added:
 
-- where whole words come first, a word that is an *unreachable* token (one that merges never give) is that token. So such
-  a token is a word by itself, and other tokens must not end a word that has its text
+- where whole words come first, a word that is an *unreachable* token (one that merges never give) is that token. So
+  such a token is a word by itself, and other tokens must not end a word that has its text
 - a token that ends within a character needs one after it that goes on with it
 - the text between two added tokens holds no text of an added token
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -120,6 +121,7 @@ class Spelling:
         self._is_tail[self._words.tails] = True
         self._rows: dict[tuple[Place, bool], Row] = {}
         self._completed: dict[tuple[Place, int], bool] = {}
+        self._holding: dict[int, Row] = {}
         self._lock = threading.RLock()
 
     def row(self, state: State) -> Row:
@@ -133,6 +135,24 @@ class Spelling:
             if self.may_end(state):
                 out |= self._without_text
             return out
+
+    @cached_property
+    def marks(self) -> Row:
+        """The tokens that are one punctuation mark of ASCII, or one white space of it, as a row."""
+        signs = {bytes((byte,)) for byte in range(128) if not chr(byte).isalnum()}
+        return row_of(self._size, [id for id, data in enumerate(self._bytes) if data in signs])
+
+    def with_any(self, marks: Iterable[int]) -> Row:
+        """The tokens whose text holds one of these tokens' bytes, as a row."""
+        out = self._nothing.copy()
+        for mark in marks:
+            if mark not in self._holding:
+                sign = self._bytes[mark] or b""
+                self._holding[mark] = row_of(
+                    self._size, [i for i, data in enumerate(self._bytes) if data and sign in data]
+                )
+            out |= self._holding[mark]
+        return out
 
     def length(self, token: int) -> int:
         """The bytes of a token."""

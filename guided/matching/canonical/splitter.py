@@ -6,30 +6,31 @@ In: the patterns of a pre-tokenizer. Out: `Splitter`, an automaton whose states 
     \s+(?!\S)|\s+|\p{L}+      after two spaces, with no border between them:
                               a third space, or the end: right. A letter: the border was before the second space.
 
-How: Pike's simulation keeps the ways in which a pattern may go on, in the order of preference. Where one of them matches,
-those behind it are dropped, and the match counts unless one before it matches later. So if a border is guessed where
-there is a match, the ways before the match are kept as *forbidden*: none of them may match any more. A lookahead at one
-character is decided when the next character, or the end of the text, is known. What stands between two matches is a
-piece, too: there the pattern is forbidden to match at each character. Several patterns are applied one after the other,
-and a border of an earlier one is the end of the text for a later one.
+How: Pike's simulation keeps the ways in which a pattern may go on, in the order of preference. Where one of them
+matches, those behind it are dropped, and the match counts unless one before it matches later. So if a border is guessed
+where there is a match, the ways before the match are kept as *forbidden*: none of them may match any more. A lookahead
+at one character is decided when the next character, or the end of the text, is known. What stands between two matches
+is a piece, too: there the pattern is forbidden to match at each character. Several patterns are applied one after the
+other, and a border of an earlier one is the end of the text for a later one.
 
 Characters are read in classes: those that no set of the patterns tells apart. States are made when they are reached;
 those of the patterns in use are some hundreds. `MOST` bounds them.
 
 Source: Cox, "Regular expression matching: the virtual machine approach" (2009), for the simulation.
-What it does not do: lookbehinds, back-references, word boundaries, patterns that match the empty text.
+What it does not do: lookbehinds, back-references, word boundaries, patterns that match the empty text. Characters that
+are newer than the Unicode tables of a package (tokenizers and tiktoken: 16.0) are letters here and not there.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise, product
+from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import EPSILON, Alt, Chars, Ranges, Repeat, Seq, Text, complement
 from guided.limits import Limits
+from guided.matching.canonical.classes import CharacterClasses
 from guided.spec.regex.budget import Budget
 from guided.spec.regex.ecma_chars import property_set
 from guided.spec.regex.ecma_syntax import EcmaReader
@@ -202,7 +203,7 @@ class _Program:
 class _Pattern:
     """A program over classes of characters; what it does in each case is kept."""
 
-    def __init__(self, program: _Program, classes: _Classes) -> None:
+    def __init__(self, program: _Program, classes: CharacterClasses) -> None:
         self.program, self.start = program, (program.start,)
         self._reads = [None if s.ranges is None else classes.bits(s.ranges) for s in program.steps]
         self._ahead = [None if s.ahead is None else classes.bits(s.ahead) for s in program.steps]
@@ -283,42 +284,6 @@ class _Pattern:
         return stage.places == _BETWEEN or self.after(stage.places, END)[1]
 
 
-class _Classes:
-    """The characters, in classes that no set of some programs tells apart."""
-
-    def __init__(self, programs: Sequence[_Program]) -> None:
-        sets = list(dict.fromkeys(r for p in programs for s in p.steps for r in (s.ranges, s.ahead) if r))
-        borders = sorted({0, 0x110000, *(edge for r in sets for low, high in r for edge in (low, high + 1))})
-        numbers: dict[tuple[bool, ...], int] = {}
-        self._lows, self._numbers, self._sets = borders[:-1], list[int](), sets
-        for low, _ in pairwise(borders):
-            signature = tuple(_holds(ranges, low) for ranges in sets)
-            self._numbers.append(numbers.setdefault(signature, len(numbers)))
-        self.count = len(numbers)
-        self._of_set = {
-            ranges: sum(1 << number for signature, number in numbers.items() if signature[at])
-            for at, ranges in enumerate(sets)
-        }
-        self.ascii = [self.of(code) for code in range(128)]
-
-    def bits(self, ranges: Ranges) -> int:
-        """The classes of a set of a program, as bits."""
-        return self._of_set[ranges] if ranges else 0
-
-    def of(self, code: int) -> int:
-        """The class of a character."""
-        return self._numbers[bisect_right(self._lows, code) - 1]
-
-    def among(self, low: int, high: int) -> frozenset[int]:
-        """The classes of the characters from `low` to `high`."""
-        return frozenset(self._numbers[bisect_right(self._lows, low) - 1 : bisect_right(self._lows, high)])
-
-
-def _holds(ranges: Ranges, point: int) -> bool:
-    at = bisect_right(ranges, (point, 0x110000))
-    return at > 0 and point <= ranges[at - 1][1]
-
-
 class Splitter:
     """The automaton; see the head. States are numbers, 0 is the beginning of a text.
 
@@ -328,7 +293,7 @@ class Splitter:
 
     def __init__(self, splits: Sequence[Split]) -> None:
         programs = [_Program(split) for split in splits]
-        self.classes = _Classes(programs)
+        self.classes = CharacterClasses(r for p in programs for s in p.steps for r in (s.ranges, s.ahead) if r)
         self._patterns = [_Pattern(program, self.classes) for program in programs]
         self._states: list[_State | None] = [None]
         self._numbers: dict[_State, int] = {}

@@ -1,7 +1,7 @@
 """Which tokens may come next as far as the borders of words go: rows of a vocabulary for the states of a splitter.
 
-In: the bytes of tokens, and how a text is cut into words (splitter.py). Out: `Words`: for the states that a text may be
-in, the tokens that go on with its word, and the tokens that begin a new one, as bool (size,). No token crosses a border.
+In: the bytes of tokens, and how a text is cut into words (splitter.py). Out: `Words`: for the states that a text may
+be in, the tokens that go on with its word, and those that begin a new one. No token crosses a border.
 
 A text may be in several states at once, one for each way in which its last borders may still prove right: *sets* of
 states, which are numbers here. Set 0 is empty; `BEGIN` is that of a text's beginning.
