@@ -130,7 +130,7 @@ def _check_against_all_texts(vocabulary: Vocabulary, alphabet: str, length: int,
         for token in own:
             after = (*ids, token)
             text = vocabulary.decode(after)
-            if len(text.decode(errors="replace")) > length:
+            if len(text.decode(errors="replace")) > length or not set(text.decode(errors="ignore")) <= set(alphabet):
                 continue
             assert is_allowed(row, token) == (after in right), [vocabulary.token_bytes(id) for id in after]
             if after in right:

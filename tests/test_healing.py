@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import guided
 from guided import BudgetError, GrammarCompiler, GrammarMatcher, GuidedError, Vocabulary
 from guided.engine.chat import ChatMl
 from guided.engine.engine import Engine
@@ -164,6 +165,21 @@ def test_canonical_free_text_and_json():
         assert (VOCABULARY.encode(one.text) == one.tokens) == (one.non_canonical == 0)
         counted += one.non_canonical == 0
     assert counted >= 11
+
+
+def test_canonical_answers_after_reasoning():
+    result = ENGINE.generate("x", 'http[s"]://,12', max_tokens=40, temperature=2.0, seed=3, reasoning_end="</a>",
+                             canonical=True)  # fmt: skip
+    answer = result.tokens[len(VOCABULARY.encode(result.text)) * -1 :]
+    assert answer == VOCABULARY.encode(result.text)
+    assert result.non_canonical == 0
+
+
+def test_samples_and_forced_tokens_are_canonical():
+    constraint = guided.regex("[ab]{2}") + 'http://",":12:'
+    for result in ENGINE.generate("x", constraint, n=3, max_tokens=40, temperature=2.0, seed=3, canonical=True):
+        assert result.tokens == VOCABULARY.encode(result.text)
+        assert 0 in result.token_masks
 
 
 def test_off_is_as_before():
