@@ -22,6 +22,7 @@ def huggingface(
     ignore_merges: bool = False,
     more: Sequence[bytes] = (),
     added: Sequence[str] = (),
+    normalizer: str | None = None,
 ) -> Vocabulary:
     """256 bytes, what the merges make, `more` tokens that nothing makes, added tokens, and an end."""
     alphabet = byte_alphabet()
@@ -37,6 +38,7 @@ def huggingface(
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
     data = {
         "version": "1.0", "added_tokens": entries, "decoder": byte_level,
+        "normalizer": normalizer and {"type": normalizer},
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*steps, byte_level]},
         "model": {"type": "BPE", "vocab": vocab, "ignore_merges": ignore_merges,
                   "merges": [[spelled(a), spelled(b)] for a, b in merges]},

@@ -5,13 +5,13 @@ ids a package can never give (matching/canonical/), so they need the rules thems
 
 Supported are tokenizers over bytes that merge pairs by rank, behind patterns that cut a text into words: GPT-2's kind
 (a list of merges) and tiktoken's (two tokens merge if together they are a token, the lowest rank first). Everything
-else is refused by name: SentencePiece, normalizers, merges dropped at random, added tokens that overlap.
+else is refused by name: SentencePiece, other normalizers than NFC, merges dropped at random, added tokens that overlap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from guided.errors import UnsupportedError, brief
@@ -71,6 +71,7 @@ class BytePairs:
         whole_first: a word that is a token is that token, whatever the merges give.
         splits: cut a text into words, each what the one before has left.
         added: texts that become a token before anything else happens: bytes -> id.
+        composed: texts are first brought into Unicode's normal form C.
     """
 
     ids: Mapping[bytes, int]
@@ -79,6 +80,7 @@ class BytePairs:
     whole_first: bool
     splits: Sequence[Split]
     added: Mapping[bytes, int] = field(default_factory=dict)
+    composed: bool = False
 
     def __post_init__(self) -> None:
         missing = [byte for byte in _NEEDED if bytes((byte,)) not in self.ids]
@@ -168,8 +170,9 @@ def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[
         raise _refusal(f"its model is {brief(model.get('type') or 'BPE with byte fallback')}, not BPE over bytes")
     if model.get("dropout"):
         raise _refusal("its merges are dropped at random")
-    if data.get("normalizer"):
-        raise _refusal(f"its normalizer {data['normalizer'].get('type')!r} changes the text")
+    normalizer = (data.get("normalizer") or {}).get("type")
+    if normalizer not in (None, "NFC"):
+        raise _refusal(f"its normalizer {normalizer!r} changes the text")
     literals = {}
     for entry in added:
         if entry.get("special"):
@@ -179,13 +182,14 @@ def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[
         literals[entry["content"]] = entry["id"]
     in_bytes = set(byte_alphabet())
     vocab = {name: id for name, id in model["vocab"].items() if in_bytes.issuperset(name)}
-    return pairs_of_merges(
+    pairs = pairs_of_merges(
         vocab,
         merges(),
         splits=_splits(data.get("pre_tokenizer")),
         whole_first=bool(model.get("ignore_merges")),
         added=literals,
     )
+    return replace(pairs, composed=normalizer == "NFC")
 
 
 def _splits(step: Mapping[str, Any] | None) -> list[Split]:

@@ -10,14 +10,16 @@ asked once for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Final, NamedTuple
+from unicodedata import combining, decomposition
 
 import numpy as np
 import numpy.typing as npt
 
 from guided.ir.ranges import ALL_CHARS, Ranges, intersect
 
-__all__ = ["ClassTree", "Spelled", "beginnings", "spelled"]
+__all__ = ["ClassTree", "Spelled", "beginnings", "composing", "spelled"]
 
 _LENGTHS: Final = ((0xC0, 0xE0, 2), (0xE0, 0xF0, 3), (0xF0, 0xF8, 4))  # (first lead byte, one past the last, bytes)
 _CLASSES: Final = 1 << 20
@@ -64,6 +66,19 @@ def beginnings(data: bytes) -> Ranges:
     left = 6 * (length - len(data))
     found = intersect(((code << left, (code + 1 << left) - 1),), (_SPANS[length],)) if code << left <= 0x10FFFF else ()
     return intersect(found, ALL_CHARS)
+
+
+@cache
+def composing() -> frozenset[str]:
+    """The characters that may be composed with, or ordered among, those before them."""
+    jamo = {chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}
+    everything = map(chr, range(0x110000))
+    found = {char for char in everything if combining(char)}
+    for code in range(0x110000):
+        parts = decomposition(chr(code)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            found.add(chr(int(parts[1], 16)))
+    return frozenset(found | jamo)
 
 
 class ClassTree:

@@ -1,4 +1,4 @@
-"""The characters, in classes that no set of some patterns tells apart. In: sets of characters. Out: numbers of classes."""
+"""The characters, in classes that no set of some patterns tells apart. In: sets of characters. Out: their classes."""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@ How: a token goes on with the word that is begun, or a border is before it. Bord
   such a token is a word by itself, and other tokens must not end a word that has its text
 - a token that ends within a character needs one after it that goes on with it
 - the text between two added tokens holds no text of an added token
+- where a tokenizer composes characters (NFC), a text that is not composed is nobody's encoding. Whether it is, is
+  decided with the last `_COMPOSED` bytes and the running Python's Unicode tables
 
 Cost of a step: a few bitwise operations on rows; rows are made when they are first needed (words.py, pairs.py).
 """
@@ -21,12 +23,14 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
+from unicodedata import is_normalized
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from guided.matching.bitmask import allowed_tokens, is_allowed, row_of
+from guided.matching.canonical.characters import composing
 from guided.matching.canonical.pairs import PairTable
 from guided.matching.canonical.splitter import Splitter
 from guided.matching.canonical.words import BEGIN, Place, Words
@@ -37,6 +41,7 @@ __all__ = ["Branch", "Spelling", "State", "spelling_of"]
 
 Row = npt.NDArray[np.int32]
 _MOST_ROWS: Final = 1024
+_COMPOSED: Final = 64
 
 
 _spellings: WeakKeyDictionary[Vocabulary, Spelling] = WeakKeyDictionary()
@@ -114,6 +119,9 @@ class Spelling:
                 if (last := pairs.ids.get(data[at:])) is not None:
                     completing.add(last)
         self._longest = max((len(data) for data in self._added.values()), default=0)
+        if pairs.composed:
+            self._longest = max(self._longest, _COMPOSED + 1)
+        self._joining = self._may_compose() if pairs.composed else None
         no_text = [id for id in range(self._size) if id >= len(self._bytes) or not self._bytes[id]]
         self._without_text = row_of(self._size, [*no_text, *self._added])
         self._nothing = row_of(self._size, [])
@@ -131,7 +139,9 @@ class Spelling:
             for branch in state.branches:
                 out |= self._row(branch, state.last)
             if self._added:
-                _remove(out, [id for id in allowed_tokens(out[None]) if self._writes_added(state.text, id)])
+                _remove(out, [id for id in _ids(out) if self._writes_added(state.text, id)])
+            if self._joining is not None:
+                _remove(out, [id for id in _ids(out & self._joining) if not self._is_composed(state.text, id)])
             if self.may_end(state):
                 out |= self._without_text
             return out
@@ -171,6 +181,8 @@ class Spelling:
                 return _BEGIN if self.may_end(state) else State(())
             if self._added and self._writes_added(state.text, token):
                 return State(())
+            if self._joining is not None and not self._is_composed(state.text, token):
+                return State(())
             found = [new for branch in state.branches for new in self._moved(branch, state.last, token)]
             return State(tuple(dict.fromkeys(found)), token, self._kept(state.text + data))
 
@@ -201,6 +213,17 @@ class Spelling:
         """Whether the text of an added token ends in this token."""
         whole = text + (self._bytes[token] or b"")
         return any(data in whole for data in self._added.values())
+
+    def _may_compose(self) -> Row:
+        """The tokens that may change what is before them in normal form C, or are not in it themselves, as a row."""
+        joins = composing()
+        words = self._words.spelled.items()
+        found = [id for id, (head, text, _) in words if head or text[:1] in joins or not is_normalized("NFC", text)]
+        return row_of(self._size, found)
+
+    def _is_composed(self, text: bytes, token: int) -> bool:
+        """Whether a text with a token after it is in normal form C."""
+        return is_normalized("NFC", (text + (self._bytes[token] or b"")).decode(errors="ignore"))
 
     def _blocked(self, branch: Branch) -> bool:
         """Whether the word must not end here."""
@@ -280,6 +303,10 @@ class Spelling:
                 if is_allowed(may_follow, head)
             )
         return self._completed[key]
+
+
+def _ids(row: Row) -> list[int]:
+    return allowed_tokens(row[None])
 
 
 def _remove(row: Row, tokens: Iterable[int]) -> None:
