@@ -155,6 +155,12 @@ def test_rows_are_the_beginnings_of_tiktokens_encodings(tokens):
     _check_against_all_texts(tiktoken_like(tokens, PATTERNS["cl100k"][0]), "abc ", 3)
 
 
+def test_a_word_that_merges_do_not_make_is_one_token():
+    _check_against_all_texts(
+        huggingface([(b"a", b"a")], (WORDS,), ignore_merges=True, more=[b"aab", b"ba"]), "abc ", 4, 2
+    )
+
+
 def test_characters_of_several_bytes():
     two = ["é".encode(), "日".encode()[:2], "語".encode()]
     _check_against_all_texts(tiktoken_like(two, PATTERNS["gpt2"][0]), "éè日旦月a", 3, 2)
