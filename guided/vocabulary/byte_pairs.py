@@ -86,11 +86,13 @@ class BytePairs:
         missing = [byte for byte in _NEEDED if bytes((byte,)) not in self.ids]
         if missing:
             raise _refusal(f"the byte 0x{missing[0]:02X} is no token, so most texts have no encoding")
-        literals = sorted(self.added)
-        for one in literals:
-            for other in literals:
-                if one != other and (one in other or any(one.endswith(other[:n]) for n in range(1, len(other)))):
-                    raise _refusal(f"the added tokens {one!r} and {other!r} overlap")
+        beginnings = {data[:n]: data for data in self.added for n in range(1, len(data) + 1)}
+        for one in self.added:
+            parts = ((one[at:end], at, end) for at in range(len(one)) for end in range(at + 1, len(one) + 1))
+            for part, at, end in parts:
+                whole = part in self.added if end < len(one) else at > 0 and part in beginnings
+                if whole:
+                    raise _refusal(f"the added tokens {one!r} and {beginnings[part]!r} overlap")
 
 
 BytePairsFactory = Callable[[], BytePairs]

@@ -19,7 +19,9 @@ Cost of a step: a few bitwise operations on rows; rows are made when they are fi
 
 from __future__ import annotations
 
+import re
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -106,7 +108,9 @@ class Spelling:
         self._pairs = PairTable(pairs, size)
         own = {id: data for data, id in pairs.ids.items() if id < len(self._bytes) and self._bytes[id] == data}
         self._added = {id: data for data, id in pairs.added.items()}
-        self._words = Words(Splitter(pairs.splits), {id: own[id] for id in own if id not in self._added}, self._size)
+        self._holds_added = re.compile(b"|".join(map(re.escape, self._added.values())) or rb"(?!)")
+        plain = {id: data for id, data in own.items() if id not in self._added and not self._holds_added.search(data)}
+        self._words = Words(Splitter(pairs.splits), plain, self._size)
         reachable = self._pairs.reachable
         unreachable = [id for id in own if pairs.whole_first and not reachable[id] and id not in self._added]
         self._alone = np.zeros(self._size, bool)
@@ -130,6 +134,11 @@ class Spelling:
         self._rows: dict[tuple[Place, bool], Row] = {}
         self._completed: dict[tuple[Place, int], bool] = {}
         self._holding: dict[int, Row] = {}
+        self._rests: dict[bytes, set[bytes]] = {}  # the beginning of an added token's text -> what is left of it
+        for data in self._added.values():
+            for n in range(1, len(data)):
+                self._rests.setdefault(data[:n], set()).add(data[n:])
+        self._by_bytes = sorted((data, id) for id, data in own.items()) if self._added else []
         self._lock = threading.RLock()
 
     def row(self, state: State) -> Row:
@@ -139,7 +148,7 @@ class Spelling:
             for branch in state.branches:
                 out |= self._row(branch, state.last)
             if self._added:
-                _remove(out, [id for id in _ids(out) if self._writes_added(state.text, id)])
+                _remove(out, self._begun_added(state.text))
             if self._joining is not None:
                 _remove(out, [id for id in _ids(out & self._joining) if not self._is_composed(state.text, id)])
             if self.may_end(state):
@@ -209,10 +218,18 @@ class Spelling:
         """What matters of a text: an added token's text may begin in it."""
         return text[-(self._longest - 1) :] if self._longest > 1 else b""
 
+    def _begun_added(self, text: bytes) -> Iterator[int]:
+        """The tokens that end the text of an added token whose beginning is written already."""
+        for n in range(1, min(self._longest, len(text) + 1)):
+            for rest in self._rests.get(text[len(text) - n :], ()):
+                at = bisect_left(self._by_bytes, (rest, -1))
+                while at < len(self._by_bytes) and self._by_bytes[at][0].startswith(rest):
+                    yield self._by_bytes[at][1]
+                    at += 1
+
     def _writes_added(self, text: bytes, token: int) -> bool:
         """Whether the text of an added token ends in this token."""
-        whole = text + (self._bytes[token] or b"")
-        return any(data in whole for data in self._added.values())
+        return self._holds_added.search(text + (self._bytes[token] or b"")) is not None
 
     def _may_compose(self) -> Row:
         """The tokens that may change what is before them in normal form C, or are not in it themselves, as a row."""
