@@ -223,3 +223,19 @@ def test_what_is_malformed_counts_as_given():
     """0 equals False in Python, which says that a field is not given."""
     with pytest.raises(RequestError, match="json and regex"):
         structured({"structured_outputs": {"json": 0, "regex": "x"}})
+
+
+@pytest.mark.parametrize("constraint", [{}, {"guided_regex": "[a-z]{3}"}])
+def test_canonical_tokens_reach_the_engine(constraint):
+    """The vocabulary of the small engine is a list of tokens, of which no encoding is known."""
+    pytest.importorskip("pydantic", reason="pydantic is not installed")
+    from guided.server.requests import CompletionRequest
+
+    asked = CompletionRequest.model_validate({"prompt": "a", "canonical": True, **constraint})
+    (request,) = asked.requests(asked.asked(allow_special_tokens=False), 5)
+    with pytest.raises(GuidedError, match="canonical tokens are not known") as caught:
+        engine().generate(request.prompt, request.constraint, n=1, **request.options)
+    assert status_of(caught.value) == 400
+    plain = CompletionRequest.model_validate({"prompt": "a", **constraint})
+    (request,) = plain.requests(plain.asked(allow_special_tokens=False), 5)
+    assert "canonical" not in request.options

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
 import guided
-from guided.testing import MaskMismatch, check_masks, count, counts, equivalent, near_misses, sentences, subset
+from guided.testing import MaskMismatch, check_masks, count, counts, equivalent, near_misses, sample, sentences, subset
 
 PATTERNS = st.recursive(
     st.sampled_from(["a", "b", "ab", "[ab]", "c?", "(ba)*"]),
@@ -248,3 +248,32 @@ def test_seeds_give_the_same_walks():
             check_masks(EndsEarly, KEYS, VOCABULARY, seed=random.Random(4).randrange(1000))
         told.append(str(found.value))
     assert told[0] == told[1] and "which the specification refuses" in told[0]
+
+
+@given(PATTERNS, st.integers(0, 99), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_samples_are_texts_of_the_language_and_repeatable(pattern, seed, any_character):
+    shortest = min(len(text) for text in language(pattern))
+    texts = sample(pattern, 4, seed=seed, max_length=shortest + 3, any_character=any_character)
+    assert len(texts) == 4
+    assert all(re.fullmatch(pattern, text) and len(text) <= shortest + 3 for text in texts)
+    assert texts == sample(pattern, 4, seed=seed, max_length=shortest + 3, any_character=any_character)
+    if shortest:
+        with pytest.raises(guided.BudgetError):
+            sample(pattern, max_length=shortest - 1)
+
+
+def test_samples_of_a_schema_and_of_a_compiled_grammar():
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}, "required": ["a"]}
+    for text in sample(schema, 20, seed=1, whitespace="compact"):
+        jsonschema.validate(json.loads(text), schema)
+        assert " " not in text
+    model = guided.Vocabulary([b"a", b"b", b"ab"], eos_token_ids=[3])
+    found = sample(guided.GrammarCompiler(model).compile_regex("(ab|b)c?"), 40, seed=1)
+    assert set(found) == {"ab", "b", "abc", "bc"}
+    assert all(text.isascii() for text in sample("[^x]{3}", 20, seed=2))
+    for n in (0, True, "2"):
+        with pytest.raises(ValueError, match="n is"):
+            sample("a", n)
+    with pytest.raises(guided.GuidedError, match="no constraint"):
+        sample(None)

@@ -21,10 +21,10 @@ from guided.engine.batch import Answer, answer_each
 from guided.engine.chat import ChatMl
 from guided.engine.driver import Driver
 from guided.engine.loading import load, make_runner
+from guided.engine.matchers import matcher_maker, prompt_ids
 from guided.engine.progress import Meter, ShowProgress
 from guided.engine.prompts import PromptReader
 from guided.engine.ranks.leader import Ranks
-from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request, check_numbers, texts_of
 from guided.engine.result import Result, StreamEvent, ValueT_co
 from guided.engine.runner import Chunk, KVDtype, ModelRunner
@@ -38,7 +38,6 @@ from guided.keywords import keywords_checked
 from guided.kv.cache import KVCache
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint, value_parser
-from guided.matching.matcher import GrammarMatcher
 from guided.models.model import Model
 from guided.sampling.logprobs import LogprobParams, LogprobsMode
 from guided.sampling.params import SamplingParams
@@ -358,11 +357,13 @@ class Engine:
         drafts: int = 0,
         budget_ramp: float = 1.0,
         reasoning_end: str | None = None,
+        canonical: bool = False,
+        heal_prompt: bool = False,
         tools: Sequence[Tool] = (),
         **numbers: Any,
     ) -> list[Output]:
         """Samples of one request, or why there are none."""
-        check_numbers(n, max_tokens, drafts, budget_ramp, raw)
+        check_numbers(n, max_tokens, drafts, budget_ramp, raw=raw, canonical=canonical, heal_prompt=heal_prompt)
         written = {name: numbers.pop(name) for name in ConstraintOptions.__annotations__ if name in numbers}
         params = SamplingParams(**numbers, seed=secrets.randbits(64) if seed is None else seed)
         if params.min_tokens > max_tokens:
@@ -372,14 +373,13 @@ class Engine:
         )
         wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
         toolbox = Toolbox(tools, self.vocabulary)
-        placed = with_tools(constraint, tools, thinks=reasoning_end is not None)
+        placed = with_tools(constraint, tools, matched=reasoning_end is not None or canonical or heal_prompt)
         grammar = compile_constraint(compiler or self.compiler, placed, cast(ConstraintOptions, written))
-        ids = self.encode_prompt(prompt, raw=raw)
-        end = [] if reasoning_end is None else find_reasoning_end(self.vocabulary, reasoning_end)
+        ids, prefix = prompt_ids(self._prompts, prompt, raw=raw, heal=heal_prompt)
+        make = matcher_maker(self.vocabulary, grammar, prefix, canonical=canonical, reasoning_end=reasoning_end)
 
         def output(index: int) -> Output:
-            answer = None if grammar is None else GrammarMatcher(grammar)
-            matcher = ReasoningGate(answer, end, self.vocabulary) if answer is not None and end else answer
+            matcher = make()
             return Output(
                 self.vocabulary,
                 ids,

@@ -63,6 +63,10 @@ class PromptReader:
         self.check(ids, room=1)
         return ids
 
+    def is_templated(self, prompt: Prompt, *, raw: bool = False) -> bool:
+        """Whether a prompt is put into the chat template."""
+        return self.chat is not None and not raw if isinstance(prompt, str) else not self._is_ids(prompt)
+
     def _is_ids(self, prompt: Prompt) -> bool:
         if isinstance(prompt, Conversation):
             return False

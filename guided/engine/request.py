@@ -51,6 +51,13 @@ class Options(ConstraintOptions, total=False):
         reasoning_end: the control tokens, or text, that end the thinking of a reasoning model, such as "</think>": the
             constraint begins after it, and `Result.reasoning` holds what came before. None: it begins at once. The
             answer to a request without a constraint is then under one: it is UTF-8, without control tokens.
+        canonical: only tokens that the tokenizer itself would write (False): the output's tokens are the encoding of
+            its text. Where the specification or the budget leaves none of them, they give way, see
+            `Result.non_canonical`. The first use takes some seconds for a large vocabulary.
+        heal_prompt: the last tokens of the prompt are taken back where a longer token could go on over its end, and the
+            output begins with their text (False), see `Result.healed`. For text that the model goes on from: `raw`.
+            These tokens count as output. With either of the two, an answer without a constraint is as under
+            `reasoning_end`, but `stop` and `stop_regex` go with it.
         tools: what may be called, see `Tool`: anywhere in a free text (which is then under a constraint: it is UTF-8,
             without other control tokens), or where a constraint that is composed of parts places `tool.segment`. What
             they say counts as output.
@@ -82,6 +89,8 @@ class Options(ConstraintOptions, total=False):
     budget_ramp: float
     drafts: int
     reasoning_end: str | None
+    canonical: bool
+    heal_prompt: bool
     tools: Sequence[Tool]
 
 
@@ -127,7 +136,7 @@ class Request:
         return f"Request({', '.join(parts)})"
 
 
-def check_numbers(n: object, max_tokens: object, drafts: object, budget_ramp: object, raw: object) -> None:
+def check_numbers(n: object, max_tokens: object, drafts: object, budget_ramp: object, **flags: object) -> None:
     """Check the options of a request that no other class checks.
 
     Raises:
@@ -141,8 +150,9 @@ def check_numbers(n: object, max_tokens: object, drafts: object, budget_ramp: ob
         raise OptionError(f"drafts is {brief(drafts)}, it must be 0 to {_MOST_DRAFTS}")
     if isinstance(budget_ramp, bool) or not isinstance(budget_ramp, int | float) or not 0 <= budget_ramp <= 100:
         raise OptionError(f"budget_ramp is {brief(budget_ramp)}, it must be 0 to 100")
-    if not isinstance(raw, bool):
-        raise OptionError(f"raw is {brief(raw)}, it must be True or False")
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise OptionError(f"{name} is {brief(flag)}, it must be True or False")
 
 
 def texts_of(given: str | Sequence[str] | None) -> tuple[str, ...]:

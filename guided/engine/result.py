@@ -129,6 +129,9 @@ class Result(Generic[ValueT_co]):
             None: they were not asked for.
         prompt_logprobs: the same for the prompt's tokens; None for the first, which follows nothing.
         tool_calls: the calls of tools, in order.
+        healed: the end of the prompt that the first of `tokens` spell again (`heal_prompt`); no part of `text`.
+        non_canonical: how many of `tokens` the tokenizer would not have written (`canonical`); 0: they are the encoding
+            of `healed` and `text`. It counts those of tools' results, and where nothing else was left.
     """
 
     text: str
@@ -148,6 +151,8 @@ class Result(Generic[ValueT_co]):
     tool_calls: list[ToolCall] = field(default_factory=list)
     budget_bound: BudgetBound = _UNBOUND
     captures: dict[str, list[str]] = field(default_factory=dict)
+    healed: str = ""
+    non_canonical: int = 0
 
     def __repr__(self) -> str:
         return f"Result({short(self.text)}, {len(self.tokens)} tokens, finish_reason={self.finish_reason!r})"

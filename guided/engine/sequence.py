@@ -32,12 +32,15 @@ from torch import Tensor
 
 from guided.engine.drafting import Ngrams
 from guided.engine.masks import Masks
+from guided.engine.matchers import layers
 from guided.engine.reasoning import ReasoningGate
 from guided.engine.result import BudgetBound, FinishReason, Result, StreamEvent, Timings
 from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls
 from guided.engine.transcript import Transcript
 from guided.errors import BudgetError, GuidedError
+from guided.matching.canonical.matcher import CanonicalMatcher
+from guided.matching.healing import HealingMatcher
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import Matcher
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
@@ -116,7 +119,7 @@ class Sequence:
                 raise BudgetError(needed, room, max_tokens)
             raise BudgetError(needed, most)
         max_tokens = most
-        if matcher is not None and stops:
+        if matcher is not None and stops and not (free and stops.are_texts and calls is None):
             raise GuidedError("a constraint says where its output ends: stops and ignore_eos go with none")
         stops.check(vocabulary.size)
         self.vocabulary, self.prompt, self.matcher, self.params = vocabulary, prompt, matcher, params
@@ -128,10 +131,13 @@ class Sequence:
         self.ends = frozenset(stops.token_ids).union(() if stops.ignore_eos else self.eos)
         self.penalties = None if params.keeps_logits else Penalties(params, prompt, self.ends, vocabulary.size)
         self.gate = matcher if isinstance(matcher, ReasoningGate) else None
-        self.regions = _regions_of(matcher)
+        parts = list(layers(matcher))
+        self.regions = next((it for it in parts if isinstance(it, GrammarMatcher) and it.grammar.regions), None)
+        self.canonical = next((it for it in parts if isinstance(it, CanonicalMatcher)), None)
+        self.healed = next((it.prefix for it in parts if isinstance(it, HealingMatcher)), b"")
         if self.regions is not None:  # a draft is chosen from the logits before the matcher is there
             drafts = 0
-        self.out = Transcript(vocabulary, stops, thinking=self.gate is not None)
+        self.out = Transcript(vocabulary, stops, thinking=self.gate is not None, skip=len(self.healed))
         self.results: set[int] = set()  # where tokens of tools' results are in the output
         self.removed: list[float] = []
         self.forced_log_mass = 0.0
@@ -402,14 +408,10 @@ class Sequence:
             reasoning=None if self.gate is None else self.out.reasoning,
             tool_calls=[] if self.calls is None else self.calls.done,
             budget_bound=self.budget_bound,
+            healed=self.healed.decode("utf-8", "replace"),
+            non_canonical=0 if self.canonical is None else self.canonical.non_canonical,
             captures={} if self.regions is None else _texts(self.regions.captures()),
         )
-
-
-def _regions_of(matcher: Matcher | None) -> GrammarMatcher | None:
-    """The matcher to ask for captures and temperatures; None if its grammar has none."""
-    inner = matcher.answer if isinstance(matcher, ReasoningGate) else matcher
-    return inner if isinstance(inner, GrammarMatcher) and inner.grammar.regions else None
 
 
 def _texts(captures: dict[str, list[bytes]]) -> dict[str, list[str]]:

@@ -87,6 +87,11 @@ class Stops:
         """Whether there is any stop, or end tokens are ignored."""
         return bool(self.texts or self.token_ids or self.patterns or self.ignore_eos)
 
+    @property
+    def are_texts(self) -> bool:
+        """Whether the text alone says where the output stops."""
+        return not self.token_ids and not self.ignore_eos
+
     def check(self, size: int) -> None:
         """Raise OptionError if a stop token is not an id of a vocabulary of this size."""
         for id in self.token_ids:

@@ -102,8 +102,8 @@ class ToolCalls:
         return all(map(ahead.accept_token, tokens)) and ahead.min_tokens_to_finish() <= left - len(tokens)
 
 
-def with_tools(constraint: Constraint, tools: Sequence[Tool], *, thinks: bool = False) -> Constraint:
-    """The constraint of an answer in which tools may be called, or which follows on reasoning (`thinks`).
+def with_tools(constraint: Constraint, tools: Sequence[Tool], *, matched: bool = False) -> Constraint:
+    """The constraint of an answer in which tools may be called, or which needs a matcher anyway (`matched`).
 
     Without a constraint, it is free text, and calls may occur anywhere in it; otherwise where the constraint contains
     `tool.segment`.
@@ -112,7 +112,7 @@ def with_tools(constraint: Constraint, tools: Sequence[Tool], *, thinks: bool = 
         GuidedError: a constraint of this kind cannot contain tool calls.
     """
     if constraint is None:
-        return answer_with(tools) if tools or thinks else None
+        return answer_with(tools) if tools or matched else None
     if not tools or isinstance(constraint, Expr | CompiledGrammar):
         return constraint
     raise GuidedError(

@@ -18,7 +18,7 @@ __all__ = ["Transcript"]
 
 
 class Transcript:
-    """The tokens and the text of one output.
+    """The tokens and the text of one output; the first `skip` bytes are no part of its text.
 
     Attributes:
         tokens: ids, in order.
@@ -30,13 +30,14 @@ class Transcript:
         reasoning: the text of the reasoning, once the answer has begun.
     """
 
-    def __init__(self, vocabulary: Vocabulary, stops: Stops, *, thinking: bool = False) -> None:
+    def __init__(self, vocabulary: Vocabulary, stops: Stops, *, thinking: bool = False, skip: int = 0) -> None:
         self.tokens: list[int] = []
         self.token_masks: list[int] = []
         self.logprobs: list[TokenLogprobs | None] = []
         self.text = ""
         self.found: Found | None = None
         self.thinking, self.reasoning = thinking, ""
+        self._skip = skip
         self._vocabulary, self._included = vocabulary, stops.included
         self._watch = Watch(stops) if stops.texts or stops.patterns else None
         self._starts: list[int] = []  # for each token, how many characters come before it
@@ -51,7 +52,9 @@ class Transcript:
         self.token_masks += [int(sampled)] * len(tokens)
         self.logprobs += [logprobs] * len(tokens)
         self._starts += [len(self.text)] * len(tokens)
-        piece = self._utf8.decode(self._vocabulary.decode(tokens))
+        data = self._vocabulary.decode(tokens)
+        piece = self._utf8.decode(data[self._skip :])
+        self._skip = max(0, self._skip - len(data))
         self.text += piece
         if self._watch is not None and (found := self._watch.read(piece, counts=stoppable)) is not None:
             self.found = found

@@ -101,6 +101,7 @@ class TextRequest(Specified, SilentFields):
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None
     min_tokens: _Count | None = None
+    canonical: bool | None = None
     priority: int = 0
     rid: str | None = None
     return_token_ids: bool = False
@@ -132,6 +133,7 @@ class TextRequest(Specified, SilentFields):
         names = (
             "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "seed",
             "stop", "allowed_token_ids", "stop_token_ids", "include_stop_str_in_output", "ignore_eos", "min_tokens",
+            "canonical",
         )  # fmt: skip
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.top_k is not None and self.top_k > 0:  # -1 and 0: all of them

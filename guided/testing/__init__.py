@@ -2,6 +2,7 @@
 
     sentences, near_misses      hypothesis strategies: texts of the language, and texts just outside of it
     equivalent, subset          whether two specifications allow the same, with a shortest text on which they differ
+    sample                      random texts, without hypothesis
     count, counts               how many texts there are
     check_masks                 whether an engine's masks are those of the specification
 
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from guided.testing.comparing import Difference, equivalent, subset
 from guided.testing.conformance import Follower, MaskMismatch, check_masks
 from guided.testing.counting import count, counts
+from guided.testing.sampling import sample
 
 if TYPE_CHECKING:
     from guided.testing.strategies import near_misses, sentences
@@ -29,6 +31,7 @@ __all__ = [
     "counts",
     "equivalent",
     "near_misses",
+    "sample",
     "sentences",
     "subset",
 ]

@@ -25,7 +25,7 @@ from guided.errors import VocabularyError, brief
 from guided.vocabulary.source import Encoder
 from guided.vocabulary.spelling import hex_bytes
 
-__all__ = ["byte_level_encoder", "huggingface_encoder", "ranks_encoder", "sentencepiece_encoder"]
+__all__ = ["byte_level_encoder", "huggingface_encoder", "merge_pairs", "ranks_encoder", "sentencepiece_encoder"]
 
 Encode = Callable[[str], Sequence[int]]
 
@@ -144,7 +144,7 @@ def _without_unknown(data: Mapping[str, Any]) -> dict[str, Any]:
     """The file, so that a BPE model fails where it would give its unknown token or leave text out."""
     model = data["model"]
     if isinstance(model["vocab"], dict):
-        model = model | {"unk_token": _NO_TOKEN, "merges": _merge_pairs(model["vocab"], model["merges"])}
+        model = model | {"unk_token": _NO_TOKEN, "merges": merge_pairs(model["vocab"], model["merges"])}
     return {**data, "model": model, "truncation": None, "padding": None, "post_processor": None}
 
 
@@ -202,7 +202,7 @@ def _step_without_prefix(step: Any, depth: int) -> Any:
     return step | {name: value for name, value in changes.items() if name in step}
 
 
-def _merge_pairs(vocab: Mapping[str, int], merges: Sequence[Any]) -> list[tuple[str, str]]:
+def merge_pairs(vocab: Mapping[str, int], merges: Sequence[Any]) -> list[tuple[str, str]]:
     """Merge rules, "left right" or [left, right], as pairs.
 
     Raises:
@@ -245,7 +245,7 @@ def byte_level_encoder(
     """
     tokenizers = _package("tokenizers")
     cut = tokenizers.pre_tokenizers
-    pairs = _merge_pairs(vocab, merges)
+    pairs = merge_pairs(vocab, merges)
     names = dict(vocab) | dict(added)
     with _package_errors("the package tokenizers cannot read this tokenizer"):
         tokenizer = tokenizers.Tokenizer(

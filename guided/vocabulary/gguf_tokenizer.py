@@ -16,7 +16,8 @@ import numpy as np
 
 from guided.errors import VocabularyError, brief
 from guided.files.gguf import GgufFile
-from guided.vocabulary.encoders import byte_level_encoder, sentencepiece_encoder
+from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, Split, no_byte_pairs, pairs_of_merges
+from guided.vocabulary.encoders import byte_level_encoder, merge_pairs, sentencepiece_encoder
 from guided.vocabulary.pretokenizers import PATTERNS
 from guided.vocabulary.sentencepiece import (
     BYTE,
@@ -79,14 +80,16 @@ def _source(metadata: Mapping[str, Any]) -> Source:
     if types and not NORMAL <= min(types) <= max(types) <= BYTE:
         raise VocabularyError("tokenizer.ggml.token_type holds a type that is not 1 to 6")
     if model == "gpt2":
-        tokens, encoder = _byte_level(metadata, names, types)
+        tokens, encoder, pairs = _byte_level(metadata, names, types)
     elif model == "llama":
         scores = _numbers(metadata, "tokenizer.ggml.scores", len(names), 0.0)
         tokens, encoder = piece_tokens(names, types), _piece_encoder(metadata, names, scores, types)
+        pairs = no_byte_pairs("it is a SentencePiece model")
     else:
         raise _unknown_model(model)
     special = special_pieces(names, types)
-    return Source(tokens, _ends(metadata, special, len(names)), special, encoder, _size(metadata, len(names)))
+    ends, size = _ends(metadata, special, len(names)), _size(metadata, len(names))
+    return Source(tokens, ends, special, encoder, size, byte_pairs=pairs)
 
 
 def _unknown_model(model: object) -> VocabularyError:
@@ -142,7 +145,7 @@ def _piece_encoder(
 
 def _byte_level(
     metadata: Mapping[str, Any], names: Sequence[str], types: Sequence[int]
-) -> tuple[list[bytes | None], EncoderFactory]:
+) -> tuple[list[bytes | None], EncoderFactory, BytePairsFactory]:
     tokens: list[bytes | None] = []
     for number, (name, type_) in enumerate(zip(names, types, strict=True)):
         token = None
@@ -157,38 +160,49 @@ def _byte_level(
                 raise VocabularyError(f"token {number} is a byte token but is spelled {name[:40]!r}")
             token = bytes((byte,))
         tokens.append(token)
-    return tokens, _byte_level_encoder(metadata, names, types)
+    return tokens, *_byte_level_rules(metadata, names, types)
 
 
-def _byte_level_encoder(metadata: Mapping[str, Any], names: Sequence[str], types: Sequence[int]) -> EncoderFactory:
+def _byte_level_rules(
+    metadata: Mapping[str, Any], names: Sequence[str], types: Sequence[int]
+) -> tuple[EncoderFactory, BytePairsFactory]:
     merges = metadata.get("tokenizer.ggml.merges")
     prefix_space = _flag(metadata, "tokenizer.ggml.add_space_prefix", False)
     pre = metadata.get("tokenizer.ggml.pre", "default")
     patterns = PATTERNS.get(_PRE_TOKENIZERS.get(pre, "")) if isinstance(pre, str) else None
     if not isinstance(merges, list):
-        return no_encoder("the file holds no merge rules (tokenizer.ggml.merges)")
+        return _unknown("the file holds no merge rules (tokenizer.ggml.merges)")
     if patterns is None:
-        return no_encoder(
-            f"the pre-tokenizer {brief(pre)} is not known; known are {', '.join(sorted(_PRE_TOKENIZERS))}"
-        )
+        return _unknown(f"the pre-tokenizer {brief(pre)} is not known; known are {', '.join(sorted(_PRE_TOKENIZERS))}")
 
-    def build() -> Encoder:
-        vocab: dict[str, int] = {}
+    whole_first = pre in _WHOLE_FIRST
+
+    def vocab() -> tuple[dict[str, int], dict[str, int]]:
+        tokens: dict[str, int] = {}
         added: dict[str, int] = {}
         for number, (name, type_) in enumerate(zip(names, types, strict=True)):
             if type_ == NORMAL:
-                vocab.setdefault(name, number)
+                tokens.setdefault(name, number)
             elif type_ == USER_DEFINED:
                 added.setdefault(name, number)
             elif type_ == BYTE:
-                vocab.setdefault(byte_alphabet()[byte_piece(name) or 0], number)
+                tokens.setdefault(byte_alphabet()[byte_piece(name) or 0], number)
+        return tokens, added
+
+    def encoder() -> Encoder:
+        tokens, added = vocab()
         return byte_level_encoder(
-            vocab,
-            merges,
-            patterns=patterns,
-            whole_first=pre in _WHOLE_FIRST,
-            added=added,
-            prefix_space=prefix_space,
+            tokens, merges, patterns=patterns, whole_first=whole_first, added=added, prefix_space=prefix_space
         )
 
-    return build
+    def byte_pairs() -> BytePairs:
+        tokens, added = vocab()
+        splits = [Split(pattern, "oniguruma") for pattern in patterns]
+        pairs = merge_pairs(tokens, merges)
+        return pairs_of_merges(tokens, pairs, splits=splits, whole_first=whole_first, added=added)
+
+    return encoder, byte_pairs
+
+
+def _unknown(reason: str) -> tuple[EncoderFactory, BytePairsFactory]:
+    return no_encoder(reason), no_byte_pairs(reason)

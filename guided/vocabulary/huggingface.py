@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from guided.errors import VocabularyError
 from guided.files.json_file import read_json, read_json_object
-from guided.vocabulary.encoders import huggingface_encoder
+from guided.vocabulary.byte_pairs import BytePairsFactory, pairs_of_huggingface
+from guided.vocabulary.encoders import huggingface_encoder, merge_pairs
 from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, check_ids, ends_by_name
 from guided.vocabulary.spelling import SPACE, byte_piece, from_byte_alphabet
 
@@ -100,7 +101,9 @@ def _source(data: dict[str, Any]) -> Source:
         else:
             special.pop(entry["id"], None)
             tokens[entry["id"]] = (content if byte_level else content.replace(SPACE, " ")).encode("utf-8")
-    return Source(tokens, (), special, _factory(data, False), special_encoder=_factory(data, True))
+    return Source(
+        tokens, (), special, _factory(data, False), special_encoder=_factory(data, True), byte_pairs=_pairs(data)
+    )
 
 
 def _factory(data: dict[str, Any], special: bool) -> EncoderFactory:
@@ -111,6 +114,10 @@ def _factory(data: dict[str, Any], special: bool) -> EncoderFactory:
             raise VocabularyError(f"the tokenizer's steps cannot be read: {type(error).__name__} {error}") from None
 
     return build
+
+
+def _pairs(data: dict[str, Any]) -> BytePairsFactory:
+    return lambda: pairs_of_huggingface(data, lambda: merge_pairs(data["model"]["vocab"], data["model"]["merges"]))
 
 
 def _vocab(model: dict[str, Any]) -> dict[str, int]:

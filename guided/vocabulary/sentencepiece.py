@@ -19,6 +19,7 @@ from struct import Struct
 from typing import Any, Final
 
 from guided.errors import VocabularyError
+from guided.vocabulary.byte_pairs import no_byte_pairs
 from guided.vocabulary.encoders import sentencepiece_encoder
 from guided.vocabulary.source import Source
 from guided.vocabulary.spelling import SPACE, byte_piece
@@ -54,7 +55,13 @@ def read_sentencepiece(path: str | PathLike[str]) -> Source:
         raise VocabularyError(f"{path}: not a SentencePiece model, or a corrupt one: {error}") from None
     special = special_pieces(pieces, types)
     ends = {eos} if special.get(eos) and types[eos] == CONTROL else ()
-    return Source(tokens, ends, special, lambda: sentencepiece_encoder(data, len(tokens)))
+    return Source(
+        tokens,
+        ends,
+        special,
+        lambda: sentencepiece_encoder(data, len(tokens)),
+        byte_pairs=no_byte_pairs("it is a SentencePiece model"),
+    )
 
 
 def piece_tokens(pieces: Sequence[str], types: Sequence[int], *, escape: bool = True) -> list[bytes | None]:

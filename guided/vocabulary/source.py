@@ -13,6 +13,7 @@ from operator import index
 from typing import Final, Protocol
 
 from guided.errors import VocabularyError, brief
+from guided.vocabulary.byte_pairs import BytePairsFactory, no_byte_pairs
 
 __all__ = ["END_NAMES", "MAX_SIZE", "Encoder", "EncoderFactory", "Source", "check_ids", "ends_by_name", "no_encoder"]
 
@@ -30,6 +31,7 @@ class Encoder(Protocol):
 
 EncoderFactory = Callable[[], Encoder]
 
+_NO_BYTE_PAIRS: Final = no_byte_pairs("it is no byte-level BPE tokenizer")
 MAX_SIZE: Final = 1 << 24  # ids; the largest vocabularies in use have some 300,000
 
 # Control tokens that models end an answer with. Files often declare one end token of several, so the names count too.
@@ -66,6 +68,7 @@ class Source:
         size: number of logits, where the source says more than the tokens do.
         special_encoder: makes an encoder that reads names of special tokens as these tokens; None: a text is cut at
             these names, and the parts are encoded one by one.
+        byte_pairs: makes the rules by which a text is spelled, or says why they are not known.
     """
 
     tokens: Sequence[bytes | None]
@@ -74,6 +77,7 @@ class Source:
     encoder: EncoderFactory | None = None
     size: int | None = None
     special_encoder: EncoderFactory | None = None
+    byte_pairs: BytePairsFactory = _NO_BYTE_PAIRS
 
 
 def ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from guided.errors import VocabularyError, brief
 from guided.files.json_file import read_json
+from guided.vocabulary.byte_pairs import pairs_of_ranks
 from guided.vocabulary.encoders import ranks_encoder
 from guided.vocabulary.source import MAX_SIZE, Source
 
@@ -66,7 +67,13 @@ def _source(data: dict[str, Any]) -> Source:
     if not isinstance(pattern, str):
         raise ValueError(f"the pattern {brief(pattern)}")
     ends = {number for number, name in names.items() if name == "</s>"}
-    return Source(tokens, ends, names, lambda: ranks_encoder(ranks, pattern, offset=count))
+    return Source(
+        tokens,
+        ends,
+        names,
+        lambda: ranks_encoder(ranks, pattern, offset=count),
+        byte_pairs=lambda: pairs_of_ranks(ranks, pattern, offset=count),
+    )
 
 
 def _names(data: dict[str, Any], config: dict[str, Any], count: int) -> dict[int, str]:

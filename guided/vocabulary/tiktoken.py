@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from guided.errors import VocabularyError
+from guided.vocabulary.byte_pairs import pairs_of_ranks
 from guided.vocabulary.encoders import ranks_encoder
 from guided.vocabulary.pretokenizers import PATTERNS
 from guided.vocabulary.source import MAX_SIZE, Source, check_ids
@@ -45,7 +46,13 @@ def by_ranks(ranks: Mapping[bytes, int], special: Mapping[int, str], pattern: st
     patterns = PATTERNS.get(pattern, (pattern,)) if pattern is not None else (None,)
     if len(patterns) > 1:
         raise VocabularyError(f"the pre-tokenizer {pattern!r} cuts in {len(patterns)} steps; tiktoken has one pattern")
-    return Source(tokens_by_rank(ranks), ends, special, lambda: ranks_encoder(ranks, patterns[0]))
+    return Source(
+        tokens_by_rank(ranks),
+        ends,
+        special,
+        lambda: ranks_encoder(ranks, patterns[0]),
+        byte_pairs=lambda: pairs_of_ranks(ranks, patterns[0]),
+    )
 
 
 def tokens_by_rank(ranks: Mapping[bytes, int]) -> list[bytes | None]:

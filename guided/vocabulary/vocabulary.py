@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from guided.errors import ModelFileError, VocabularyError, brief
+from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, no_byte_pairs
 from guided.vocabulary.plain import Characters, FewestTokens
 from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, check_ids
 
@@ -55,6 +56,7 @@ class Vocabulary:
         "__weakref__",
         "_encoder",
         "_factory",
+        "_pairs_factory",
         "_special_encoder",
         "_special_factory",
         "eos_token_ids",
@@ -87,6 +89,7 @@ class Vocabulary:
         # Not a method: a vocabulary with other end tokens encodes with the tokens of this one.
         self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
         self._encoder: Encoder | None = None
+        self._pairs_factory: BytePairsFactory = no_byte_pairs("the vocabulary is a list of tokens")
         self._special_factory: EncoderFactory | None = None
         self._special_encoder: Encoder | None = None
 
@@ -143,6 +146,14 @@ class Vocabulary:
             if part:
                 out += [ids[part]] if position % 2 else self.encode(part)
         return out
+
+    def byte_pairs(self) -> BytePairs:
+        """The rules by which the tokenizer spells a text, made anew at each call.
+
+        Raises:
+            UnsupportedError: it is no byte-level BPE tokenizer, or a part of it is not known.
+        """
+        return self._pairs_factory()
 
     def decode(self, ids: Iterable[int]) -> bytes:
         """The bytes of the tokens, one after another; ids without text add nothing."""
@@ -261,7 +272,7 @@ class Vocabulary:
             )
         size = source.size if size is None else size
         vocabulary = cls(source.tokens, eos_token_ids=ends, special_tokens=source.special_tokens, size=size)
-        vocabulary._special_factory = source.special_encoder
+        vocabulary._special_factory, vocabulary._pairs_factory = source.special_encoder, source.byte_pairs
         if source.encoder is not None:
             vocabulary._factory = source.encoder
         return vocabulary

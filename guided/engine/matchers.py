@@ -1,0 +1,89 @@
+"""The matchers of a request's outputs, made of layers.
+
+In: a grammar, and what a request asks besides. Out: a function that makes one matcher for each output. From the inside:
+
+    GrammarMatcher      the specification
+    HealingMatcher      the end of the prompt, spelled anew, comes first      heal_prompt
+    CanonicalMatcher    only what the tokenizer itself would write            canonical
+    ReasoningGate       free reasoning comes first                            reasoning_end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import cast
+
+from guided.engine.prompts import PromptReader
+from guided.engine.reasoning import ReasoningGate, find_reasoning_end
+from guided.engine.request import Prompt
+from guided.errors import OptionError
+from guided.matching.canonical.matcher import CanonicalMatcher
+from guided.matching.canonical.spelling import spelling_of
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.healing import HealingMatcher, unstable
+from guided.matching.matcher import GrammarMatcher
+from guided.matching.protocol import ForkingMatcher, Matcher
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["layers", "matcher_maker", "prompt_ids"]
+
+
+def prompt_ids(reader: PromptReader, prompt: Prompt, *, raw: bool, heal: bool) -> tuple[list[int], bytes]:
+    """The ids that the model sees of a prompt, and the bytes of the tokens that are taken back from its end (`heal`).
+
+    Raises:
+        GuidedError: the prompt. OptionError: it ends with a template's text, not with its own.
+    """
+    ids = reader.encode(prompt, raw=raw)
+    if not heal:
+        return ids, b""
+    if reader.is_templated(prompt, raw=raw):
+        raise OptionError(
+            "heal_prompt goes with a text that the model goes on from: a chat template ends where an answer begins; "
+            "with raw=True a text is not put into one"
+        )
+    kept = len(ids) - unstable(reader.vocabulary, ids)
+    return ids[:kept], reader.vocabulary.decode(ids[kept:])
+
+
+def matcher_maker(
+    vocabulary: Vocabulary,
+    grammar: CompiledGrammar | None,
+    prefix: bytes = b"",
+    *,
+    canonical: bool = False,
+    reasoning_end: str | None = None,
+) -> Callable[[], ForkingMatcher | None]:
+    """What makes the matcher of an output; None is made where there is no grammar.
+
+    Raises:
+        UnsupportedError: it is not known how the tokenizer spells. OptionError: options that exclude each other.
+        GuidedError: `reasoning_end` is empty.
+    """
+    if prefix and reasoning_end is not None:
+        raise OptionError("heal_prompt and reasoning_end exclude each other: reasoning begins where its prompt ends")
+    end = [] if reasoning_end is None else find_reasoning_end(vocabulary, reasoning_end)
+    spelling = spelling_of(vocabulary) if canonical else None
+
+    def make() -> ForkingMatcher | None:
+        if grammar is None:
+            return None
+        inner = GrammarMatcher(grammar)
+        matcher = cast(ForkingMatcher, HealingMatcher(inner, prefix, vocabulary) if prefix else inner)
+        if spelling is not None:
+            matcher = CanonicalMatcher(matcher, spelling)
+        return ReasoningGate(matcher, end, vocabulary) if end else matcher
+
+    return make
+
+
+def layers(matcher: Matcher | None) -> Iterator[Matcher]:
+    """A matcher and those in it, from the outside."""
+    while matcher is not None:
+        yield matcher
+        if isinstance(matcher, ReasoningGate):
+            matcher = matcher.answer
+        elif isinstance(matcher, CanonicalMatcher | HealingMatcher):
+            matcher = matcher.inner
+        else:
+            return

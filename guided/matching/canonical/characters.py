@@ -1,0 +1,131 @@
+"""The characters of tokens: which of them a token completes, holds and begins.
+
+    b"\\xa9t\\xc3"    `head` b"\\xa9" ends a character, "t" is one, `tail` b"\\xc3" begins one
+
+In: the bytes of tokens, and classes of characters (splitter.py). Out: `Spelled` for each token that can be a part of a
+text in UTF-8. Tokens whose characters are of the same classes are one node of a tree, so that where words may end is
+asked once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Final, NamedTuple
+from unicodedata import combining, decomposition
+
+import numpy as np
+import numpy.typing as npt
+
+from guided.ir.ranges import ALL_CHARS, Ranges, intersect
+
+__all__ = ["ClassTree", "Spelled", "beginnings", "composing", "spelled"]
+
+_LENGTHS: Final = ((0xC0, 0xE0, 2), (0xE0, 0xF0, 3), (0xF0, 0xF8, 4))  # (first lead byte, one past the last, bytes)
+_CLASSES: Final = 1 << 20
+Ints = npt.NDArray[np.int64]
+_SPANS: Final = {2: (0x80, 0x7FF), 3: (0x800, 0xFFFF), 4: (0x10000, 0x10FFFF)}
+
+
+class Spelled(NamedTuple):
+    """A token: the end of a character, whole characters, the beginning of one."""
+
+    head: bytes
+    text: str
+    tail: bytes
+
+
+def spelled(data: bytes) -> Spelled | None:
+    """A token's characters; None: no text in UTF-8 has these bytes."""
+    begin = 0
+    while begin < len(data) and data[begin] & 0xC0 == 0x80:
+        begin += 1
+    end = len(data)
+    for at in range(max(begin, end - 3), end):
+        if data[at] >= 0xC0 and any(low <= data[at] < high and end - at < n for low, high, n in _LENGTHS):
+            end = at
+            break
+    try:
+        text = data[begin:end].decode()
+    except UnicodeDecodeError:
+        return None
+    tail = data[end:]
+    if begin > 3 or (tail and not beginnings(tail)):
+        return None
+    return Spelled(data[:begin], text, tail)
+
+
+def beginnings(data: bytes) -> Ranges:
+    """The characters of several bytes whose first bytes these are; none if there are no such characters."""
+    length = next((n for low, high, n in _LENGTHS if low <= data[0] < high), 0)
+    if not length or len(data) >= length or any(byte & 0xC0 != 0x80 for byte in data[1:]):
+        return ()
+    code = data[0] & (0x7F >> length)
+    for byte in data[1:]:
+        code = code << 6 | byte & 0x3F
+    left = 6 * (length - len(data))
+    found = intersect(((code << left, (code + 1 << left) - 1),), (_SPANS[length],)) if code << left <= 0x10FFFF else ()
+    return intersect(found, ALL_CHARS)
+
+
+@cache
+def composing() -> frozenset[str]:
+    """The characters that may be composed with, or ordered among, those before them."""
+    jamo = {chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}
+    everything = map(chr, range(0x110000))
+    found = {char for char in everything if combining(char)}
+    for code in range(0x110000):
+        parts = decomposition(chr(code)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            found.add(chr(int(parts[1], 16)))
+    return frozenset(found | jamo)
+
+
+class ClassTree:
+    """Texts as paths of classes from a root, level by level.
+
+    Attributes:
+        nodes: text -> its node; the root, which is node 0, stands for the empty text.
+    """
+
+    def __init__(self, texts: Iterable[str], class_of: Callable[[int], int]) -> None:
+        children: dict[tuple[int, int], int] = {}
+        levels: list[list[tuple[int, int, int]]] = []  # (number, parent's number, class), numbers as they come
+        self.nodes: dict[str, int] = {}
+        count = 1
+        for text in texts:
+            at = 0
+            for depth, char in enumerate(text):
+                key = at, class_of(ord(char))
+                if key not in children:
+                    children[key] = count
+                    if depth == len(levels):
+                        levels.append([])
+                    levels[depth].append((count, *key))
+                    count += 1
+                at = children[key]
+            self.nodes[text] = at
+        order = np.zeros(count, np.int64)
+        self._levels: list[tuple[int, Ints, Ints]] = []  # the first node, parents, classes
+        begin = 1
+        for level in levels:
+            numbers, parents, classes = np.array(level, np.int64).T
+            order[numbers] = np.arange(begin, begin + len(level))
+            self._levels.append((begin, order[parents], classes))
+            begin += len(level)
+        self.nodes = {text: int(order[node]) for text, node in self.nodes.items()}
+        self.count = count
+
+    def walk(self, start: int, first: Callable[[int, int], int], then: Callable[[int, int], int]) -> Ints:
+        """The states after each node, int64 (count,): by `first` for the first character, by `then` for the others;
+        0 is the state from which nothing goes on. Both are asked once for each state and class."""
+        out = np.zeros(self.count, np.int64)
+        out[0] = start
+        step = first
+        for begin, parents, classes in self._levels:
+            keys = out[parents] * _CLASSES + classes
+            asked, which = np.unique(keys, return_inverse=True)
+            answers = [step(key // _CLASSES, key % _CLASSES) if key >= _CLASSES else 0 for key in asked.tolist()]
+            out[begin : begin + len(keys)] = np.array(answers, np.int64)[which]
+            step = then
+        return out

@@ -1,0 +1,222 @@
+"""A matcher whose masks admit only what the tokenizer itself would write.
+
+In: a matcher, and how its vocabulary's tokenizer spells (spelling.py). Out: a `ForkingMatcher`: each mask is that of
+the inner matcher and of the spelling. What is guaranteed:
+
+- as long as `non_canonical` is 0, the tokens so far are the beginning of the encoding of some text, and where the
+  output ends, they are the encoding of its text
+- what the inner matcher promises: a token that the mask allows is accepted, and with `max_tokens` the output is
+  complete in time. Where nothing is left of the inner mask, the inner mask holds, and the token that is then taken is
+  counted.
+
+The specification may allow a token after which every way on has another spelling: after `"`, where only `,` may come
+and the tokenizer writes `",`. So where few tokens are left (`FEW`), those are dropped after which no spelling goes on
+to where many are left again, or to an end; this is searched for `MOST_STEPS` steps. Among many, the same is done for
+the tokens with a punctuation mark after which the specification leaves few, as a quote that ends a string. What is
+found out about a state of the inner matcher is kept.
+
+Tokens that do not go through a mask, as those of tools' results, are accepted as the inner matcher accepts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from guided.matching.bitmask import is_allowed
+from guided.matching.canonical.spelling import Spelling, State
+from guided.matching.healing import HealingMatcher
+from guided.matching.matcher import GrammarMatcher
+from guided.matching.protocol import ForkingMatcher
+
+__all__ = ["CanonicalMatcher"]
+
+FEW: Final = 32
+MOST_STEPS: Final = 128
+_MOST_FORCED: Final = 4096
+
+Row = npt.NDArray[np.int32]
+
+
+class CanonicalMatcher:
+    """See the head. Its methods mean what those of `GrammarMatcher` mean.
+
+    Attributes:
+        inner: the matcher of the specification.
+    """
+
+    def __init__(self, inner: ForkingMatcher, spelling: Spelling) -> None:
+        self.inner, self._spelling = inner, spelling
+        self._states: list[State] = [spelling.begin]
+        self._known: dict[tuple[Hashable, Hashable], bool] = {}  # of states of the inner matcher
+        self._strays: list[int] = [0]  # how many tokens so far the tokenizer would not have written
+
+    @property
+    def non_canonical(self) -> int:
+        """How many tokens the tokenizer would not have written there, because nothing else was left."""
+        return self._strays[-1]
+
+    @property
+    def budget_bound(self) -> bool:
+        """Whether the last mask may lack tokens because of its `max_tokens`."""
+        return self.inner.budget_bound
+
+    def fill_next_token_bitmask(self, bitmask: Row, row: int = 0, *, max_tokens: int | None = None) -> bool:
+        """The inner mask without the tokens that the tokenizer would not write, if any are left."""
+        if not self.inner.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens):
+            bitmask[row] = -1
+        if self.inner.is_terminated():
+            return True
+        words = bitmask[row]
+        left = words & self._spelling.row(self._states[-1])
+        if left.any():
+            words[:] = left
+            self._look_ahead(words, max_tokens)
+        return True
+
+    def _look_ahead(self, words: Row, max_tokens: int | None) -> None:
+        """Drop the tokens after which the spelling would have to give way, unless all are such."""
+        left = max_tokens if self.inner.budget_bound else None
+        kept = words.copy()
+        if _count(words) <= FEW:
+            self._drop(kept, _ids(words), left)
+        else:
+            marks = _ids(words & self._spelling.marks)
+            leading_out = [token for token in marks if self._leads_to_few(token, left)]
+            if leading_out:
+                self._drop(kept, _ids(words & self._spelling.with_any(leading_out)), left)
+        if kept.any():
+            words[:] = kept
+
+    def _drop(self, row: Row, tokens: Sequence[int], left: int | None) -> None:
+        """Remove those of some tokens after which the spelling would have to give way."""
+        fuel = [MOST_STEPS]
+        for token in tokens:
+            if not self._goes_on(self._states[-1], token, left, fuel):
+                row[token // 32] &= ~np.uint32(1 << token % 32).view(np.int32)
+
+    def _leads_to_few(self, token: int, left: int | None) -> bool:
+        """Whether the inner matcher leaves few tokens after a token."""
+        if not self.inner.accept_token(token):
+            return False
+        try:
+            if self.inner.is_terminated():
+                return False
+            return self._kept(("few",), left, lambda after: len(self._inner_mask(after) or ()) > 0)
+        finally:
+            self.inner.rollback(1)
+
+    def _goes_on(self, state: State, token: int, left: int | None, fuel: list[int]) -> bool:
+        """Whether after a token some spelling goes on to where many tokens are left, or to an end; True where that is
+        not found out within `fuel` steps. The inner matcher is in the same state afterwards."""
+        after = self._spelling.after(state, token)
+        if not after.branches or not self.inner.accept_token(token):
+            return False
+        try:
+            return self.inner.is_terminated() or self._kept(after, left, lambda rest: self._searched(after, rest, fuel))
+        finally:
+            self.inner.rollback(1)
+
+    def _searched(self, state: State, left: int | None, fuel: list[int]) -> bool:
+        """The same of a state that the inner matcher is in."""
+        fuel[0] -= 1
+        if fuel[0] < 0:
+            return True
+        mask = self._inner_mask(left)
+        if mask is None:
+            return True
+        row = self._spelling.row(state)
+        allowed = [token for token in mask if is_allowed(row, token)]
+        allowed.sort(key=self._spelling.length, reverse=True)
+        return any(self._goes_on(state, token, left, fuel) for token in allowed)
+
+    def _inner_mask(self, left: int | None) -> list[int] | None:
+        """The tokens that the inner matcher allows; None: many."""
+        mask = np.zeros((1, len(self._spelling.marks)), np.int32)
+        if not self.inner.fill_next_token_bitmask(mask, max_tokens=left) or _count(mask[0]) > FEW:
+            return None
+        return _ids(mask[0])
+
+    def _kept(self, what: Hashable, left: int | None, find: Callable[[int | None], bool]) -> bool:
+        """What is found out about a state of the inner matcher, kept where a budget has no part in it."""
+        inner = _state_of(self.inner)
+        if left is not None or inner is None:
+            return find(None if left is None else left - 1)
+        key = what, inner
+        if key not in self._known:
+            self._known[key] = find(None)
+        return self._known[key]
+
+    def accept_token(self, token: int, /) -> bool:
+        """Move on by a token that the inner matcher accepts."""
+        if self.inner.is_terminated():
+            after, stray = self._states[-1], 0
+        else:
+            before = self._states[-1]
+            after = self._spelling.after(before, token)
+            stray = not after.branches
+            if stray:
+                after = self._spelling.any_way(before, token)
+        if not self.inner.accept_token(token):
+            return False
+        self._states.append(after)
+        self._strays.append(self._strays[-1] + stray)
+        return True
+
+    def rollback(self, n: int, /) -> None:
+        """Take back the last n tokens."""
+        if not 0 <= n < len(self._states):
+            raise ValueError(f"cannot take back {n} of {len(self._states) - 1} tokens")
+        self.inner.rollback(n)
+        if n:
+            del self._states[-n:], self._strays[-n:]
+
+    def fork(self) -> CanonicalMatcher:
+        """A copy in the same state, which moves independently."""
+        twin = CanonicalMatcher(self.inner.fork(), self._spelling)
+        twin._states, twin._strays, twin._known = list(self._states), list(self._strays), self._known
+        return twin
+
+    def forced_tokens(self) -> list[int]:
+        """The inner ones, as far as the tokenizer would write them after what there is."""
+        state, out = self._states[-1], list[int]()
+        for token in self.inner.forced_tokens()[:_MOST_FORCED]:
+            state = self._spelling.after(state, token)
+            if not state.branches:
+                break
+            out.append(token)
+        return out
+
+    def is_accepting(self) -> bool:
+        """Whether the output may end here; where the tokenizer would not end it, the mask has no end token."""
+        return self.inner.is_accepting()
+
+    def is_terminated(self) -> bool:
+        """Whether an end token was accepted."""
+        return self.inner.is_terminated()
+
+    def min_tokens_to_finish(self) -> int:
+        """That of the inner matcher: a budget counts any spelling, and the spelling yields where it must."""
+        return self.inner.min_tokens_to_finish()
+
+
+def _state_of(matcher: object) -> Hashable:
+    """The state of a matcher: equal ones are equal; None: it has none that can be compared."""
+    if isinstance(matcher, HealingMatcher):
+        inner = _state_of(matcher.inner)
+        return None if inner is None else (matcher.written, inner)
+    if isinstance(matcher, GrammarMatcher):  # the core numbers states anew when it has dropped them
+        return matcher.state, matcher.grammar.native.rebuilds
+    return None
+
+
+def _ids(row: Row) -> list[int]:
+    """The tokens of a row in which few words are not zero."""
+    return [32 * at + bit for at in np.flatnonzero(row).tolist() for bit in range(32) if int(row[at]) >> bit & 1]
+
+
+def _count(row: Row) -> int:
+    return int.from_bytes(row.tobytes(), "little").bit_count()

@@ -1,0 +1,230 @@
+"""Prompt healing: an output that begins with the last bytes of its prompt, spelled anew.
+
+In: the matcher of an output, and bytes that must come before it. Out: a `ForkingMatcher` of both together.
+
+    prompt  "The link is http:"      its last token ":" is taken back
+    output  "://example.org"         begins with one token "://", where a prompt with ":" would have made "//" come next
+
+Tokens may end within these bytes, at their end, or reach over it; then the rest of the token is text of the inner
+matcher. `unstable` says how much of a prompt is taken back: its longest end of whole tokens that a longer token of the
+vocabulary begins with. What comes before it cannot be a part of a longer token that reaches over the prompt's end.
+
+Cost: a mask before the bytes are written asks the inner matcher for each token that reaches over their end; those whose
+rest is a token are read off the inner mask. Later masks are the inner ones.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from guided.errors import BudgetError, GuidedError
+from guided.matching.bitmask import is_allowed, row_of
+from guided.matching.compiled import native_vocabulary
+from guided.matching.protocol import ForkingMatcher
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["HealingMatcher", "TextMatcher", "unstable"]
+
+MOST_TOKENS: Final = 8
+
+Row = npt.NDArray[np.int32]
+
+
+class TextMatcher(ForkingMatcher, Protocol):
+    """A matcher that can step over text."""
+
+    def accept_string(self, text: bytes) -> bool:
+        """Step over text as one step. False: refused, state unchanged."""
+
+    def fork(self) -> Self:
+        """A copy in the same state."""
+
+
+def unstable(vocabulary: Vocabulary, prompt: Sequence[int]) -> int:
+    """How many tokens at the end of a prompt are taken back; at least one token of it stays, and control tokens do.
+
+    At most `MOST_TOKENS`.
+    """
+    native, data, found = native_vocabulary(vocabulary), b"", 0
+    for count in range(1, min(MOST_TOKENS, len(prompt) - 1) + 1):
+        token = vocabulary.token_bytes(prompt[-count])
+        if not token:
+            break
+        data = token + data
+        if native.extends(data):
+            found = count
+    return found
+
+
+class _Step(NamedTuple):
+    """What a token did: bytes of the prompt, and steps of the inner matcher."""
+
+    prompt: int
+    inner: int
+
+
+class HealingMatcher:
+    """See the head. Its methods mean what those of `GrammarMatcher` mean.
+
+    Attributes:
+        inner: the matcher of what follows.
+        prefix: the bytes that come first.
+    """
+
+    def __init__(self, inner: TextMatcher, prefix: bytes, vocabulary: Vocabulary) -> None:
+        self.inner, self.prefix, self._vocabulary = inner, prefix, vocabulary
+        self._tokens = _sorted_tokens(vocabulary)
+        self._fewest = _fewest(self._tokens, prefix)
+        if self._fewest[0] is None:
+            raise GuidedError(f"no tokens spell the end of the prompt, {prefix!r}")
+        self._at = 0
+        self._steps: list[_Step] = []
+        self._budget_bound = False
+
+    @property
+    def written(self) -> int:
+        """How many of the bytes are written."""
+        return self._at
+
+    @property
+    def budget_bound(self) -> bool:
+        """Whether the last mask may lack tokens because of its `max_tokens`."""
+        return self._budget_bound if self._at < len(self.prefix) else self.inner.budget_bound
+
+    def fill_next_token_bitmask(self, bitmask: Row, row: int = 0, *, max_tokens: int | None = None) -> bool:
+        """The tokens that go on with the bytes of the prompt, reach over their end, or follow them."""
+        if self._at == len(self.prefix):
+            return self.inner.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
+        needed = self.inner.min_tokens_to_finish()
+        within = [
+            token
+            for token, end in self._within()
+            if (fewest := self._fewest[end]) is not None and (max_tokens is None or 1 + fewest + needed <= max_tokens)
+        ]
+        allowed = [*within, *self._over(max_tokens)]
+        if not allowed and max_tokens is not None:
+            raise BudgetError(self.min_tokens_to_finish(), max_tokens)
+        bitmask[row] = row_of(self._vocabulary.size, allowed)
+        self._budget_bound = max_tokens is not None
+        return True
+
+    def _within(self) -> list[tuple[int, int]]:
+        """The tokens that end within the bytes or at their end, each with where."""
+        ends = range(self._at + 1, len(self.prefix) + 1)
+        return [(id, end) for end in ends for id in self._tokens.spelling(self.prefix[self._at : end])]
+
+    def _over(self, max_tokens: int | None) -> list[int]:
+        """The tokens that reach over the end of the bytes."""
+        begin = self.prefix[self._at :]
+        mask = np.zeros((1, (self._vocabulary.size + 31) // 32), np.int32)
+        if max_tokens is not None and max_tokens < self.inner.min_tokens_to_finish():
+            return []
+        if not self.inner.fill_next_token_bitmask(mask, max_tokens=max_tokens):
+            mask[:] = -1
+        out: list[int] = []
+        for data, id in self._tokens.longer(begin):
+            rest = data[len(begin) :]
+            same = self._tokens.spelling(rest)
+            if same:
+                allowed = is_allowed(mask[0], same[0])
+            elif allowed := self.inner.accept_string(rest):
+                allowed = max_tokens is None or self.inner.min_tokens_to_finish() <= max_tokens - 1
+                self.inner.rollback(1)
+            if allowed:
+                out.append(id)
+        return out
+
+    def accept_token(self, token: int, /) -> bool:
+        """Move on by a token."""
+        if self._at == len(self.prefix):
+            accepted = self.inner.accept_token(token)
+            if accepted:
+                self._steps.append(_Step(0, 1))
+            return accepted
+        begin = self.prefix[self._at :]
+        data = (self._vocabulary.token_bytes(token) if 0 <= token < self._vocabulary.size else None) or b""
+        if data and begin.startswith(data) and self._fewest[self._at + len(data)] is not None:
+            step = _Step(len(data), 0)
+        elif len(data) > len(begin) and data.startswith(begin) and self.inner.accept_string(data[len(begin) :]):
+            step = _Step(len(begin), 1)
+        else:
+            return False
+        self._at += step.prompt
+        self._steps.append(step)
+        return True
+
+    def rollback(self, n: int, /) -> None:
+        """Take back the last n tokens."""
+        if not 0 <= n <= len(self._steps):
+            raise ValueError(f"cannot take back {n} of {len(self._steps)} tokens")
+        taken = self._steps[len(self._steps) - n :]
+        self.inner.rollback(sum(step.inner for step in taken))
+        self._at -= sum(step.prompt for step in taken)
+        del self._steps[len(self._steps) - n :]
+
+    def fork(self) -> HealingMatcher:
+        """A copy in the same state, which moves independently."""
+        twin = HealingMatcher(self.inner.fork(), self.prefix, self._vocabulary)
+        twin._at, twin._steps = self._at, list(self._steps)
+        return twin
+
+    def forced_tokens(self) -> list[int]:
+        """Those of the inner matcher; none before the bytes are written: how they are spelled is the model's choice."""
+        return self.inner.forced_tokens() if self._at == len(self.prefix) else []
+
+    def is_accepting(self) -> bool:
+        """Whether the output may end here."""
+        return self._at == len(self.prefix) and self.inner.is_accepting()
+
+    def is_terminated(self) -> bool:
+        """Whether an end token was accepted."""
+        return self.inner.is_terminated()
+
+    def min_tokens_to_finish(self) -> int:
+        """The fewest tokens of the bytes that are left, and those of the inner matcher."""
+        return (self._fewest[self._at] or 0) + self.inner.min_tokens_to_finish()
+
+
+class _SortedTokens:
+    """The tokens with text, in the order of their bytes."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._pairs = sorted((data, id) for id, data in enumerate(vocabulary.tokens) if data)
+
+    def spelling(self, data: bytes) -> list[int]:
+        """The tokens with just these bytes."""
+        at, out = bisect_left(self._pairs, (data, -1)), list[int]()
+        while at < len(self._pairs) and self._pairs[at][0] == data:
+            out.append(self._pairs[at][1])
+            at += 1
+        return out
+
+    def longer(self, begin: bytes) -> list[tuple[bytes, int]]:
+        """The tokens that begin with these bytes and are longer."""
+        low = bisect_left(self._pairs, (begin + b"\x00", -1))
+        high = bisect_left(self._pairs, (begin + b"\xff" * 4096, -1), lo=low)
+        return self._pairs[low:high]
+
+
+@lru_cache(maxsize=8)
+def _sorted_tokens(vocabulary: Vocabulary) -> _SortedTokens:
+    return _SortedTokens(vocabulary)
+
+
+def _fewest(tokens: _SortedTokens, prefix: bytes) -> list[int | None]:
+    """From each place of some bytes, the fewest tokens that spell the rest; None: none do."""
+    out: list[int | None] = [None] * len(prefix) + [0]
+    for at in reversed(range(len(prefix))):
+        counts = [
+            left + 1
+            for end in range(at + 1, len(prefix) + 1)
+            if (left := out[end]) is not None and tokens.spelling(prefix[at:end])
+        ]
+        out[at] = min(counts, default=None)
+    return out

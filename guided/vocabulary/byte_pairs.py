@@ -1,0 +1,225 @@
+"""How a byte-level BPE tokenizer spells a text: its merges and how it cuts a text into words, as data.
+
+In: what a reader found in a file. Out: `BytePairs`. Encoders ask a package for ids; canonical masks have to know which
+ids a package can never give (matching/canonical/), so they need the rules themselves.
+
+Supported are tokenizers over bytes that merge pairs by rank, behind patterns that cut a text into words: GPT-2's kind
+(a list of merges) and tiktoken's (two tokens merge if together they are a token, the lowest rank first). Everything
+else is refused by name: SentencePiece, other normalizers than NFC, merges dropped at random, added tokens that overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from guided.errors import UnsupportedError, brief
+from guided.vocabulary.pretokenizers import PATTERNS
+from guided.vocabulary.spelling import byte_alphabet, from_byte_alphabet
+
+__all__ = [
+    "BytePairs",
+    "BytePairsFactory",
+    "Merge",
+    "Split",
+    "no_byte_pairs",
+    "pairs_of_huggingface",
+    "pairs_of_merges",
+    "pairs_of_ranks",
+]
+
+HINT: Final = "leave canonical out, or use a byte-level BPE tokenizer (GPT-2's kind, or tiktoken's)"
+_NEEDED: Final = (0x0A, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC3, 0xF1))
+Engine = Literal["rust", "oniguruma"]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A step that cuts a text: the matches of a pattern are pieces, and so is what stands between two of them.
+
+    Attributes:
+        pattern: a regular expression, searched from left to right.
+        engine: whose reading of it counts: that of Rust's crates (tiktoken), or Oniguruma's (tokenizers).
+        whole: the pieces between matches are dropped, so that there must not be any.
+    """
+
+    pattern: str
+    engine: Engine
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Two tokens that merge: the lowest `rank` first, of equal ranks the leftmost. `made`: what they become."""
+
+    left: int
+    right: int
+    rank: int
+    made: int
+
+
+@dataclass(frozen=True, slots=True)
+class BytePairs:
+    """The rules.
+
+    Attributes:
+        ids: the tokens that words are spelled with: bytes -> id. The single bytes of UTF-8 are among them, but for
+            control characters: a text with one of those may have no encoding.
+        pair: (left, right) -> (rank, made), None where these two do not merge.
+        merges: all merges.
+        whole_first: a word that is a token is that token, whatever the merges give.
+        splits: cut a text into words, each what the one before has left.
+        added: texts that become a token before anything else happens: bytes -> id.
+        composed: texts are first brought into Unicode's normal form C.
+    """
+
+    ids: Mapping[bytes, int]
+    pair: Callable[[int, int], tuple[int, int] | None]
+    merges: Callable[[], Iterator[Merge]]
+    whole_first: bool
+    splits: Sequence[Split]
+    added: Mapping[bytes, int] = field(default_factory=dict)
+    composed: bool = False
+
+    def __post_init__(self) -> None:
+        missing = [byte for byte in _NEEDED if bytes((byte,)) not in self.ids]
+        if missing:
+            raise _refusal(f"the byte 0x{missing[0]:02X} is no token, so most texts have no encoding")
+        beginnings = {data[:n]: data for data in self.added for n in range(1, len(data) + 1)}
+        for one in self.added:
+            parts = ((one[at:end], at, end) for at in range(len(one)) for end in range(at + 1, len(one) + 1))
+            for part, at, end in parts:
+                whole = part in self.added if end < len(one) else at > 0 and part in beginnings
+                if whole:
+                    raise _refusal(f"the added tokens {one!r} and {beginnings[part]!r} overlap")
+
+
+BytePairsFactory = Callable[[], BytePairs]
+
+
+def _refusal(reason: str) -> UnsupportedError:
+    return UnsupportedError(f"canonical tokens are not known for this tokenizer: {reason}", hint=HINT)
+
+
+def no_byte_pairs(reason: str) -> BytePairsFactory:
+    """A factory that refuses."""
+
+    def refuse() -> BytePairs:
+        raise _refusal(reason)
+
+    return refuse
+
+
+def pairs_of_ranks(ranks: Mapping[bytes, int], pattern: str | None, *, offset: int = 0) -> BytePairs:
+    """tiktoken's kind; a token's id is its rank plus `offset`.
+
+    Raises:
+        UnsupportedError: a byte is missing, or the pattern is not known.
+    """
+    if pattern is None:
+        raise _refusal("the pattern of its pre-tokenizer is not known; from_tiktoken(pattern=...) names it")
+    by_rank = {rank: token for token, rank in ranks.items()}
+
+    def pair(left: int, right: int) -> tuple[int, int] | None:
+        rank = ranks.get(by_rank[left - offset] + by_rank[right - offset])
+        return None if rank is None else (rank, rank + offset)
+
+    def merges() -> Iterator[Merge]:
+        for token, rank in ranks.items():
+            for at in range(1, len(token)):
+                left, right = ranks.get(token[:at]), ranks.get(token[at:])
+                if left is not None and right is not None:
+                    yield Merge(left + offset, right + offset, rank, rank + offset)
+
+    ids = {token: rank + offset for token, rank in ranks.items()}
+    return BytePairs(ids, pair, merges, True, [Split(pattern, "rust")])
+
+
+def pairs_of_merges(
+    vocab: Mapping[str, int],
+    merges: Sequence[tuple[str, str]],
+    *,
+    splits: Sequence[Split],
+    whole_first: bool,
+    added: Mapping[str, int],
+) -> BytePairs:
+    """GPT-2's kind: tokens in its byte alphabet, and merges in the order of their ranks.
+
+    Raises:
+        UnsupportedError: a byte is missing, or added tokens overlap.
+    """
+    ranked: dict[tuple[int, int], tuple[int, int]] = {}
+    for rank, (left, right) in enumerate(merges):
+        ranked[vocab[left], vocab[right]] = rank, vocab[left + right]
+    ids = {data: id for name, id in vocab.items() if (data := from_byte_alphabet(name)) is not None}
+
+    def all_merges() -> Iterator[Merge]:
+        return (Merge(left, right, rank, made) for (left, right), (rank, made) in ranked.items())
+
+    literals = {text.encode(): id for text, id in added.items()}
+    return BytePairs(ids, lambda left, right: ranked.get((left, right)), all_merges, whole_first, splits, literals)
+
+
+def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[tuple[str, str]]]) -> BytePairs:
+    """A tokenizer.json; `merges`: gives its merges as pairs.
+
+    Raises:
+        UnsupportedError: a part of it is not known.
+    """
+    model, added = data["model"], data.get("added_tokens") or []
+    if (model.get("type") or "BPE") != "BPE" or model.get("byte_fallback"):
+        raise _refusal(f"its model is {brief(model.get('type') or 'BPE with byte fallback')}, not BPE over bytes")
+    if model.get("dropout"):
+        raise _refusal("its merges are dropped at random")
+    normalizer = (data.get("normalizer") or {}).get("type")
+    if normalizer not in (None, "NFC"):
+        raise _refusal(f"its normalizer {normalizer!r} changes the text")
+    literals = {}
+    for entry in added:
+        if entry.get("special"):
+            continue
+        if flags := [name for name in ("single_word", "lstrip", "rstrip") if entry.get(name)]:
+            raise _refusal(f"its added token {brief(entry['content'], 40)} has the flag {flags[0]}")
+        literals[entry["content"]] = entry["id"]
+    in_bytes = set(byte_alphabet())
+    vocab = {name: id for name, id in model["vocab"].items() if in_bytes.issuperset(name)}
+    pairs = pairs_of_merges(
+        vocab,
+        merges(),
+        splits=_splits(data.get("pre_tokenizer")),
+        whole_first=bool(model.get("ignore_merges")),
+        added=literals,
+    )
+    return replace(pairs, composed=normalizer == "NFC")
+
+
+def _splits(step: Mapping[str, Any] | None) -> list[Split]:
+    """The steps of a pre-tokenizer. The last one writes the bytes of a word in GPT-2's alphabet."""
+    steps = _flattened(step)
+    if not steps or steps[-1]["type"] != "ByteLevel":
+        raise _refusal("its pre-tokenizer does not end with ByteLevel")
+    out = [split for one in steps[:-1] for split in _split(one)]
+    if steps[-1].get("use_regex", True):
+        out += [Split(pattern, "oniguruma") for pattern in PATTERNS["gpt2"]]
+    return out
+
+
+def _flattened(step: Mapping[str, Any] | None, depth: int = 0) -> list[Mapping[str, Any]]:
+    if step is None or depth > 8:
+        return []
+    if step["type"] == "Sequence":
+        return [inner for part in step["pretokenizers"] for inner in _flattened(part, depth + 1)]
+    return [step]
+
+
+def _split(step: Mapping[str, Any]) -> list[Split]:
+    kind = step["type"]
+    if kind == "Digits":
+        return [Split(r"\p{N}" if step.get("individual_digits") else r"\p{N}+", "oniguruma")]
+    if kind == "Split" and isinstance(pattern := step["pattern"].get("Regex"), str):
+        if step["behavior"] == "Isolated":
+            return [Split(pattern, "oniguruma")]
+        if step["behavior"] == "Removed" and step.get("invert"):
+            return [Split(pattern, "oniguruma", whole=True)]
+    raise _refusal(f"the step {brief(dict(step), 80)} of its pre-tokenizer is not known")

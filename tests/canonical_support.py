@@ -1,0 +1,72 @@
+"""Small byte-level BPE tokenizers: as a vocabulary, and as the package that defines its encoding."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from guided.vocabulary import Vocabulary
+from guided.vocabulary.spelling import byte_alphabet
+
+__all__ = ["encodings", "huggingface", "prefixes", "tiktoken_like"]
+
+END = "<|end|>"
+
+
+def huggingface(
+    merges: Sequence[tuple[bytes, bytes]],
+    steps: Sequence[dict[str, Any]] = (),
+    *,
+    ignore_merges: bool = False,
+    more: Sequence[bytes] = (),
+    added: Sequence[str] = (),
+    normalizer: str | None = None,
+) -> Vocabulary:
+    """256 bytes, what the merges make, `more` tokens that nothing makes, added tokens, and an end."""
+    alphabet = byte_alphabet()
+
+    def spelled(data: bytes) -> str:
+        return "".join(alphabet[byte] for byte in data)
+
+    texts = dict.fromkeys([*(bytes((b,)) for b in range(256)), *(a + b for a, b in merges), *more])
+    vocab = {spelled(data): id for id, data in enumerate(texts)}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    entries = [{"content": text, "special": False} for text in added] + [{"content": END, "special": True}]
+    entries = [entry | flags | {"id": len(vocab) + at} for at, entry in enumerate(entries)]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    data = {
+        "version": "1.0", "added_tokens": entries, "decoder": byte_level,
+        "normalizer": normalizer and {"type": normalizer},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*steps, byte_level]},
+        "model": {"type": "BPE", "vocab": vocab, "ignore_merges": ignore_merges,
+                  "merges": [[spelled(a), spelled(b)] for a, b in merges]},
+    }  # fmt: skip
+
+    class Json:
+        def to_str(self) -> str:
+            return json.dumps(data)
+
+    return Vocabulary.from_huggingface(Json(), eos_token_ids=[entries[-1]["id"]])
+
+
+def tiktoken_like(tokens: Iterable[bytes], pattern: str) -> Vocabulary:
+    """256 bytes, then the tokens by rank, and an end."""
+    import tiktoken
+
+    texts = dict.fromkeys([*(bytes((b,)) for b in range(256)), *tokens])
+    ranks = {data: rank for rank, data in enumerate(texts)}
+    encoding = tiktoken.Encoding("tiny", pat_str=pattern, mergeable_ranks=ranks, special_tokens={END: len(ranks)})
+    return Vocabulary.from_tiktoken(encoding, eos_token_ids=[len(ranks)])
+
+
+def encodings(vocabulary: Vocabulary, alphabet: str, longest: int) -> dict[str, tuple[int, ...]]:
+    """Every text of so many characters -> its encoding."""
+    texts = ("".join(chars) for n in range(longest + 1) for chars in itertools.product(alphabet, repeat=n))
+    return {text: tuple(vocabulary.encode(text, continued=True)) for text in texts}
+
+
+def prefixes(sequences: Iterable[tuple[int, ...]]) -> set[tuple[int, ...]]:
+    """All beginnings of some sequences."""
+    return {ids[:n] for ids in sequences for n in range(len(ids) + 1)}
