@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from guided.chat import ChatTemplate
 from guided.engine import Engine
-from guided.engine.chat import ChatMl
 from guided.models.llama import Llama, LlamaConfig
 from guided.vocabulary import Vocabulary
 
@@ -23,4 +23,4 @@ def small_engine(context: int = 600, *, more: tuple[str, ...] = ()) -> Engine:
     )
     sizes = {"layers": 1, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "hidden": 24}
     model = Llama.random(LlamaConfig(**sizes, vocab_size=vocabulary.size, context=context), seed=7)
-    return Engine(model, vocabulary, chat=ChatMl(vocabulary))
+    return Engine(model, vocabulary, chat=ChatTemplate(vocabulary))

@@ -17,8 +17,8 @@ from typing import Any, Literal, Self, Unpack, cast, overload
 
 import torch
 
+from guided.chat import ChatTemplate
 from guided.engine.batch import Answer, answer_each
-from guided.engine.chat import ChatMl
 from guided.engine.driver import Driver
 from guided.engine.loading import load, make_runner
 from guided.engine.progress import Meter, ShowProgress
@@ -57,7 +57,7 @@ class Engine:
     Attributes:
         model: the weights.
         vocabulary: its tokens.
-        chat: the chat template, None where the model has none that is known.
+        chat: the chat template, None where the model has none.
         bos: ids put before a text prompt (most models: none).
         scheduler: the batch that runs.
         ranks: the processes that have the other parts of the model; None where it is in one piece.
@@ -68,7 +68,7 @@ class Engine:
         model: Model,
         vocabulary: Vocabulary,
         *,
-        chat: ChatMl | None = None,
+        chat: ChatTemplate | None = None,
         bos: Sequence[int] = (),
         cache: KVCache | None = None,
         kv_dtype: KVDtype = "auto",

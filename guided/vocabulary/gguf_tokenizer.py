@@ -86,7 +86,9 @@ def _source(metadata: Mapping[str, Any]) -> Source:
     else:
         raise _unknown_model(model)
     special = special_pieces(names, types)
-    return Source(tokens, _ends(metadata, special, len(names)), special, encoder, _size(metadata, len(names)))
+    markers = [name for name, type_ in zip(names, types, strict=True) if type_ == USER_DEFINED]
+    size = _size(metadata, len(names))
+    return Source(tokens, _ends(metadata, special, len(names)), special, encoder, size, markers=markers)
 
 
 def _unknown_model(model: object) -> VocabularyError:

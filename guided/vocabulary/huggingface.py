@@ -100,7 +100,8 @@ def _source(data: dict[str, Any]) -> Source:
         else:
             special.pop(entry["id"], None)
             tokens[entry["id"]] = (content if byte_level else content.replace(SPACE, " ")).encode("utf-8")
-    return Source(tokens, (), special, _factory(data, False), special_encoder=_factory(data, True))
+    markers = [entry["content"] for entry in added if not entry.get("special")]
+    return Source(tokens, (), special, _factory(data, False), special_encoder=_factory(data, True), markers=markers)
 
 
 def _factory(data: dict[str, Any], special: bool) -> EncoderFactory:

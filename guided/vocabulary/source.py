@@ -66,6 +66,7 @@ class Source:
         size: number of logits, where the source says more than the tokens do.
         special_encoder: makes an encoder that reads names of special tokens as these tokens; None: a text is cut at
             these names, and the parts are encoded one by one.
+        markers: tokens of text that the tokenizer takes out of a text before anything else.
     """
 
     tokens: Sequence[bytes | None]
@@ -74,6 +75,7 @@ class Source:
     encoder: EncoderFactory | None = None
     size: int | None = None
     special_encoder: EncoderFactory | None = None
+    markers: Collection[str] = ()
 
 
 def ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:

@@ -46,6 +46,7 @@ class Vocabulary:
         size: one more than the largest id, or the larger `size` that was given. Ids from `len(tokens)` on have no text.
         eos_token_ids: the end ids.
         special_tokens: id -> name.
+        text_markers: tokens of text that the tokenizer takes out of a text before anything else, such as `<think>`.
 
     Raises:
         VocabularyError: a token is not bytes, an id is out of range, or `size` does not cover the largest id.
@@ -60,6 +61,7 @@ class Vocabulary:
         "eos_token_ids",
         "size",
         "special_tokens",
+        "text_markers",
         "tokens",
     )
 
@@ -67,6 +69,7 @@ class Vocabulary:
     eos_token_ids: frozenset[int]
     special_tokens: Mapping[int, str]
     size: int
+    text_markers: tuple[str, ...]
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class Vocabulary:
         self.size = least if size is None else _checked_size(size)
         if not least <= self.size <= MAX_SIZE:
             raise VocabularyError(f"size {self.size} does not cover the ids: it must be from {least} to {MAX_SIZE}")
+        self.text_markers = ()
         self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
         self._encoder: Encoder | None = None
         self._special_factory: EncoderFactory | None = None
@@ -243,7 +247,7 @@ class Vocabulary:
             )
         size = source.size if size is None else size
         vocabulary = cls(source.tokens, eos_token_ids=ends, special_tokens=source.special_tokens, size=size)
-        vocabulary._special_factory = source.special_encoder
+        vocabulary._special_factory, vocabulary.text_markers = source.special_encoder, tuple(source.markers)
         if source.encoder is not None:
             vocabulary._factory = source.encoder
         return vocabulary
