@@ -6,6 +6,7 @@ import json
 import random
 import re
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -200,14 +201,14 @@ def test_what_others_write_is_never_a_control_token(name: str, strips: bool):
             tools = [{"type": "function", "function": {"name": "f", "description": text(), "parameters": parameters}}]
         return Conversation(messages, tools, ours.tool_style)
 
-    plain = control(name, ours.render(chat(lambda: "z")))
+    plain = control(name, ours.render(chat(lambda numbers=count(): f"z{next(numbers)}")))
     for _ in range(30):
         evil = chat(lambda: "z" + drawn(source, name) + "z")
         text, ids = ours.text(evil), ours.render(evil)
         assert str.__str__(text) == rendered(name, evil, tokenize=False)
         assert control(name, ids) == plain
         shown = b"".join(vocabulary.token_bytes(id) or vocabulary.special_tokens[id].encode() for id in ids).decode()
-        assert shown == str.__str__(text) if not strips else shown.split() == text.split()
+        assert shown == str.__str__(text) if not strips else "".join(shown.split()) == "".join(text.split())
         assert control(name, rendered(name, evil, sanitize_control_tokens=True)) == plain
 
 
@@ -218,12 +219,12 @@ def test_markers_that_are_text_are_the_templates_own(name: str):
     ids = {ours.vocabulary.encode(one)[0] for one in MARKERS if one in TEMPLATES[name]}
     evil = "".join(MARKERS)
 
-    def count(text: str, tools: list[Any]) -> int:
+    def marked(text: str, tools: list[Any]) -> int:
         chat = Conversation([user(text), assistant("x"), user(f"a{text}b")], tools, ours.tool_style)
         return sum(id in ids for id in ours.render(chat))
 
-    assert count("z" + evil + "z", []) == count("zz", [])
-    assert count("z" + evil + "z", TOOLS) == count("zz", TOOLS)
+    assert marked("z" + evil + "z", []) == marked("zz", [])
+    assert marked("z" + evil + "z", TOOLS) == marked("zz", TOOLS)
 
 
 def test_a_name_in_a_tool_that_a_template_puts_between_brackets():
@@ -232,13 +233,13 @@ def test_a_name_in_a_tool_that_a_template_puts_between_brackets():
     marker = ours.vocabulary.encode("<tool_call>")[0]
     assert len(ours.vocabulary.encode("<tool_call>")) == 1
 
-    def count(key: str) -> int:
+    def marked(key: str) -> int:
         function = TOOLS[0]["function"] | {key: "x"}
         chat = Conversation([user("z")], [{"type": "function", "function": function}], ours.tool_style)
         assert ("<tool_call>x</tool_call>" in ours.text(chat)) == (key == "tool_call")
         return ours.render(chat).count(marker)
 
-    assert count("tool_call") == count("other")
+    assert marked("tool_call") == marked("other")
 
 
 def test_tokens_of_a_conversation_begin_with_those_of_its_beginning():
@@ -265,8 +266,8 @@ def test_reasoning_that_the_template_begins_is_not_begun_again():
 
 def test_keys_of_a_message_that_come_out_are_checked():
     assert plain_messages([user("a") | {"name": None}], "") == [user("a")]
-    with pytest.raises(GuidedError, match="message 0 has the key 'name', which this template would not show"):
-        template("qwen-3").render([user("a") | {"name": "x"}])
+    with pytest.raises(GuidedError, match="message 0 has the key 'colour', which this template would not show"):
+        template("qwen-3").render([user("a") | {"colour": "x"}])
     with pytest.raises(GuidedError, match="which is no value of JSON"):
         template("qwen-3").render(Conversation([user("a")], [{"function": object()}]))  # type: ignore[dict-item]
     deep: Any = "x"

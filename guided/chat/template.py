@@ -17,6 +17,7 @@ masks of what the assistant said. Needs the package jinja2, which is imported wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -24,7 +25,7 @@ from typing import Any, Final
 from guided.chat.conversation import DEFAULT_TOOL_STYLE, Conversation, Message, plain, plain_messages, with_arguments
 from guided.chat.meter import STEP, metered
 from guided.chat.sources import named_templates
-from guided.chat.tokens import ids_of
+from guided.chat.tokens import ids_of, names_pattern
 from guided.chat.told import default_system, told_in_system, without_tools
 from guided.chat.written import joined, written
 from guided.errors import GuidedError, UnsupportedError, brief
@@ -98,7 +99,7 @@ class ChatTemplate:
         chat = given if isinstance(given, Conversation) else Conversation(given)
         source = self._source(chat)
         template = _compiled(source)
-        messages = plain_messages(chat.messages, source)
+        messages = [self._with_own_markers(message, source) for message in plain_messages(chat.messages, source)]
         tools, documents = plain(list(chat.tools), "tools"), plain(list(chat.documents), "documents")
         variables = self._variables(chat, template)
         if documents and "documents" not in template.variables:
@@ -151,6 +152,16 @@ class ChatTemplate:
                 known = ", ".join(sorted(template.variables - _OWN - self._tokens.keys())) or "none"
                 raise GuidedError(f"this model's chat template does not read {name!r}; it reads {known}")
         return {**self._tokens, **given}
+
+    def _with_own_markers(self, message: dict[str, Any], source: str) -> dict[str, Any]:
+        """Markers in what the assistant said, such as `<think>`, are its own: they stay the tokens that it wrote."""
+        names = self._markers(source) if message["role"] == "assistant" else ()
+        texts = {key: one for key, one in message.items() if key != "role" and isinstance(one, str)} if names else {}
+        parted = {key: re.split(f"({names_pattern(names)})", one) for key, one in texts.items()}
+        return message | {
+            key: joined(written(part) if at % 2 else part for at, part in enumerate(parts))
+            for key, parts in parted.items()
+        }
 
     def _markers(self, source: str) -> tuple[str, ...]:
         return tuple(name for name in self.vocabulary.text_markers if name in source and not name.isspace())

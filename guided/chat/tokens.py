@@ -6,7 +6,7 @@ Where nothing but the template spells names of control tokens, these are the ids
 as every engine reads it. Else the text is cut at the template's own control tokens, and each part is encoded as one
 text, in which names mean nothing. Some tokens are text for the vocabulary and markers for the template, such as
 `<think>` in Qwen 3, and the tokenizer takes them out of any text: where somebody else has spelled one, the text is cut
-inside the name, so that it is spelled by other tokens.
+inside the name, so that it is spelled by other tokens. What the assistant itself has said keeps them (template.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from guided.chat.written import spans_of
 from guided.errors import VocabularyError, brief
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["ids_of"]
+__all__ = ["ids_of", "names_pattern"]
 
 
 def ids_of(vocabulary: Vocabulary, text: str, markers: Collection[str] = ()) -> list[int]:
@@ -66,8 +66,12 @@ def _special_ids(vocabulary: Vocabulary) -> dict[str, int]:
 
 @lru_cache(maxsize=16)
 def _names(names: tuple[str, ...]) -> re.Pattern[str]:
-    """The longest of the names at a place."""
-    return re.compile("|".join(map(re.escape, sorted(set(names), key=len, reverse=True))) or "(?!)")
+    return re.compile(names_pattern(names))
+
+
+def names_pattern(names: Iterable[str]) -> str:
+    """A regular expression that finds the longest of the names at a place."""
+    return "|".join(map(re.escape, sorted(set(names), key=len, reverse=True))) or "(?!)"
 
 
 def _wrote(text: str, start: int, end: int) -> bool:

@@ -19,12 +19,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, Final, SupportsIndex, TypeAlias
 
 from guided.chat.meter import STEP, charge
 
 __all__ = ["Written", "joined", "spans_of", "written"]
 
+_PART: Final = 64  # what a part of a text that is split costs
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 
 
@@ -103,17 +104,17 @@ class Written(str):
 
     def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
         """See `lstrip`."""
-        charge(STEP * (len(self) if sep is None else str.count(self, sep)))
+        charge(_PART * (len(self) if sep is None else str.count(self, sep)))
         return _placed(self, str.split(self, sep, maxsplit), sep)
 
     def rsplit(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
         """See `lstrip`."""
-        charge(STEP * (len(self) if sep is None else str.count(self, sep)))
+        charge(_PART * (len(self) if sep is None else str.count(self, sep)))
         return _placed(self, str.rsplit(self, sep, maxsplit), sep)
 
     def splitlines(self, keepends: bool = False) -> list[str]:
         """See `lstrip`."""
-        charge(STEP * str.count(self, "\n"))
+        charge(_PART * str.count(self, "\n"))
         out, at = [], 0
         for line, whole in zip(str.splitlines(self, keepends), str.splitlines(self, True), strict=True):
             out.append(_cut(self, line, at))
@@ -176,6 +177,8 @@ def _made(text: str, spans: Spans) -> str:
 
 def _cut(whole: Written, text: str, start: int) -> str:
     """`text`, which begins at `start` of `whole`."""
+    if not text:
+        return text
     end, out = start + len(text), list[tuple[int, int]]()
     for number in range(bisect_right(whole.spans, start, key=lambda span: span[1]), len(whole.spans)):
         left, right = whole.spans[number]
