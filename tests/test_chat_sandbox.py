@@ -116,7 +116,8 @@ def test_refusals_say_why(text: str, message: str):
         ("{{ ''|attr('__class__') }}", ""),
         ("{% generation %}x{% endgeneration %}", "x"),
         (
-            "{% for i in range(9) %}{% if i == 2 %}{% continue %}{% elif i == 4 %}{% break %}{% endif %}{{ i }}{% endfor %}",
+            "{% for i in range(9) %}{% if i == 2 %}{% continue %}{% endif %}{% if i > 3 %}{% break %}{% endif %}"
+            "{{ i }}{% endfor %}",
             "013",
         ),
         ("{{ {'b': '<é>', 'a': [1, none]}|tojson }}", '{"b": "<é>", "a": [1, null]}'),
@@ -128,8 +129,8 @@ def test_refusals_say_why(text: str, message: str):
             "32a-bx",
         ),
         (
-            "{{ 'a%sb' % 1 }}{{ '%03d' % 7 }}{{ '%s-%s'|format(1, 2) }}{{ '{}{}'.format(1, 'x') }}{{ '{:>3}'.format(1) }}",
-            "a1b0071-21x  1",
+            "{{ 'a%sb' % 1 }}{{ '%03d' % 7 }}{{ '%s-%s'|format(1, 2) }}{{ '{}{}'.format(1, 'x') }}",
+            "a1b0071-21x",
         ),
         ("{{ 'b' ~ 1 ~ [2] }}{{ 2 ** 10 }}{{ 'ab' * 2 }}{{ [1] * 2 }}", "b1[2]1024abab[1, 1]"),
         ("  {% if true %}\nx\n  {% endif %}\ny", "x\ny"),
@@ -142,7 +143,10 @@ def test_as_jinja_and_transformers_have_it(text: str, expected: str):
 def test_a_long_conversation_has_room():
     """The budget grows with what is given."""
     messages = [{"role": role, "content": "word " * 2000} for role in ("user", "assistant") * 400]
-    text = "{% for m in messages %}{% if m != messages[-1] or '</x>' in m.content or messages|length > loop.index %}{{ m.content|trim + '\n' }}{% endif %}{% endfor %}"
+    text = (
+        "{% for m in messages %}{% if m != messages[-1] or '</x>' in m.content or messages|length > loop.index %}"
+        "{{ m.content|trim + '\n' }}{% endif %}{% endfor %}"
+    )
     assert len(ChatTemplate(VOCABULARY, text).text(messages)) == 799 * 10_000  # all but the last
 
 

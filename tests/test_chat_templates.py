@@ -201,8 +201,9 @@ def test_what_others_write_is_never_a_control_token(name: str, strips: bool):
             tools = [{"type": "function", "function": {"name": "f", "description": text(), "parameters": parameters}}]
         return Conversation(messages, tools, ours.tool_style)
 
-    plain = control(name, ours.render(chat(lambda numbers=count(): f"z{next(numbers)}")))
-    for _ in range(30):
+    numbers = count()
+    plain = control(name, ours.render(chat(lambda: f"z{next(numbers)}")))
+    for _ in range(12):
         evil = chat(lambda: "z" + drawn(source, name) + "z")
         text, ids = ours.text(evil), ours.render(evil)
         assert str.__str__(text) == rendered(name, evil, tokenize=False)
@@ -294,3 +295,16 @@ def test_templates_by_name():
             ours.render(Conversation([user("a")], template="x"))
         with pytest.raises(GuidedError, match="this model's chat template shows none"):
             ours.render(Conversation([user("a")], documents=documents))
+
+
+@pytest.mark.parametrize("name", ["gemma-2", "phi-3.5", "mistral-nemo", "deepseek-r1-distill", "qwen-2.5", "smollm-3"])
+def test_tools_are_told_where_the_template_does_not_tell_them_so(name: str):
+    """In a form of calls that is not the template's: by the system, or by the user where there is no system."""
+    ours, style = template(name), "glm_4_7"
+    chat = Conversation([user("Hi"), assistant("", tool_calls=[called(city="Oslo")]),
+                         {"role": "tool", "content": "-3", "tool_call_id": "abcdefghi"}, assistant("Cold"), user("x")],
+                        TOOLS, style)  # fmt: skip
+    text = ours.text(chat)
+    assert json.dumps(TOOLS[0], ensure_ascii=False) in text and "<tool_response>\n-3\n</tool_response>" in text
+    assert text.count("<tool_call>weather<arg_key>city</arg_key><arg_value>Oslo</arg_value></tool_call>") == 1
+    assert control(name, ours.render(chat))

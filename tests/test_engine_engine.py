@@ -266,7 +266,7 @@ def test_a_grammar_of_another_vocabulary_is_refused():
 
 
 def test_models_without_a_template_take_no_messages_and_too_many_tokens_are_refused():
-    with pytest.raises(GuidedError, match="no chat template that is known"):
+    with pytest.raises(GuidedError, match="this model has no chat template"):
         Engine(ENGINE.model, VOCABULARY).generate([{"role": "user", "content": "a"}])
     with pytest.raises(GuidedError, match="300 tokens, but only 272 logits"):
         Engine(ENGINE.model, Vocabulary([b"a"], eos_token_ids=[299]))

@@ -20,7 +20,8 @@ tokenizers = pytest.importorskip("tokenizers")
 
 torch.set_num_threads(1)
 CHATML = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{{ '<|im_start|>assistant\n' }}"
 )
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<s>"]
 

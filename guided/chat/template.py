@@ -26,11 +26,11 @@ from guided.chat.conversation import DEFAULT_TOOL_STYLE, Conversation, Message, 
 from guided.chat.meter import STEP, metered
 from guided.chat.sources import named_templates
 from guided.chat.tokens import ids_of, names_pattern
-from guided.chat.told import default_system, told_in_system, without_tools
+from guided.chat.told import default_system, told_in_first, told_in_system, without_tools
 from guided.chat.written import joined, written
 from guided.errors import GuidedError, UnsupportedError, brief
 from guided.spec.structural_tag.tool_prompts import found_style
-from guided.spec.structural_tag.tool_styles import tool_style
+from guided.spec.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["CHATML", "ChatTemplate"]
@@ -45,6 +45,10 @@ _GOES_ON: Final = "\ue000goes on\ue001 "
 _PROBED: Final = {"type": "function", "function": {"name": "f", "description": "f", "parameters": {
     "type": "object", "properties": {"probing": {"type": "string", "description": "d"}}, "required": []}}}  # fmt: skip
 _OWN: Final = frozenset(("messages", "tools", "documents", "add_generation_prompt"))
+
+
+class TemplateRefusal(GuidedError):
+    """A template refuses a conversation, by `raise_exception`: it has no place for what is in it."""
 
 
 class ChatTemplate:
@@ -106,18 +110,17 @@ class ChatTemplate:
             raise GuidedError("documents are given, and this model's chat template shows none")
         if chat.continue_final_message:
             messages[-1] = _going_on(messages[-1], chat)
-        style = chat.tool_style or self.tool_style or DEFAULT_TOOL_STYLE
-        own = "tools" in template.variables and chat.tool_style in (None, self.tool_style)
-        if own:
+        more: dict[str, Any] = {
+            "documents": documents or None,
+            "add_generation_prompt": chat.add_generation_prompt and not chat.continue_final_message,
+            **variables,
+        }
+        if "tools" in template.variables and chat.tool_style in (None, self.tool_style):
             messages = with_arguments(messages, as_text=template.arguments_are_text)
+            text = template.render(messages=messages, tools=tools or None, **more)
         else:
-            messages = without_tools(messages, tool_style(style))
-            if tools:
-                messages = told_in_system(messages, tool_style(style), tools, default_system(source))
-        text = template.render(
-            messages=messages, tools=(tools or None) if own else None, documents=documents or None,
-            add_generation_prompt=chat.add_generation_prompt and not chat.continue_final_message, **variables,
-        )  # fmt: skip
+            style = tool_style(chat.tool_style or self.tool_style or DEFAULT_TOOL_STYLE)
+            text = _told(template, without_tools(messages, style), style, tools, source, more)
         if chat.continue_final_message:
             text = _cut_where_it_goes_on(text)
         return _begun(text, chat.begin)
@@ -224,7 +227,7 @@ class _Template:
         except GuidedError:
             raise
         except Refusal as error:
-            raise GuidedError(f"the model's chat template refuses this conversation: {error}") from None
+            raise TemplateRefusal(f"the model's chat template refuses this conversation: {error}") from None
         except SecurityError as error:
             raise UnsupportedError(f"the model's chat template does what is not allowed: {error}") from None
         except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
@@ -250,6 +253,26 @@ def _size(value: Any) -> int:
         elif isinstance(one, list):
             waiting += one
     return out
+
+
+def _told(
+    template: _Template,
+    messages: list[dict[str, Any]],
+    style: ToolStyle,
+    tools: list[dict[str, Any]],
+    source: str,
+    given: Mapping[str, Any],
+) -> str:
+    """Tools are told by the system; by the user, where the template knows no system (Gemma)."""
+    if not tools:
+        return template.render(messages=messages, tools=None, **given)
+    by_system = told_in_system(messages, style, tools, default_system(source))
+    try:
+        return template.render(messages=by_system, tools=None, **given)
+    except TemplateRefusal:
+        if len(by_system) == len(messages):
+            raise
+    return template.render(messages=told_in_first(messages, style, tools), tools=None, **given)
 
 
 def _going_on(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:

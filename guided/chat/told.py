@@ -19,7 +19,7 @@ from guided.errors import UnsupportedError
 from guided.spec.structural_tag.tool_prompts import Piece, tools_told, written_calls
 from guided.spec.structural_tag.tool_styles import ToolStyle
 
-__all__ = ["default_system", "told_in_system", "without_tools"]
+__all__ = ["default_system", "told_in_first", "told_in_system", "without_tools"]
 
 _DEFAULT_SYSTEM: Final = re.compile(r"'<\|im_start\|>system(?:\n|\\n)([^<{}']*)<\|im_end\|>")
 
@@ -38,13 +38,19 @@ def told_in_system(
     Raises:
         UnsupportedError: see `written_calls`.
     """
-    out = [dict(message) for message in messages]
-    if out[0]["role"] not in ("system", "developer"):
-        out.insert(0, {"role": written("system"), "content": default})
-    content = _content(out[0])
-    told = _text(tools_told(style, tools))
-    out[0]["content"] = joined((content, written("\n\n"), told)) if content else told
-    return out
+    if messages[0]["role"] not in ("system", "developer"):
+        messages = [{"role": written("system"), "content": default}, *messages]
+    first, told = messages[0], _text(tools_told(style, tools))
+    content = joined((_content(first), written("\n\n"), told)) if _content(first) else told
+    return [{**first, "content": content}, *map(dict, messages[1:])]
+
+
+def told_in_first(
+    messages: Sequence[Mapping[str, Any]], style: ToolStyle, tools: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """As `told_in_system`, in the first message, whoever's that is."""
+    content = joined((_text(tools_told(style, tools)), written("\n\n"), _content(messages[0])))
+    return [{**messages[0], "content": content}, *map(dict, messages[1:])]
 
 
 def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> list[dict[str, Any]]:
