@@ -1,8 +1,9 @@
 """Hugging Face: fast tokenizers of transformers, `tokenizers.Tokenizer`, and tokenizer.json files.
 
-In: an object with `backend_tokenizer` or `to_str`, or a path. Out: a `Source`. Only the JSON is read; the package
-tokenizers is imported when text is first encoded. What a token spells follows from the decoder: "ByteLevel" (GPT-2's
-alphabet), or U+2581 for a space with byte pieces such as <0x0A> ("Metaspace", or "Replace" and "ByteFallback").
+In: an object with `backend_tokenizer` or `to_str`, a path, or a hub's name. Out: a `Source`. Only the JSON is read;
+the package tokenizers is imported when text is first encoded. What a token spells follows from the decoder: "ByteLevel"
+(GPT-2's alphabet), or U+2581 for a space with byte pieces such as <0x0A> ("Metaspace", or "Replace" and
+"ByteFallback").
 WordPiece, WordLevel and decoders whose output for one token depends on its neighbours are refused: no fixed bytes, no
 exact masks.
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from guided.errors import VocabularyError
+from guided.files.huggingface import fetch_tokenizer, is_hub_name
 from guided.files.json_file import read_json, read_json_object
 from guided.vocabulary.encoders import huggingface_encoder
 from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, check_ids, ends_by_name
@@ -36,6 +38,8 @@ def read_huggingface(tokenizer: Any) -> Source:
     ends: set[int] = set()
     if isinstance(tokenizer, (str, PathLike)):
         path = Path(tokenizer)
+        if isinstance(tokenizer, str) and not path.exists() and is_hub_name(tokenizer):
+            path = fetch_tokenizer(tokenizer)
         path = path / "tokenizer.json" if path.is_dir() else path
         data = read_json(path)
         where = str(path)

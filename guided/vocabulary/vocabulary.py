@@ -171,7 +171,7 @@ class Vocabulary:
     def from_huggingface(
         cls, tokenizer: Any, *, eos_token_ids: Collection[int] | None = None, size: int | None = None
     ) -> Self:
-        """A fast tokenizer of transformers, a `tokenizers.Tokenizer`, or the path of a tokenizer.json.
+        """A fast tokenizer of transformers, a `tokenizers.Tokenizer`, the path of a tokenizer.json, or "org/model".
 
         End tokens are what the tokenizer declares; for a path, what the tokenizer_config.json and
         generation_config.json beside it declare; where nothing does, special tokens with a known name.
