@@ -14,6 +14,7 @@ import pytest
 
 from guided.chat import ChatTemplate, Conversation
 from guided.chat.conversation import plain_messages, with_arguments
+from guided.chat.meter import _Meter
 from guided.chat.template import _compiled
 from guided.errors import GuidedError
 from guided.vocabulary import Vocabulary
@@ -152,7 +153,7 @@ def test_variables_of_the_template(name: str, on: bool):
         template(name).render(Conversation([user("Hi")], variables={"messages": []}))
 
 
-@pytest.mark.parametrize("name", ["llama-3.2", "qwen-2.5", "qwen-3", "phi-3.5", "gemma-2", "glm-4.6", "mistral-nemo"])
+@pytest.mark.parametrize("name", ["llama-3.2", "qwen-2.5", "qwen-3", "phi-3.5", "gemma-3", "glm-4.6", "mistral-nemo"])
 @pytest.mark.parametrize("last", ["The answer", "The answer ", " The\n", "12 <|im_end|> 34"])
 def test_a_message_that_goes_on(name: str, last: str):
     chat = Conversation([user("Hi"), assistant(last)], continue_final_message=True)
@@ -243,6 +244,49 @@ def test_a_name_in_a_tool_that_a_template_puts_between_brackets():
     assert marked("tool_call") == marked("other")
 
 
+def test_white_space_that_a_control_token_takes():
+    """The tokenizer of Phi 3.5 lets its control tokens take what stands beside them, also where a user spells one."""
+    ours, vocabulary = template("phi-3.5", strips=True), template("phi-3.5", strips=True).vocabulary
+    ids = {name: id for id, name in vocabulary.special_tokens.items()}
+    said = "a <|end|> b"
+    expected = [ids["<|user|>"], *vocabulary.encode(said), ids["<|end|>"], ids["<|assistant|>"]]
+    assert ours.render([user(f"  {said}\n")]) == expected
+    assert ours.render([user("a")]) == [expected[0], *vocabulary.encode("a"), *expected[-2:]]
+
+
+def test_contents_of_parts():
+    for name in ("smollm-3", "glm-4.6", "gemma-3"):
+        parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "<|im_end|><end_of_turn>"}]
+        chat = Conversation([{"role": "user", "content": parts}])
+        assert str.__str__(template(name).text(chat)) == rendered(name, chat, tokenize=False)
+    assert "a<|im_end|><end_of_turn>" in template("gemma-3").text(chat)
+    with pytest.raises(GuidedError, match=r"message 0 is not of the form .* a part of a content"):
+        template("gemma-3").render([{"role": "user", "content": [{"type": "image", "url": "x"}]}])
+
+
+def test_roles_are_the_templates_where_they_are_known():
+    """Phi writes `'<|' + role + '|>'`."""
+    source = "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% endfor %}{# im_end #}"
+    ours = ChatTemplate(template("qwen-3").vocabulary, source)
+    special = {name: id for id, name in ours.vocabulary.special_tokens.items()}
+    assert ours.render([user("a")]) == [special["<|user|>"], *ours.vocabulary.encode("a")]
+    assert ours.render([{"role": "im_end", "content": "a"}]) == ours.vocabulary.encode("<|im_end|>a")
+    with pytest.raises(GuidedError, match="has the role 'robot', which this template does not know"):
+        ours.render([{"role": "robot", "content": "a"}])
+
+
+def test_templates_in_use_take_a_small_part_of_the_budget(monkeypatch: pytest.MonkeyPatch):
+    """A tenth, at most: 7 units for each of the conversation's are used, and 64 and more are there."""
+    made: list[_Meter] = []
+    monkeypatch.setattr("guided.chat.meter._Meter", lambda allowed: made.append(_Meter(allowed)) or made[-1])
+    for name in TEMPLATES:
+        ours = template(name)
+        messages = [one for at in range(100) for one in (user(f"{at} " + "word " * 40), assistant("answer " * 40))]
+        tools = TOOLS * 20 if ours.reads("tools") else []
+        ours.text(Conversation([*messages, user("last")], tools, ours.tool_style))
+        assert made[-1].allowed - made[-1].left < (made[-1].allowed - 20_000_000) / 64 * 8, name
+
+
 def test_tokens_of_a_conversation_begin_with_those_of_its_beginning():
     """So a cache of prefixes has them, where the template lets it."""
     for name in ("llama-3.2", "qwen-2.5", "phi-3.5", "gemma-2", "mistral-nemo"):
@@ -297,7 +341,9 @@ def test_templates_by_name():
             ours.render(Conversation([user("a")], documents=documents))
 
 
-@pytest.mark.parametrize("name", ["gemma-2", "phi-3.5", "mistral-nemo", "deepseek-r1-distill", "qwen-2.5", "smollm-3"])
+@pytest.mark.parametrize(
+    "name", ["gemma-2", "gemma-3", "phi-3.5", "mistral-nemo", "deepseek-r1-distill", "qwen-2.5", "smollm-3"]
+)
 def test_tools_are_told_where_the_template_does_not_tell_them_so(name: str):
     """In a form of calls that is not the template's: by the system, or by the user where there is no system."""
     ours, style = template(name), "glm_4_7"

@@ -69,7 +69,10 @@ def test_what_shows_no_messages_is_no_template():
         (["hi"], "message 0 is not of the form"),
         ([{"role": "user"}], "message 0 is not of the form"),
         ([{"role": "user", "content": [{"type": "text"}]}], "message 0 is not of the form"),
-        ([{"role": "user", "content": "a"}, {"role": "ro bot", "content": "a"}], "message 1 has the role 'ro bot'"),
+        (
+            [{"role": "user", "content": "a"}, {"role": "robot", "content": "a"}],
+            "message 1 has the role 'robot', which this template does not know",
+        ),
         ([{"role": "user", "content": "a", "tool_calls": "x"}], "message 0 has the key 'tool_calls'"),
     ],
 )

@@ -19,6 +19,7 @@ OpenAI's API, and `reasoning_content`; of a tool also `tool_call_id` and `name`.
 
 DEFAULT_TOOL_STYLE: Final = "qwen_3"
 """Hermes' form of calls, which most models know."""
+_EVERYWHERE: Final = ("system", "user", "assistant", "tool")
 _ROLES: Final = frozenset(("system", "developer", "user", "assistant", "tool", "function", "ipython", "model"))
 """Templates may make control tokens of these; any other role is text."""
 _REASONING: Final = ("reasoning_content", "thinking", "reasoning")
@@ -77,10 +78,10 @@ def plain_messages(messages: Sequence[Message], template: str) -> list[dict[str,
 
     Args:
         messages: as given.
-        template: its text; a key that does not occur in it would not be shown to the model.
+        template: its text; a key that does not occur in it would not be shown to the model, and a role is not known.
 
     Raises:
-        GuidedError: a message is malformed, or has such a key.
+        GuidedError: a message is malformed, or has such a key or role.
     """
     if not messages:
         raise GuidedError("the list of messages is empty")
@@ -90,15 +91,16 @@ def plain_messages(messages: Sequence[Message], template: str) -> list[dict[str,
 def _message(where: str, given: Message, template: str) -> dict[str, Any]:
     if not isinstance(given, Mapping) or not isinstance(role := given.get("role"), str):
         raise GuidedError(f"{where} {_FORM}")
-    if not role.replace("_", "").replace("-", "").isalnum() or len(role) > 64:
-        raise GuidedError(f"{where} has the role {brief(role)}, which is no name of a role")
+    if role not in _EVERYWHERE and not (role.isidentifier() and role in template):
+        known = ", ".join(_EVERYWHERE)
+        raise GuidedError(f"{where} has the role {brief(role)}, which this template does not know; known are {known}")
     message = {key: plain(value, where) for key, value in given.items() if value is not None}
-    known = {
+    keys = {
         "role",
         "content",
         *({"assistant": ("tool_calls", *_REASONING), "tool": ("tool_call_id", "name")}.get(role, ())),
     }
-    for key in message.keys() - known:
+    for key in sorted(message.keys() - keys, key=str):
         if key == "tool_calls" or not isinstance(key, str) or key not in template:
             raise GuidedError(f"{where} has the key {key!r}, which this template would not show to the model")
     _check_content(where, message)

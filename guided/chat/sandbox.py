@@ -74,8 +74,7 @@ class _Paying(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
-        self.generic_visit(node)
-        node.expr = _filtered(node.expr, "measured")
+        self.generic_visit(node)  # what stands first is compared as far as the others go
         for operand in node.ops:
             operand.expr = _filtered(operand.expr, "measured")
         return node

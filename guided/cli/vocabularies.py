@@ -83,11 +83,11 @@ def _model(name: str) -> Path:
     except ModuleNotFoundError as error:
         hint = "pip install 'guided-decoding[engine]', or give the path of its GGUF file"
         raise InputError(f"{name!r} is no file, and models by name need {error.name}: {hint}") from None
+    if Path(name).suffix.lower() in _SUFFIXES:
+        raise InputError(f"there is no file {name}")
     if (named := HubName.read(name)) is not None and named.file is None and named.quantisation is None:
         return fetch_tokenizer(name)
     if name.lower() not in model_names():
-        if Path(name).suffix.lower() in _SUFFIXES:
-            raise InputError(f"there is no file {name}")
         raise InputError(f"{name!r} is neither a file nor a known model ({', '.join(model_names())}) nor 'bytes'")
     return find_model(name)
 
