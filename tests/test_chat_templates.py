@@ -354,3 +354,15 @@ def test_tools_are_told_where_the_template_does_not_tell_them_so(name: str):
     assert json.dumps(TOOLS[0], ensure_ascii=False) in text and "<tool_response>\n-3\n</tool_response>" in text
     assert text.count("<tool_call>weather<arg_key>city</arg_key><arg_value>Oslo</arg_value></tool_call>") == 1
     assert control(name, ours.render(chat))
+
+
+def test_several_calls_that_the_template_refuses_are_told_in_its_style():
+    ours = template("llama-3.1")
+    talk = [user("Hi"), assistant("", tool_calls=[called(city="Oslo"), called(city="Rome")])]
+    talk += [{"role": "tool", "content": text, "tool_call_id": "abcdefghi"} for text in ("-3", "20")]
+    text = ours.text(Conversation(talk, TOOLS))
+    for city in ("Oslo", "Rome"):
+        assert f'{{"name": "weather", "parameters": {{"city": "{city}"}}}}' in text
+    assert "<tool_response>\n-3\n</tool_response>\n<tool_response>\n20\n</tool_response>" in text
+    with pytest.raises(GuidedError, match=r"refuses this conversation: .*roles must alternate"):
+        template("gemma-3").text(Conversation([user("a"), user("b")], TOOLS))

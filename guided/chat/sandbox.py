@@ -32,10 +32,12 @@ from jinja2.visitor import NodeTransformer
 
 from guided.chat.meter import charge, measure, one_more_call, sized
 from guided.chat.written import Written, joined, spans_of, written
+from guided.errors import UnsupportedError
 
 __all__ = ["Refusal", "environment"]
 
 _MOST_NUMBER: Final = 100_000  # as an argument; Jinja's own bound on range()
+_MOST_NODES: Final = 20_000  # of a template: those in use have at most 2,500
 _MOST_BITS: Final = 4096
 _MOST_INDENT: Final = 16
 _WIDTH: Final = re.compile(r"[0-9]{5,}|%[^a-zA-Z%]*\*|\{[^{}]*\{[^{}]*\}")  # one that is large, or an argument
@@ -159,6 +161,8 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
+        if (size := sum(1 for _ in tree.find_all(nodes.Node))) > _MOST_NODES:
+            raise UnsupportedError(f"the chat template has {size} nodes, more than {_MOST_NODES}")
         _Paying().visit(tree)
         return tree
 

@@ -40,7 +40,7 @@ CHATML: Final = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 """For a model with ChatML's control tokens that comes without a template."""
-_LONGEST: Final = 1 << 18  # characters of a template; those in use have at most some 20,000
+_LONGEST: Final = 1 << 16  # characters of a template; those in use have at most some 20,000
 _GOES_ON: Final = "\ue000goes on\ue001 "
 _PROBED: Final = {"type": "function", "function": {"name": "f", "description": "f", "parameters": {
     "type": "object", "properties": {"probing": {"type": "string", "description": "d"}}, "required": []}}}  # fmt: skip
@@ -115,10 +115,15 @@ class ChatTemplate:
             "add_generation_prompt": chat.add_generation_prompt and not chat.continue_final_message,
             **variables,
         }
-        if "tools" in template.variables and chat.tool_style in (None, self.tool_style):
-            messages = with_arguments(messages, as_text=template.arguments_are_text)
-            text = template.render(messages=messages, tools=tools or None, **more)
-        else:
+        text, own = None, "tools" in template.variables and chat.tool_style in (None, self.tool_style)
+        if own:
+            given = with_arguments(messages, as_text=template.arguments_are_text)
+            try:
+                text = template.render(messages=given, tools=tools or None, **more)
+            except TemplateRefusal:  # of several calls in a message (Llama): its own style says how to write them
+                if self.tool_style is None or not any(message.get("tool_calls") for message in messages):
+                    raise
+        if text is None:
             style = tool_style(chat.tool_style or self.tool_style or DEFAULT_TOOL_STYLE)
             text = _told(template, without_tools(messages, style), style, tools, source, more)
         if chat.continue_final_message:
