@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import wraps
+from types import BuiltinMethodType, MethodType
 from typing import Any, Final
 
 from jinja2 import nodes
@@ -29,6 +30,7 @@ from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
+from markupsafe import Markup
 
 from guided.chat.meter import charge, measure, one_more_call, sized
 from guided.chat.written import Written, joined, spans_of, written
@@ -39,6 +41,7 @@ __all__ = ["Refusal", "environment"]
 _MOST_NUMBER: Final = 100_000  # as an argument; Jinja's own bound on range()
 _MOST_NODES: Final = 20_000  # of a template: those in use have at most 2,500
 _MOST_BITS: Final = 4096
+_ESCAPED: Final = 6  # times as long is a text that Jinja's Markup escapes, at most
 _MOST_INDENT: Final = 16
 _WIDTH: Final = re.compile(r"[0-9]{5,}|%[^a-zA-Z%]*\*|\{[^{}]*\{[^{}]*\}")  # one that is large, or an argument
 _NO_FILTERS: Final = ("random", "urlize", "striptags", "xmlattr", "pprint", "wordwrap")
@@ -177,6 +180,8 @@ class _Environment(ImmutableSandboxedEnvironment):
             return _formatted(left, [right], lambda: Written(left, spans_of(left)) % right)
         if operator == "+" and type(left) is str and type(right) is str:
             return joined((left, right))
+        if operator == "+" and (isinstance(left, Markup) or isinstance(right, Markup)):
+            charge(_ESCAPED * (_length(left) + _length(right)))
         if operator == "+" and isinstance(left, list | tuple):
             charge(len(left) + len(right))
         if operator == "*":
@@ -188,14 +193,6 @@ class _Environment(ImmutableSandboxedEnvironment):
             if bits > _MOST_BITS:
                 raise SecurityError(f"a number of some {bits} bits is too large for a chat template")
         return super().call_binop(context, operator, left, right)
-
-    def getattr(self, obj: Any, attribute: str) -> Any:
-        """Methods of ordinary strings keep what is known of their arguments."""
-        if type(obj) is str:
-            obj = Written(obj)
-        if isinstance(obj, str) and attribute in _NO_METHODS:
-            raise SecurityError(f"strings have no method {attribute} in chat templates")
-        return super().getattr(obj, attribute)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """`"{}".format(x)` keeps what is known; it is paid for."""
@@ -220,9 +217,25 @@ class _Environment(ImmutableSandboxedEnvironment):
         with one_more_call():
             if not isinstance(obj, Macro):
                 _check_arguments((*args, *kwargs.values()))
-                if isinstance(owner := getattr(obj, "__self__", None), str):
-                    charge(len(owner))
+                if isinstance(owner := getattr(obj, "__self__", None), Markup):
+                    charge(_ESCAPED * (len(owner) + 1) * (1 + sum(map(_length, args))))
+                obj = _paid_method(obj)
             return super().call(context, obj, *args, **kwargs)
+
+
+def _paid_method(method: Any) -> Any:
+    """A method, however a template came by it; those of ordinary strings keep what is known of their arguments."""
+    owner = getattr(method, "__self__", None)
+    if isinstance(owner, str) and isinstance(method, BuiltinMethodType | MethodType):
+        if method.__name__ in _NO_METHODS:
+            raise SecurityError(f"strings have no method {method.__name__} in chat templates")
+        charge(len(owner))
+        return getattr(Written(owner), method.__name__) if type(owner) is str else method
+    if isinstance(owner, list | tuple):
+        measure(owner)
+    elif isinstance(owner, dict):
+        charge(len(owner))
+    return method
 
 
 def _check_arguments(args: Iterable[Any], *, deep: bool = True) -> None:
