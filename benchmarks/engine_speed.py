@@ -45,12 +45,12 @@ def measure_engine(model: Path, *, repeats: int, threads: int = 2, tokens: int =
 def _prompts(model: Path) -> list[list[int]]:
     """The tasks as the model's chat has them."""
     from guided import Vocabulary
-    from guided.engine.chat import ChatMl
+    from guided.chat import ChatTemplate
     from guided.files.gguf import GgufFile
 
     vocabulary = Vocabulary.from_gguf(model)
     with GgufFile(model) as file:
-        chat = ChatMl.from_template(vocabulary, file.metadata.get("tokenizer.chat_template"))
+        chat = ChatTemplate.found(vocabulary, file.metadata.get("tokenizer.chat_template"))
     assert chat is not None
     return [
         chat.render([{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": text}])

@@ -69,8 +69,8 @@ from guided.spec.structural_tag.tool_styles import TOOL_STYLES, tool_style
 from guided.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from guided.chat import Message
     from guided.engine import Engine
-    from guided.engine.chat import Message
     from guided.engine.request import Options, Request
     from guided.engine.result import BudgetBound, Result, StreamEvent, Timings, ToolCall
     from guided.integrations.transformers_engine import from_transformers
@@ -149,7 +149,7 @@ __version__ = "0.1.0"
 _LAZY: Final = {
     **dict.fromkeys(("CALCULATOR", "Tool", "ToolTokens"), "guided.tools"),
     "Engine": "guided.engine",
-    "Message": "guided.engine.chat",
+    "Message": "guided.chat",
     **dict.fromkeys(("Options", "Request"), "guided.engine.request"),
     **dict.fromkeys(("BudgetBound", "Result", "StreamEvent", "Timings", "ToolCall"), "guided.engine.result"),
     "SamplingParams": "guided.sampling.params",

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import torch
 
+from guided.chat import ChatTemplate
+from guided.chat.template import CHATML
 from guided.engine import Engine
-from guided.engine.chat import ChatMl
 from guided.models.llama import Llama, LlamaConfig
 from guided.vocabulary import Vocabulary
 
 NAMES = ("<|im_start|>", "<|im_end|>")
 
 
-def small_engine(context: int = 600, *, more: tuple[str, ...] = ()) -> Engine:
-    """`more`: names of control tokens."""
+def small_engine(context: int = 600, *, more: tuple[str, ...] = (), template: str = CHATML) -> Engine:
+    """`more`: names of control tokens; `template`: of chats."""
     torch.set_num_threads(1)
     names = (*NAMES, *more)
     vocabulary = Vocabulary(
@@ -23,4 +24,4 @@ def small_engine(context: int = 600, *, more: tuple[str, ...] = ()) -> Engine:
     )
     sizes = {"layers": 1, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "hidden": 24}
     model = Llama.random(LlamaConfig(**sizes, vocab_size=vocabulary.size, context=context), seed=7)
-    return Engine(model, vocabulary, chat=ChatMl(vocabulary))
+    return Engine(model, vocabulary, chat=ChatTemplate(vocabulary, template))

@@ -16,10 +16,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from guided.chat import ChatTemplate
 from guided.cli import generate, main
 from guided.cli.console import Progress
 from guided.engine import Engine
-from guided.engine.chat import ChatMl
 from guided.models.llama import Llama, LlamaConfig
 from guided.vocabulary import Vocabulary
 
@@ -345,7 +345,7 @@ def engine():
     vocabulary = Vocabulary([bytes([b]) for b in range(256)], eos_token_ids=[257], special_tokens=special)
     sizes = {"layers": 1, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "hidden": 24}
     model = Llama.random(LlamaConfig(**sizes, vocab_size=258, context=400), seed=7)
-    return Engine(model, vocabulary, chat=ChatMl(vocabulary))
+    return Engine(model, vocabulary, chat=ChatTemplate(vocabulary))
 
 
 @pytest.fixture

@@ -17,13 +17,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from guided.chat import ChatTemplate
 from guided.cli import generate
 from guided.cli.answers import AnswerFile, AnswersInOrder
 from guided.cli.console import InputError
 from guided.cli.lines import read_lines
 from guided.cli.options import LINE_OPTIONS
 from guided.engine import Engine
-from guided.engine.chat import ChatMl
 from guided.engine.request import Options
 from guided.models.llama import Llama, LlamaConfig
 from guided.spec.json_schema import JsonSchemaOptions
@@ -44,7 +44,7 @@ def engine():
     )
     sizes = {"layers": 1, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "hidden": 24}
     model = Llama.random(LlamaConfig(**sizes, vocab_size=vocabulary.size, context=400), seed=7)
-    return Engine(model, vocabulary, chat=ChatMl(vocabulary))
+    return Engine(model, vocabulary, chat=ChatTemplate(vocabulary))
 
 
 @pytest.fixture(autouse=True)

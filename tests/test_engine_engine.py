@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import guided
-from guided.engine.chat import ChatMl
+from guided.chat import ChatTemplate
 from guided.engine.engine import Engine
 from guided.engine.loading import _dtype
 from guided.engine.request import Request
@@ -31,7 +31,7 @@ WORDS = [b'{"', b'":', b' "', b'",', b"name", b"age", b"true", b", ", b"ab", "é
 SPECIAL = {266: "<|im_start|>", 267: "<|im_end|>"}
 VOCABULARY = Vocabulary([*CHARACTERS, *WORDS], eos_token_ids=[267], special_tokens=SPECIAL)
 CONFIG = LlamaConfig(layers=1, dim=16, heads=2, kv_heads=1, head_dim=8, hidden=24, vocab_size=272, context=160)
-ENGINE = Engine(Llama.random(CONFIG, seed=7), VOCABULARY, chat=ChatMl(VOCABULARY))
+ENGINE = Engine(Llama.random(CONFIG, seed=7), VOCABULARY, chat=ChatTemplate(VOCABULARY))
 
 
 class Color(enum.Enum):
@@ -271,7 +271,7 @@ def test_a_grammar_of_another_vocabulary_is_refused():
 
 
 def test_models_without_a_template_take_no_messages_and_too_many_tokens_are_refused():
-    with pytest.raises(GuidedError, match="no chat template that is known"):
+    with pytest.raises(GuidedError, match="this model has no chat template"):
         Engine(ENGINE.model, VOCABULARY).generate([{"role": "user", "content": "a"}])
     with pytest.raises(GuidedError, match="300 tokens, but only 272 logits"):
         Engine(ENGINE.model, Vocabulary([b"a"], eos_token_ids=[299]))

@@ -8,6 +8,7 @@ import re
 import pytest
 import torch
 
+from guided.chat import Conversation
 from guided.engine.engine import Engine
 from guided.engine.pretrained import _texts_of_gguf
 from guided.errors import GuidedError, ModelFileError, UnsupportedError, VocabularyError
@@ -20,7 +21,8 @@ tokenizers = pytest.importorskip("tokenizers")
 
 torch.set_num_threads(1)
 CHATML = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{{ '<|im_start|>assistant\n' }}"
 )
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<s>"]
 
@@ -201,3 +203,46 @@ def test_what_does_not_go_together_is_said_before_anything_is_loaded(directory):
         Engine.from_pretrained("no such model", kv_dtype="int4")
     with pytest.raises(UnsupportedError, match=r"models of the type GPT are not compiled \(at compile\)"):
         Engine.from_pretrained("shakespeare", compile=True)
+
+
+def test_where_the_chat_templates_are(directory):
+    """The files of transformers, each before those that it counts more than."""
+    say, settings = [{"role": "user", "content": "a"}], directory / "tokenizer_config.json"
+
+    def shown(**more):
+        return str(Engine.from_pretrained(directory).chat.text(Conversation(say, **more)))
+
+    (directory / "chat_template.json").write_text(json.dumps({"chat_template": "json{{ messages[0].content }}"}))
+    settings.write_text(json.dumps({"eos_token": "<|im_end|>", "bos_token": {"content": "<s>"}}))
+    assert shown() == "jsona"
+    named = [{"name": "default", "template": "{{ bos_token }}list{{ messages[0].content }}"}]
+    named.append({"name": "tool_use", "template": "tools{{ messages[0].content }}{{ tools|length }}"})
+    settings.write_text(json.dumps({"eos_token": "<|im_end|>", "bos_token": "<s>", "chat_template": named}))
+    assert shown() == "<s>lista"
+    assert shown(tools=[{"type": "function", "function": {"name": "f"}}]) == "toolsa1"
+    (directory / "chat_template.jinja").write_text("file{{ messages[0].content }}")
+    assert shown() == "filea"
+    (directory / "additional_chat_templates").mkdir()
+    (directory / "additional_chat_templates" / "rag.jinja").write_text("rag{{ messages[0].content }}")
+    assert shown() == "filea" and shown(template="rag") == "raga"
+    (directory / "chat_template.jinja").write_bytes(b"\xff")
+    with pytest.raises(ModelFileError, match=r"chat_template.jinja: not a text in UTF-8"):
+        Engine.from_pretrained(directory)
+
+
+def test_the_chat_templates_of_a_gguf_file(tmp_path):
+    changes = {
+        "tokenizer.chat_template": "{{ eos_token }}{{ messages[0].content }}",
+        "tokenizer.chat_template.tool_use": "tools{{ messages[0].content }}{{ tools|length }}",
+    }
+    path = tmp_path / "x.gguf"
+    path.write_bytes(byte_level_file(**changes))
+    with GgufFile(path) as file:
+        vocabulary, chat, _ = _texts_of_gguf(file)
+    say = [{"role": "user", "content": "a<|im_end|>"}]
+    assert chat.text(say) == "<|im_end|>a<|im_end|>"
+    assert chat.render(say) == [1, *vocabulary.encode("a<|im_end|>")]
+    assert chat.text(Conversation(say, [{"type": "function", "function": {"name": "f"}}])) == "toolsa<|im_end|>1"
+    (tmp_path / "y.gguf").write_bytes(byte_level_file(**{"tokenizer.chat_template": 7}))
+    with GgufFile(tmp_path / "y.gguf") as file, pytest.raises(ModelFileError, match="chat_template is 7, no text"):
+        _texts_of_gguf(file)

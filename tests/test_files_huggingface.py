@@ -80,7 +80,7 @@ def test_half_a_model_in_the_cache_is_not_enough(cache: Path, missing: str):
         find_model("org/model")
 
 
-@pytest.mark.parametrize(("files", "asked"), [(COMPLETE, [True]), (COMPLETE[:2] + COMPLETE[3:], [True, False])])
+@pytest.mark.parametrize(("files", "asked"), [(COMPLETE, [True]), (COMPLETE[:2] + COMPLETE[3:], [True, False, False])])
 def test_the_network_is_asked_where_a_file_may_be_missing(
     cache: Path, monkeypatch, files: list[str], asked: list[bool]
 ):
@@ -127,6 +127,14 @@ def test_without_the_package_the_hint_names_the_extra(cache: Path, monkeypatch: 
         ("org/model", True),
         ("HuggingFaceTB/SmolLM2-135M-Instruct", True),
         ("org/model/x.gguf", True),
+        ("org/model@v1.0", True),
+        ("org/model@refs/pr/1", True),
+        ("org/model-GGUF:Q4_K_M", True),
+        ("org/model-GGUF:Q4_K_M@main", True),
+        ("org/model@", False),
+        ("org/model@../x", False),
+        ("org/model:", False),
+        ("org/model:a/b", False),
         ("model", False),
         ("org/model/x", False),
         ("../model", False),

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import guided
 from guided import BudgetError, GrammarCompiler, GrammarMatcher, GuidedError, Vocabulary
-from guided.engine.chat import ChatMl
+from guided.chat import ChatTemplate
+from guided.chat.template import CHATML
 from guided.engine.engine import Engine
 from guided.errors import OptionError
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
@@ -194,7 +195,7 @@ def test_off_is_as_before():
 def test_what_does_not_go_together():
     chat = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[257],
                       special_tokens={256: "<|im_start|>", 257: "<|im_end|>"})  # fmt: skip
-    engine = Engine(Llama.random(CONFIG, seed=7), chat, chat=ChatMl(chat))
+    engine = Engine(Llama.random(CONFIG, seed=7), chat, chat=ChatTemplate(chat, CHATML))
     for prompt in ("a", [{"role": "user", "content": "a"}]):
         with pytest.raises(OptionError, match="template"):
             engine.generate(prompt, heal_prompt=True)

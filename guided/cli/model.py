@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MODEL", "MODEL_HELP", "add_model_options", "engine_of"]
 
 DEFAULT_MODEL: Final = "smollm2-135m-instruct"
-MODEL_HELP: Final = "a name, a GGUF file or a directory (%(default)s)"
+MODEL_HELP: Final = (
+    "a name, org/model[:QUANTISATION][@REVISION] of the Hugging Face hub, a GGUF file or a directory (%(default)s)"
+)
 
 
 def add_model_options(group: argparse._ArgumentGroup) -> None:

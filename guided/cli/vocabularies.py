@@ -26,7 +26,8 @@ def add_vocabulary(parser: argparse.ArgumentParser) -> None:
         "--vocabulary",
         metavar="WHICH",
         default="bytes",
-        help="bytes (the default: one token a byte); a model's name (smollm2-135m-instruct); or a file: *.gguf, "
+        help="bytes (the default: one token a byte); a model's name (smollm2-135m-instruct, or "
+        "org/model of the Hugging Face hub); or a file: *.gguf, "
         "tokenizer.json, *.model (SentencePiece), tekken*.json, *.tiktoken",
     )
     group.add_argument("--eos", metavar="ID,ID", help="ids of the end tokens, where the file does not say (tiktoken)")
@@ -78,12 +79,15 @@ def _model(name: str) -> Path:
     """The file of a model by name, fetched where it is not there yet."""
     try:
         from guided.files.hub import find_model, model_names
+        from guided.files.huggingface import HubName, fetch_tokenizer
     except ModuleNotFoundError as error:
         hint = "pip install 'guided-decoding[engine]', or give the path of its GGUF file"
         raise InputError(f"{name!r} is no file, and models by name need {error.name}: {hint}") from None
+    if Path(name).suffix.lower() in _SUFFIXES:
+        raise InputError(f"there is no file {name}")
+    if (named := HubName.read(name)) is not None and named.file is None and named.quantisation is None:
+        return fetch_tokenizer(name)
     if name.lower() not in model_names():
-        if Path(name).suffix.lower() in _SUFFIXES:
-            raise InputError(f"there is no file {name}")
         raise InputError(f"{name!r} is neither a file nor a known model ({', '.join(model_names())}) nor 'bytes'")
     return find_model(name)
 

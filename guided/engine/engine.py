@@ -17,8 +17,8 @@ from typing import Any, Literal, Self, Unpack, cast, overload
 
 import torch
 
+from guided.chat import ChatTemplate
 from guided.engine.batch import Answer, answer_each
-from guided.engine.chat import ChatMl
 from guided.engine.driver import Driver
 from guided.engine.loading import load, make_runner
 from guided.engine.matchers import matcher_maker, prompt_ids
@@ -56,7 +56,7 @@ class Engine:
     Attributes:
         model: the weights.
         vocabulary: its tokens.
-        chat: the chat template, None where the model has none that is known.
+        chat: the chat template, None where the model has none.
         bos: ids put before a text prompt (most models: none).
         scheduler: the batch that runs.
         ranks: the processes that have the other parts of the model; None where it is in one piece.
@@ -67,7 +67,7 @@ class Engine:
         model: Model,
         vocabulary: Vocabulary,
         *,
-        chat: ChatMl | None = None,
+        chat: ChatTemplate | None = None,
         bos: Sequence[int] = (),
         cache: KVCache | None = None,
         kv_dtype: KVDtype = "auto",
@@ -98,8 +98,9 @@ class Engine:
         tensor_parallel: int = 1,
         pipeline_parallel: int = 1,
         compile: bool = False,
+        revision: str | None = None,
     ) -> Engine:
-        """A model by name ("smollm2-135m-instruct": fetched once, then offline) or by a path.
+        """A model by name ("smollm2-135m-instruct", "org/model": fetched once, then offline) or by a path.
 
         Args:
             name: the name; or a GGUF file; or a directory with config.json, safetensors and tokenizer.json.
@@ -112,6 +113,7 @@ class Engine:
             pipeline_parallel: stages of so many processes, each with some of the layers.
             compile: `torch.compile` fuses what stands between attentions; the first steps take a minute. For CUDA; on
                 a CPU it is slower, and logits differ by rounding where a prompt is cut otherwise.
+            revision: of a model of the Hugging Face hub: a branch, a tag or a commit ("main").
 
         Raises:
             ModelFileError: the model or the adapter cannot be found or fetched, or a file of it is corrupt.
@@ -120,15 +122,9 @@ class Engine:
             GuidedError: a package is missing; there are not as many GPUs.
         """
         loaded = load(
-            name,
-            adapter=adapter,
-            device=device,
-            dtype=dtype,
-            kv_dtype=kv_dtype,
-            tensor_parallel=tensor_parallel,
-            pipeline_parallel=pipeline_parallel,
-            compile=compile,
-        )
+            name, adapter=adapter, device=device, dtype=dtype, kv_dtype=kv_dtype, tensor_parallel=tensor_parallel,
+            pipeline_parallel=pipeline_parallel, compile=compile, revision=revision,
+        )  # fmt: skip
         found = loaded.parts
         return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos, kv_dtype=kv_dtype, ranks=loaded.ranks)
 

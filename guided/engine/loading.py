@@ -49,6 +49,7 @@ def load(
     tensor_parallel: int,
     pipeline_parallel: int,
     compile: bool,
+    revision: str | None = None,
 ) -> Loaded:
     """See `Engine.from_pretrained`. What does not go together is refused before anything is fetched or loaded."""
     place, number = _device(device), _dtype(dtype)
@@ -63,9 +64,9 @@ def load(
             if given:
                 hint = "leave it out, or use one process"
                 raise UnsupportedError("models in several processes do not go with it", pointer=option, hint=hint)
-        return _in_parts(find_model(name), number, place, tensor_parallel, pipeline_parallel)
+        return _in_parts(find_model(name, revision), number, place, tensor_parallel, pipeline_parallel)
     config = None if adapter is None else read_lora_config(adapter)  # what is wrong with it is said first
-    parts = load_pretrained(find_model(name), dtype=number, device=place)
+    parts = load_pretrained(find_model(name, revision), dtype=number, device=place)
     if adapter is not None:
         parts = replace(parts, model=with_adapter(parts.model, adapter, config))
     if compile:

@@ -1,7 +1,7 @@
 """A model's file or directory: the model, its vocabulary, its chat template, what begins a text.
 
 In: a GGUF file, or a directory as transformers writes it (config.json, safetensors, tokenizer.json, and what
-tokenizer_config.json and chat_template.jinja say). Out: `Pretrained`, the arguments of an `Engine`.
+tokenizer_config.json and the files of its chat templates say). Out: `Pretrained`, the arguments of an `Engine`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from guided.engine.chat import ChatMl
+from guided.chat import ChatTemplate
+from guided.chat.sources import templates_in_folder, templates_in_gguf, token_variables
 from guided.errors import ModelFileError, VocabularyError, brief
 from guided.files.dequantise import GROUPED
 from guided.files.gguf import GgufFile
@@ -34,7 +35,7 @@ class Pretrained:
 
     model: Model
     vocabulary: Vocabulary
-    chat: ChatMl | None
+    chat: ChatTemplate | None
     bos: list[int]
 
 
@@ -74,10 +75,10 @@ def _model_of_directory(path: Path, dtype: torch.dtype | None, device: torch.dev
     return load_huggingface(path, dtype=dtype, device=device, parallel=parallel)
 
 
-def _texts_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatMl | None, list[int]]:
+def _texts_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
     """Tokens, chat template, ids before a text."""
     vocabulary = Vocabulary.from_gguf(file)
-    chat = ChatMl.from_template(vocabulary, file.metadata.get("tokenizer.chat_template"))
+    chat = ChatTemplate.found(vocabulary, *templates_in_gguf(file.metadata, vocabulary))
     is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
     add_bos = file.metadata.get("tokenizer.ggml.add_bos_token", is_sentencepiece)
     if not isinstance(add_bos, bool):
@@ -88,18 +89,13 @@ def _texts_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatMl | None, list[int]
     return vocabulary, chat, [bos] if add_bos and bos is not None else []
 
 
-def _texts_of_directory(path: Path) -> tuple[Vocabulary, ChatMl | None, list[int]]:
+def _texts_of_directory(path: Path) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
     if not (path / "tokenizer.json").is_file():
         raise ModelFileError(f"{path}: there is no tokenizer.json: the model's tokens are not known")
     vocabulary = Vocabulary.from_huggingface(path)
     settings = read_json_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
-    template = path / "chat_template.jinja"
-    try:
-        text = template.read_text("utf-8") if template.is_file() else settings.get("chat_template")
-    except UnicodeDecodeError as error:
-        raise ModelFileError(f"{template}: not a text in UTF-8: {error}") from None
-    bos = _bos(vocabulary, settings, read_json_object(path / "tokenizer.json"))
-    return vocabulary, ChatMl.from_template(vocabulary, text), bos
+    chat = ChatTemplate.found(vocabulary, templates_in_folder(path, settings), token_variables(settings))
+    return vocabulary, chat, _bos(vocabulary, settings, read_json_object(path / "tokenizer.json"))
 
 
 def _native_dtype(device: torch.device) -> torch.dtype:

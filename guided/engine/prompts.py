@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from guided.engine.chat import ChatMl, Conversation, Message
+from guided.chat import ChatTemplate, Conversation, Message
 from guided.engine.request import Prompt
 from guided.errors import GuidedError, brief
 from guided.models.model import ModelConfig
@@ -33,13 +33,13 @@ class PromptReader:
     """Of one model.
 
     Attributes:
-        chat: the chat template, None where the model has none that is known.
+        chat: the chat template, None where the model has none.
         bos: ids put before a text.
     """
 
     vocabulary: Vocabulary
     config: ModelConfig
-    chat: ChatMl | None
+    chat: ChatTemplate | None
     bos: Sequence[int]
 
     def encode(self, prompt: Prompt, *, raw: bool = False) -> list[int]:
@@ -57,7 +57,7 @@ class PromptReader:
         elif raw:
             raise GuidedError("raw=True goes on from a text, and these are messages: leave it out")
         elif self.chat is None:
-            raise GuidedError("this model has no chat template that is known: give the prompt as text or token ids")
+            raise GuidedError("this model has no chat template: give the prompt as text or token ids")
         else:
             ids = self.chat.render(cast("Sequence[Message] | Conversation", prompt))
         self.check(ids, room=1)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from guided.engine.chat import Conversation, Message
+from guided.chat import Conversation, Message
 from guided.errors import OptionError, brief
 from guided.keywords import check_keywords, keywords_checked_class
 from guided.matching.constraint import Constraint, ConstraintOptions

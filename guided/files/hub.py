@@ -82,12 +82,28 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "guided"
 
 
-def find_model(name: str | os.PathLike[str]) -> Path:
+def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Path:
     """Where a model is: a name (of `MODELS`: fetched on first use), or the path of a file or directory.
 
+    Args:
+        name: see the head.
+        revision: of a model of the Hugging Face hub: a branch, a tag or a commit; "name@revision" says the same.
+
     Raises:
-        ModelFileError: it is neither a name nor a path, or it could not be fetched.
+        ModelFileError: it is neither a name nor a path, it could not be fetched, or it is one that has no revisions.
     """
+    path = _on_disk(name)
+    if path is None and isinstance(name, str) and is_hub_name(name):
+        return fetch_from_hub(name, revision)
+    if revision is not None:
+        raise ModelFileError(f"{str(name)!r} is no model of the Hugging Face hub: it has no revision {revision!r}")
+    if path is None:
+        raise ModelFileError(_not_found(name))
+    return path
+
+
+def _on_disk(name: str | os.PathLike[str]) -> Path | None:
+    """Where a model is that needs no hub."""
     if isinstance(name, str) and (entry := MODELS.get(name.lower())) is not None:
         target = cache_directory() / Path(entry.member).name
         if not target.is_file() or target.stat().st_size != entry.size:
@@ -96,11 +112,7 @@ def find_model(name: str | os.PathLike[str]) -> Path:
     if isinstance(name, str) and (shipped := SHIPPED.get(name.lower())) is not None:
         return shipped
     path = Path(name)
-    if os.fspath(name) and path.exists():
-        return path
-    if isinstance(name, str) and is_hub_name(name):
-        return fetch_from_hub(name)
-    raise ModelFileError(_not_found(name))
+    return path if os.fspath(name) and path.exists() else None
 
 
 def _not_found(name: str | os.PathLike[str]) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from guided.engine.chat import ChatMl
+from guided.chat import ChatTemplate
 from guided.engine.engine import Engine
 from guided.engine.runner import Chunk, ModelRunner
 from guided.errors import GuidedError
@@ -51,7 +51,8 @@ def from_transformers(model: Any, tokenizer: Any) -> Engine:
     model.eval()
     there = _TransformersModel(model)
     bos = [tokenizer.bos_token_id] if getattr(tokenizer, "add_bos_token", False) else []
-    chat = ChatMl.from_template(vocabulary, getattr(tokenizer, "chat_template", None))
+    tokens = {name: text for name, text in tokenizer.special_tokens_map.items() if isinstance(text, str)}
+    chat = ChatTemplate.found(vocabulary, getattr(tokenizer, "chat_template", None), tokens)
     return Engine(there, vocabulary, chat=chat, bos=bos, runner=_TransformersRunner(there))
 
 

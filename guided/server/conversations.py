@@ -9,10 +9,11 @@ What does not go together is refused: stops end free text, and an answer with to
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from guided.chat import DEFAULT_TOOL_STYLE, Conversation
 from guided.engine import Engine
-from guided.engine.chat import DEFAULT_TOOL_STYLE, Conversation
 from guided.engine.reasoning import find_reasoning_end
 from guided.engine.request import Options, Request
 from guided.server.deltas import How
@@ -81,18 +82,47 @@ def conversation(asked: ChatRequest, text: Structured, engine: Engine, settings:
         named=functions is not None and functions.named,
         partial=partial,
     )
-    prompt = Conversation(
-        [message.plain() for message in asked.messages],
-        functions.tools if functions is not None else (),
-        style.name,
-        _begin(settings, thinks),
-    )
+    prompt = _prompt(asked, functions.tools if functions is not None else (), style, engine, settings, thinks)
     return Request(prompt, constraint, n=asked.n, options=cast(Options, options)), how
 
 
+def _prompt(
+    asked: ChatRequest,
+    tools: Sequence[Mapping[str, Any]],
+    style: ToolStyle,
+    engine: Engine,
+    settings: Settings,
+    thinks: bool,
+) -> Conversation:
+    """What the chat template is given."""
+    called = {call.id: call.function.name for message in asked.messages for call in message.tool_calls or ()}
+    messages = [message.plain() for message in asked.messages]
+    for message in messages:
+        if message["role"] == "tool":
+            message["name"] = called[message["tool_call_id"]]
+    given = asked.chat_template_kwargs
+    variables, switches = given.others if given is not None else {}, dict[str, bool]()
+    if settings.reasoning_end or (given is not None and given.on is not None):
+        reads = engine.chat.reads if engine.chat is not None else lambda _: False
+        switches = {name: thinks for name in ("enable_thinking", "thinking") if reads(name)}
+    begins = asked.add_generation_prompt is not False and not asked.continue_final_message
+    return Conversation(
+        messages,
+        tools,
+        style.name,
+        "" if not begins or (switches and not thinks) else _begin(settings, thinks),
+        documents=asked.documents or (),
+        variables=variables | switches,
+        add_generation_prompt=begins,
+        continue_final_message=asked.continue_final_message,
+    )
+
+
 def _thinks(asked: ChatRequest, settings: Settings) -> bool:
-    """Whether the model reasons before it answers."""
+    """Whether the model reasons before it answers; a message that goes on has its reasoning behind it."""
     wanted = asked.wants_reasoning()
+    if asked.continue_final_message and wanted is None:
+        return False
     if wanted and not settings.reasoning_end:
         message = "this server's model does not reason before it answers (its operator gives no --reasoning-end)"
         raise RequestError(message, param="chat_template_kwargs")
@@ -100,7 +130,10 @@ def _thinks(asked: ChatRequest, settings: Settings) -> bool:
 
 
 def _begin(settings: Settings, thinks: bool) -> str:
-    """What the answer begins with: reasoning that has begun, or that is empty, as in the templates of Qwen 3."""
+    """What the answer begins with: reasoning that has begun, or that is empty, as in the templates of Qwen 3.
+
+    What the chat template writes of it itself is not written again (`Conversation.begin`).
+    """
     if not settings.reasoning_end or not settings.reasoning_begin:
         return ""
     return f"{settings.reasoning_begin}\n" + ("" if thinks else f"\n{settings.reasoning_end.rstrip()}\n\n")

@@ -209,7 +209,7 @@ class Message(_Checked):
     refusal: str | None = None
     tool_calls: Annotated[list[_Call], Field(fail_fast=True)] | None = None
     tool_call_id: str | None = None
-    reasoning: str | None = None  # of earlier turns is not shown to the model, as in the templates of Qwen 3
+    reasoning: str | None = None  # of earlier turns: the chat template says which of it the model is shown
     reasoning_content: str | None = None
     parsed: Any = None
     tool_results: Any = None
@@ -225,14 +225,25 @@ class Message(_Checked):
             "content": content if isinstance(content, str) else "".join(part.text for part in content),
         }
         if self.tool_calls:
-            called = [{"name": each.function.name, "arguments": each.function.arguments} for each in self.tool_calls]
-            message["tool_calls"] = [{"type": "function", "function": each} for each in called]
+            called = [
+                (each.id, {"name": each.function.name, "arguments": each.function.arguments})
+                for each in self.tool_calls
+            ]
+            message["tool_calls"] = [{"id": id, "type": "function", "function": each} for id, each in called]
+        if self.tool_call_id is not None:
+            message["tool_call_id"] = self.tool_call_id
+        if self.role == "assistant" and (reasoning := self.reasoning_content or self.reasoning):
+            message["reasoning_content"] = reasoning
         return message
 
 
-class ThinkingSwitch(_Checked):
-    """`chat_template_kwargs`: whether the model reasons before it answers, by the names of Qwen and of DeepSeek."""
+class TemplateVariables(BaseModel):
+    """`chat_template_kwargs`: variables that the model's chat template reads; one that it does not read is refused.
 
+    Whether the model reasons before it answers is said by the names of Qwen and of DeepSeek.
+    """
+
+    model_config = ConfigDict(extra="allow", strict=True)
     enable_thinking: bool | None = None
     thinking: bool | None = None
 
@@ -240,6 +251,11 @@ class ThinkingSwitch(_Checked):
     def on(self) -> bool | None:
         """None: it does not say."""
         return self.enable_thinking if self.enable_thinking is not None else self.thinking
+
+    @property
+    def others(self) -> dict[str, Any]:
+        """What says nothing of reasoning."""
+        return dict(self.model_extra or {})
 
 
 class ChatRequest(TextRequest, SilentInConversations):
@@ -252,7 +268,10 @@ class ChatRequest(TextRequest, SilentInConversations):
     tools: Annotated[list[Any], Field(max_length=_MOST_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
-    chat_template_kwargs: ThinkingSwitch | None = None
+    chat_template_kwargs: TemplateVariables | None = None
+    documents: Annotated[list[dict[str, Any]], Field(max_length=_MOST_TOOLS)] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool = False
     reasoning_effort: str | None = None
     include_reasoning: bool = True
     separate_reasoning: Literal[True] = True
@@ -285,6 +304,12 @@ class ChatRequest(TextRequest, SilentInConversations):
                 raise ValueError(f"message {number}: tool_call_id belongs to messages of the role tool, which need it")
             if message.tool_call_id is not None and message.tool_call_id not in made:
                 raise ValueError(f"message {number}: no call before it has the id {message.tool_call_id!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_continued(self) -> Self:
+        if self.continue_final_message and (self.add_generation_prompt or self.messages[-1].role != "assistant"):
+            raise ValueError("continue_final_message goes on with a last message of the assistant, and begins none")
         return self
 
     @model_validator(mode="after")

@@ -58,7 +58,9 @@ class Server:
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         """Raises GuidedError where the engine's model has no such tokens, or cannot be told of tools in this style."""
-        check_style(style_of(engine, settings))
+        style = style_of(engine, settings)
+        if engine.chat is None or style.name != engine.chat.tool_style:  # else the template shows how
+            check_style(style)
         Toolbox(settings.tools, engine.vocabulary)
         if settings.reasoning_end:
             find_reasoning_end(engine.vocabulary, settings.reasoning_end)

@@ -89,7 +89,8 @@ def _source(metadata: Mapping[str, Any]) -> Source:
         raise _unknown_model(model)
     special = special_pieces(names, types)
     ends, size = _ends(metadata, special, len(names)), _size(metadata, len(names))
-    return Source(tokens, ends, special, encoder, size, byte_pairs=pairs)
+    markers = [name for name, type_ in zip(names, types, strict=True) if type_ == USER_DEFINED]
+    return Source(tokens, ends, special, encoder, size, byte_pairs=pairs, markers=markers)
 
 
 def _unknown_model(model: object) -> VocabularyError:

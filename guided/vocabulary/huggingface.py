@@ -1,8 +1,9 @@
 """Hugging Face: fast tokenizers of transformers, `tokenizers.Tokenizer`, and tokenizer.json files.
 
-In: an object with `backend_tokenizer` or `to_str`, or a path. Out: a `Source`. Only the JSON is read; the package
-tokenizers is imported when text is first encoded. What a token spells follows from the decoder: "ByteLevel" (GPT-2's
-alphabet), or U+2581 for a space with byte pieces such as <0x0A> ("Metaspace", or "Replace" and "ByteFallback").
+In: an object with `backend_tokenizer` or `to_str`, a path, or a hub's name. Out: a `Source`. Only the JSON is read;
+the package tokenizers is imported when text is first encoded. What a token spells follows from the decoder: "ByteLevel"
+(GPT-2's alphabet), or U+2581 for a space with byte pieces such as <0x0A> ("Metaspace", or "Replace" and
+"ByteFallback").
 WordPiece, WordLevel and decoders whose output for one token depends on its neighbours are refused: no fixed bytes, no
 exact masks.
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from guided.errors import VocabularyError
+from guided.files.huggingface import fetch_tokenizer, is_hub_name
 from guided.files.json_file import read_json, read_json_object
 from guided.vocabulary.byte_pairs import BytePairsFactory, pairs_of_huggingface
 from guided.vocabulary.encoders import huggingface_encoder, merge_pairs
@@ -37,6 +39,8 @@ def read_huggingface(tokenizer: Any) -> Source:
     ends: set[int] = set()
     if isinstance(tokenizer, (str, PathLike)):
         path = Path(tokenizer)
+        if isinstance(tokenizer, str) and not path.exists() and is_hub_name(tokenizer):
+            path = fetch_tokenizer(tokenizer)
         path = path / "tokenizer.json" if path.is_dir() else path
         data = read_json(path)
         where = str(path)
@@ -101,9 +105,9 @@ def _source(data: dict[str, Any]) -> Source:
         else:
             special.pop(entry["id"], None)
             tokens[entry["id"]] = (content if byte_level else content.replace(SPACE, " ")).encode("utf-8")
-    return Source(
-        tokens, (), special, _factory(data, False), special_encoder=_factory(data, True), byte_pairs=_pairs(data)
-    )
+    markers = [entry["content"] for entry in added if not entry.get("special")]
+    plain, named = _factory(data, False), _factory(data, True)
+    return Source(tokens, (), special, plain, special_encoder=named, byte_pairs=_pairs(data), markers=markers)
 
 
 def _factory(data: dict[str, Any], special: bool) -> EncoderFactory:

@@ -69,6 +69,7 @@ class Source:
         special_encoder: makes an encoder that reads names of special tokens as these tokens; None: a text is cut at
             these names, and the parts are encoded one by one.
         byte_pairs: makes the rules by which a text is spelled, or says why they are not known.
+        markers: tokens of text that the tokenizer takes out of a text before anything else.
     """
 
     tokens: Sequence[bytes | None]
@@ -78,6 +79,7 @@ class Source:
     size: int | None = None
     special_encoder: EncoderFactory | None = None
     byte_pairs: BytePairsFactory = _NO_BYTE_PAIRS
+    markers: Collection[str] = ()
 
 
 def ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:

@@ -47,6 +47,7 @@ class Vocabulary:
         size: one more than the largest id, or the larger `size` that was given. Ids from `len(tokens)` on have no text.
         eos_token_ids: the end ids.
         special_tokens: id -> name.
+        text_markers: tokens of text that the tokenizer takes out of a text before anything else, such as `<think>`.
 
     Raises:
         VocabularyError: a token is not bytes, an id is out of range, or `size` does not cover the largest id.
@@ -62,6 +63,7 @@ class Vocabulary:
         "eos_token_ids",
         "size",
         "special_tokens",
+        "text_markers",
         "tokens",
     )
 
@@ -69,6 +71,7 @@ class Vocabulary:
     eos_token_ids: frozenset[int]
     special_tokens: Mapping[int, str]
     size: int
+    text_markers: tuple[str, ...]
 
     def __init__(
         self,
@@ -86,6 +89,7 @@ class Vocabulary:
         self.size = least if size is None else _checked_size(size)
         if not least <= self.size <= MAX_SIZE:
             raise VocabularyError(f"size {self.size} does not cover the ids: it must be from {least} to {MAX_SIZE}")
+        self.text_markers = ()
         # Not a method: a vocabulary with other end tokens encodes with the tokens of this one.
         self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
         self._encoder: Encoder | None = None
@@ -179,7 +183,7 @@ class Vocabulary:
     def from_huggingface(
         cls, tokenizer: Any, *, eos_token_ids: Collection[int] | None = None, size: int | None = None
     ) -> Self:
-        """A fast tokenizer of transformers, a `tokenizers.Tokenizer`, or the path of a tokenizer.json.
+        """A fast tokenizer of transformers, a `tokenizers.Tokenizer`, the path of a tokenizer.json, or "org/model".
 
         End tokens are what the tokenizer declares; for a path, what the tokenizer_config.json and
         generation_config.json beside it declare; where nothing does, special tokens with a known name.
@@ -250,6 +254,7 @@ class Vocabulary:
         names, size = self.special_tokens, self.size if size is None else size
         other = Vocabulary(self.tokens, eos_token_ids=ends, special_tokens=names, size=size)
         other._factory, other._special_factory = self._factory, self._special_factory
+        other._pairs_factory, other.text_markers = self._pairs_factory, self.text_markers
         return other
 
     @classmethod
@@ -273,6 +278,7 @@ class Vocabulary:
         size = source.size if size is None else size
         vocabulary = cls(source.tokens, eos_token_ids=ends, special_tokens=source.special_tokens, size=size)
         vocabulary._special_factory, vocabulary._pairs_factory = source.special_encoder, source.byte_pairs
+        vocabulary.text_markers = tuple(source.markers)
         if source.encoder is not None:
             vocabulary._factory = source.encoder
         return vocabulary

@@ -148,4 +148,9 @@ def found_style(template: str) -> str | None:
         sure = head.startswith(("<", "]")) and head in text and (element is None or element.begin in text)
         if sure and len(head) > len(best[0]):
             best = (head, name)
-    return best[1] or None
+    shown = (
+        name
+        for name in TOOL_STYLES
+        if "shown" in (data := tool_style(name).data) and all(part in text for part in data["shown"])
+    )
+    return next(shown, None) or best[1] or None

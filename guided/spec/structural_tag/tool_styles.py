@@ -22,6 +22,7 @@ Each file of `styles/` is one format:
     call              begin, with {name} and {index}; end; arguments: how they are written, see `ARGUMENT_STYLES`;
                       excludes: what strings in them do not contain
     told              the sentence that tells a model how to call, if its chat template has one (tool_prompts.py)
+    shown             what all chat templates of the style contain, where they write the begin of a call in pieces
 
 Source: the chat templates of the models, as xgrammar 0.2.8 writes them (`builtin_structural_tag.py`).
 """

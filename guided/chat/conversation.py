@@ -1,0 +1,157 @@
+"""Conversations: messages, and what a model is told besides. In: as a caller writes them. Out: plain data, checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from guided.chat.written import written
+from guided.errors import GuidedError, SpecError, brief
+from guided.spec.structural_tag.tool_prompts import read_arguments
+
+__all__ = ["DEFAULT_TOOL_STYLE", "Conversation", "Message", "plain", "plain_messages"]
+
+Message: TypeAlias = Mapping[str, Any]
+"""`role` and `content`, a text or a list of `{"type": "text", "text": ...}`. Of the assistant also `tool_calls`, as in
+OpenAI's API, and `reasoning_content`; of a tool also `tool_call_id` and `name`."""
+
+DEFAULT_TOOL_STYLE: Final = "qwen_3"
+"""Hermes' form of calls, which most models know."""
+_EVERYWHERE: Final = ("system", "user", "assistant", "tool")
+_ROLES: Final = frozenset(("system", "developer", "user", "assistant", "tool", "function", "ipython", "model"))
+"""Templates may make control tokens of these; any other role is text."""
+_REASONING: Final = ("reasoning_content", "thinking", "reasoning")
+_MOST_DEEP: Final = 200
+_FORM: Final = 'is not of the form {"role": "user", "content": "..."}'
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Messages, and what the model is told besides.
+
+    Attributes:
+        tools: that it may call, as in OpenAI's API.
+        tool_style: how it writes calls, one of `guided.TOOL_STYLES`; None: as its template does, else
+            `DEFAULT_TOOL_STYLE`.
+        begin: what its answer begins with, such as "<think>\\n"; names of control tokens mean these. What the template
+            ends with already is not repeated.
+        documents: that a template for retrieval shows, each with `title` and `text`.
+        variables: more that the template reads, such as `enable_thinking`; one that it does not read is refused.
+        add_generation_prompt: whether the assistant's answer begins at the end.
+        continue_final_message: whether the last message goes on, instead of a new one.
+        template: the name of one of the model's templates; None: "tool_use" where there are tools and such a one, else
+            "default".
+    """
+
+    messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]] = ()
+    tool_style: str | None = None
+    begin: str = ""
+    documents: Sequence[Mapping[str, Any]] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+    template: str | None = None
+
+
+def plain(value: Any, what: str, depth: int = 0) -> Any:
+    """A copy that holds nothing but values of JSON.
+
+    Raises:
+        GuidedError: something else is in it, or it nests too deeply.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if depth > _MOST_DEEP:
+        raise GuidedError(f"{what} nest deeper than {_MOST_DEEP}")
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: plain(one, what, depth + 1) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one, what, depth + 1) for one in value]
+    raise GuidedError(f"{what} hold {brief(value)}, which is no value of JSON")
+
+
+def plain_messages(messages: Sequence[Message], template: str) -> list[dict[str, Any]]:
+    """Messages as templates read them: without keys that are None, reasoning under all its names.
+
+    Args:
+        messages: as given.
+        template: its text; a key that does not occur in it would not be shown to the model, and a role is not known.
+
+    Raises:
+        GuidedError: a message is malformed, or has such a key or role.
+    """
+    if not messages:
+        raise GuidedError("the list of messages is empty")
+    return [_message(f"message {number}", message, template) for number, message in enumerate(messages)]
+
+
+def _message(where: str, given: Message, template: str) -> dict[str, Any]:
+    if not isinstance(given, Mapping) or not isinstance(role := given.get("role"), str):
+        raise GuidedError(f"{where} {_FORM}")
+    if role not in _EVERYWHERE and not (role.isidentifier() and role in template):
+        known = ", ".join(_EVERYWHERE)
+        raise GuidedError(f"{where} has the role {brief(role)}, which this template does not know; known are {known}")
+    message = {key: plain(value, where) for key, value in given.items() if value is not None}
+    keys = {
+        "role",
+        "content",
+        *({"assistant": ("tool_calls", *_REASONING), "tool": ("tool_call_id", "name")}.get(role, ())),
+    }
+    for key in sorted(message.keys() - keys, key=str):
+        if key == "tool_calls" or not isinstance(key, str) or key not in template:
+            raise GuidedError(f"{where} has the key {key!r}, which this template would not show to the model")
+    _check_content(where, message)
+    for call in message.get("tool_calls", ()):
+        _check_call(where, call)
+    reasoning = next((message[key] for key in _REASONING if key in message), None)
+    if reasoning is not None:
+        message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
+    return message | {"role": written(role) if role in _ROLES else role}
+
+
+def _check_content(where: str, message: Mapping[str, Any]) -> None:
+    content = message.get("content", "" if message.get("tool_calls") or "reasoning_content" in message else None)
+    if isinstance(content, str):
+        return
+    if not isinstance(content, list) or not content:
+        raise GuidedError(f"{where} {_FORM}")
+    for part in content:
+        if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+            message_text = f'{where} {_FORM}: a part of a content is {{"type": "text", "text": "..."}}'
+            raise GuidedError(message_text)
+
+
+def _check_call(where: str, call: Any) -> None:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise GuidedError(f'{where} has a call without {{"function": {{"name": "...", "arguments": "{{...}}"}}}}')
+    try:
+        read_arguments(_text_of(function.get("arguments")))
+    except SpecError as error:
+        raise GuidedError(f"{where}: {error}") from None
+
+
+def _text_of(arguments: Any) -> Any:
+    return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, Mapping) else arguments
+
+
+def with_arguments(messages: Sequence[Mapping[str, Any]], *, as_text: bool) -> list[dict[str, Any]]:
+    """Messages whose calls have their arguments as JSON text, or as what it says."""
+    out = []
+    for message in messages:
+        copy = dict(message)
+        if calls := message.get("tool_calls"):
+            copy["tool_calls"] = [
+                {**call, "function": {**call["function"], "arguments": _arguments(call["function"], as_text)}}
+                for call in calls
+            ]
+        out.append(copy)
+    return out
+
+
+def _arguments(function: Mapping[str, Any], as_text: bool) -> Any:
+    text = _text_of(function["arguments"])
+    return text if as_text else read_arguments(text)

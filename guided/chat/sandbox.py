@@ -1,0 +1,397 @@
+"""Jinja, as transformers sets it up for chat templates, with literals that are known and a budget that is kept.
+
+In: the text of a template. Out: a template of Jinja whose output is `Written`, see written.py.
+
+Templates come from strangers. Jinja's immutable sandbox keeps them from Python's internals and from changing values. On
+top of it, whatever can take long or grow is paid for (meter.py): the tree of a template is changed so that loops,
+comparisons and slices charge, and calls, operators and filters do so in the environment. Filters, methods of strings
+and functions that draw at random, or whose cost is not known beforehand, are not there.
+
+What transformers adds is here as well: blocks are trimmed, `{% generation %}`, `{% break %}`, `raise_exception`,
+`strftime_now`, and a `tojson` that escapes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import wraps
+from types import BuiltinMethodType, MethodType
+from typing import Any, Final
+
+from jinja2 import nodes
+from jinja2.compiler import CodeGenerator, Frame
+from jinja2.exceptions import SecurityError, TemplateRuntimeError
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.runtime import Context, Macro
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+from jinja2.visitor import NodeTransformer
+from markupsafe import Markup
+
+from guided.chat.meter import charge, measure, one_more_call, sized
+from guided.chat.written import Written, joined, spans_of, written
+from guided.errors import UnsupportedError
+
+__all__ = ["Refusal", "environment"]
+
+_MOST_NUMBER: Final = 100_000  # as an argument; Jinja's own bound on range()
+_MOST_NODES: Final = 20_000  # of a template: those in use have at most 2,500
+_MOST_BITS: Final = 4096
+_ESCAPED: Final = 6  # times as long is a text that Jinja's Markup escapes, at most
+_MOST_INDENT: Final = 16
+_WIDTH: Final = re.compile(r"[0-9]{5,}|%[^a-zA-Z%]*\*|\{[^{}]*\{[^{}]*\}")  # one that is large, or an argument
+_NO_FILTERS: Final = ("random", "urlize", "striptags", "xmlattr", "pprint", "wordwrap")
+_SHALLOW: Final = frozenset((
+    "attr", "batch", "count", "counted", "d", "default", "first", "items", "last", "length", "list", "map", "measured",
+    "reject", "rejectattr", "reverse", "select", "selectattr", "slice",
+))  # fmt: skip
+"""Filters that look at the items of what they are given, and not into them."""
+_DEEP_TESTS: Final = ("in", "==", "eq", "equalto", "!=", "ne", ">", "gt", "greaterthan", "ge", ">=", "<", "lt",
+                      "lessthan", "<=", "le", "lower", "upper")  # fmt: skip
+_NO_METHODS: Final = frozenset(("expandtabs", "translate", "maketrans", "encode"))
+
+
+class Refusal(TemplateRuntimeError):
+    """What a template refuses by `raise_exception`."""
+
+
+class _Generation(Extension):
+    """`{% generation %}`: marks what the assistant says, for training; its text is what counts here."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        """The nodes inside."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+class _Paying(NodeTransformer):
+    """Makes loops, comparisons, slices and keys of dictionaries charge."""
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:
+        self.generic_visit(node)
+        node.iter = _filtered(node.iter, "counted")
+        return node
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
+        self.generic_visit(node)  # what stands first is compared as far as the others go
+        for operand in node.ops:
+            operand.expr = _filtered(operand.expr, "measured")
+        return node
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
+        self.generic_visit(node)
+        if isinstance(node.arg, nodes.Slice):
+            node.node = _filtered(node.node, "counted")
+        else:
+            node.arg = _filtered(node.arg, "measured")
+        return node
+
+    def visit_Pair(self, node: nodes.Pair) -> nodes.Node:
+        self.generic_visit(node)
+        node.key = _filtered(node.key, "measured")
+        return node
+
+
+def _filtered(node: nodes.Node, name: str) -> nodes.Expr:
+    assert isinstance(node, nodes.Expr)
+    if isinstance(node, nodes.Const | nodes.TemplateData):
+        return node
+    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+
+
+class _Generator(CodeGenerator):
+    """Literals are `Written`, and what becomes text is paid for."""
+
+    def visit_Const(self, node: nodes.Const, frame: Frame) -> None:
+        if isinstance(node.value, str):
+            self.write(f"environment.written({str(node.value)!r})")
+        else:
+            super().visit_Const(node, frame)
+
+    def visit_TemplateData(self, node: nodes.TemplateData, frame: Frame) -> None:
+        self.write(f"environment.written({str(node.data)!r})")
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
+        if isinstance(node.arg, nodes.Const):  # a key, not a text
+            self.write("environment.getitem(")
+            self.visit(node.node, frame)
+            self.write(f", {node.arg.value!r})")
+        else:
+            super().visit_Getitem(node, frame)
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
+        self.write("environment.concat(map(environment.shown, (")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write(")))")
+
+    def _output_const_repr(self, group: Iterable[Any]) -> str:
+        return f"environment.written({''.join(map(str, group))!r})"
+
+    def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
+        self.write("environment.shown(")
+
+    def _output_child_post(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
+        self.write(")")
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """See the head."""
+
+    code_generator_class = _Generator
+    intercepted_binops = frozenset(("+", "*", "**", "%"))
+    concat = staticmethod(joined)
+    written = staticmethod(written)
+
+    def __init__(self) -> None:
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], optimized=False)
+        self.globals |= {"raise_exception": _refuse, "strftime_now": _now, "dict": _Dict(), "namespace": _Namespace}
+        del self.globals["lipsum"]
+        self.filters |= {
+            "counted": sized, "measured": measure, "tojson": _to_json, "string": self.shown,
+            "join": _join, "replace": _replace, "sum": _sum, "format": _format,
+        }  # fmt: skip
+        self.filters = {name: _guarded(name, own) for name, own in self.filters.items() if name not in _NO_FILTERS}
+        tests: dict[str, Any] = self.tests
+        tests |= {name: _guarded(name, tests[name]) for name in _DEEP_TESTS}
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree = super()._parse(source, name, filename)
+        if (size := sum(1 for _ in tree.find_all(nodes.Node))) > _MOST_NODES:
+            raise UnsupportedError(f"the chat template has {size} nodes, more than {_MOST_NODES}")
+        _Paying().visit(tree)
+        return tree
+
+    @staticmethod
+    def shown(value: object) -> str:
+        """The text of a value that is printed."""
+        return value if isinstance(value, str) else str(measure(value))
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """Results that are too large are not made."""
+        if operator == "%" and isinstance(left, str):
+            return _formatted(left, [right], lambda: Written(left, spans_of(left)) % right)
+        if operator == "+" and type(left) is str and type(right) is str:
+            return joined((left, right))
+        if operator == "+" and (isinstance(left, Markup) or isinstance(right, Markup)):
+            charge(_ESCAPED * (_length(left) + _length(right)))
+        if operator == "+" and isinstance(left, list | tuple):
+            charge(len(left) + len(right))
+        if operator == "*":
+            for one, other in ((left, right), (right, left)):
+                if isinstance(one, str | list | tuple) and isinstance(other, int):
+                    charge((len(one) + 1) * max(0, other))
+        if operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
+            bits = left.bit_length() + right.bit_length() if operator == "*" else left.bit_length() * abs(right)
+            if bits > _MOST_BITS:
+                raise SecurityError(f"a number of some {bits} bits is too large for a chat template")
+        return super().call_binop(context, operator, left, right)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """`"{}".format(x)` keeps what is known; it is paid for."""
+        usual = super().wrap_str_format(value)
+        if usual is None:
+            return None
+        template: str = value.__self__
+
+        @wraps(usual)
+        def formatted(*args: Any, **kwargs: Any) -> str:
+            def made() -> str:
+                simple = isinstance(template, Written) and not kwargs and value.__name__ == "format"
+                found = template.filled("{}", args) if simple and isinstance(template, Written) else None
+                return usual(*args, **kwargs) if found is None else found
+
+            return _formatted(template, [*args, *kwargs.values()], made)
+
+        return formatted
+
+    def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls are counted; what methods and functions look at is paid for."""
+        with one_more_call():
+            if not isinstance(obj, Macro):
+                _check_arguments((*args, *kwargs.values()))
+                if isinstance(owner := getattr(obj, "__self__", None), Markup):
+                    charge(_ESCAPED * (len(owner) + 1) * (1 + sum(map(_length, args))))
+                obj = _paid_method(obj)
+            return super().call(context, obj, *args, **kwargs)
+
+
+def _paid_method(method: Any) -> Any:
+    """A method, however a template came by it; those of ordinary strings keep what is known of their arguments."""
+    owner = getattr(method, "__self__", None)
+    if isinstance(owner, str) and isinstance(method, BuiltinMethodType | MethodType):
+        if method.__name__ in _NO_METHODS:
+            raise SecurityError(f"strings have no method {method.__name__} in chat templates")
+        charge(len(owner))
+        return getattr(Written(owner), method.__name__) if type(owner) is str else method
+    if isinstance(owner, list | tuple):
+        measure(owner)
+    elif isinstance(owner, dict):
+        charge(len(owner))
+    return method
+
+
+def _check_arguments(args: Iterable[Any], *, deep: bool = True) -> None:
+    for one in args:
+        if isinstance(one, int) and abs(one) > _MOST_NUMBER:
+            raise SecurityError(f"the number {one} is too large for an argument in a chat template")
+        if deep:
+            measure(one)
+
+
+def _formatted(template: str, args: list[Any], make: Callable[[], str]) -> str:
+    """What `make` gives, if it cannot be too large: no field is wide, and each may hold the largest value."""
+    if _WIDTH.search(template):
+        raise SecurityError("the width of a field is too large for a chat template")
+    _check_arguments(args)
+    fields = template.count("%") + template.count("{")
+    charge(len(template) + fields * sum(_size_of_text(one) for one in args))
+    return make()
+
+
+def _size_of_text(value: Any) -> int:
+    return len(value) if isinstance(value, str) else len(str(value))
+
+
+def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter or a test that pays for what it looks at."""
+    skipped = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    @wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        given = (*args[skipped:], *kwargs.values())
+        _check_arguments(given[1:] if name in _SHALLOW else given, deep=name not in _SHALLOW)
+        if name == "indent":
+            charge(_growth(given))
+        charge(_length(given[0]) if given else 0)
+        out = function(*args, **kwargs)
+        charge(_length(out))
+        return out
+
+    return guarded
+
+
+def _growth(given: tuple[Any, ...]) -> int:
+    """What an indentation adds to a text, at most."""
+    widths = [one if isinstance(one, int) else len(one) for one in given[1:] if isinstance(one, int | str)]
+    return abs(max(widths, default=4)) * (str(given[0]).count("\n") + 1)
+
+
+def _length(value: Any) -> int:
+    try:
+        return len(value)
+    except TypeError:
+        return 1
+
+
+def _refuse(message: object) -> None:
+    raise Refusal(str(message))
+
+
+def _now(format: str) -> str:
+    if len(format) > 1000 or _WIDTH.search(format):
+        raise SecurityError("the format of a date is too large for a chat template")
+    return datetime.now().strftime(str.__str__(format))
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | str | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """As transformers has it."""
+    widths = [len(one) if isinstance(one, str) else one or 0 for one in (indent, *(separators or ()))]
+    if max(map(abs, widths)) > _MOST_INDENT:
+        raise SecurityError(f"tojson indents and separates by at most {_MOST_INDENT} characters in a chat template")
+    charge(_MOST_INDENT * _depths(value) if indent else 0)
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _depths(value: Any) -> int:
+    """The sum over all values inside of how deep they are."""
+    out, waiting = 0, [(value, 1)]
+    while waiting:
+        one, depth = waiting.pop()
+        inner = one.values() if isinstance(one, Mapping) else one if isinstance(one, list | tuple) else ()
+        out += depth
+        waiting += [(each, depth + 1) for each in inner]
+    return out
+
+
+def _format(text: Any, *args: Any, **kwargs: Any) -> str:
+    if args and kwargs:
+        raise SecurityError("format takes values by position or by name")
+    shown = _Environment.shown(text)
+    return _formatted(
+        shown, [*args, *kwargs.values()], lambda: Written(shown, spans_of(shown)) % (kwargs if kwargs else args)
+    )
+
+
+def _join(items: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
+    texts = []
+    for item in items:
+        charge(1)
+        one = item if attribute is None else _ENVIRONMENT.getitem(item, attribute)
+        texts.append(_Environment.shown(one))
+    return Written(d, spans_of(d)).join(texts)
+
+
+def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
+    shown, put = _Environment.shown(text), _Environment.shown(new)
+    own = shown if isinstance(shown, Written) else Written(shown)
+    return own.replace(_Environment.shown(old), put, -1 if count is None else count)
+
+
+def _sum(items: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
+    for item in items:
+        one = item if attribute is None else _ENVIRONMENT.getitem(item, attribute)
+        charge(_length(start) + _length(one))
+        start = start + one
+    return start
+
+
+class _Dict:
+    """`dict` in templates: a function, so that nothing of the class is there."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
+        return dict(*args, **kwargs)
+
+    def fromkeys(self, keys: Iterable[Any], value: Any = None) -> dict[Any, Any]:
+        """As that of the class."""
+        return dict.fromkeys(keys, value)
+
+
+class _Namespace(Namespace):
+    """`namespace` in templates; names of Python's internals are refused."""
+
+    def __init__(*args: Any, **kwargs: Any) -> None:
+        attributes = dict(*args[1:], **kwargs)
+        for name in attributes:
+            _check_name(name)
+        Namespace.__init__(args[0], attributes)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_name(name)
+        super().__setitem__(name, value)
+
+
+def _check_name(name: object) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise SecurityError(f"a chat template stores no attribute {name!r} in a namespace")
+
+
+_ENVIRONMENT: Final = _Environment()
+
+
+def environment() -> _Environment:
+    """The only one: it holds nothing of a rendering."""
+    return _ENVIRONMENT

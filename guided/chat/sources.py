@@ -1,0 +1,84 @@
+"""Where the chat templates of a model are: in its GGUF file, or in files beside its tokenizer.
+
+Out: templates by name ("default", "tool_use", ...), and what the variables such as `bos_token` stand for. The files are
+those of transformers, and the later one counts: chat_template.json, tokenizer_config.json (one template, or a list of
+named ones), then chat_template.jinja with the folder additional_chat_templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from guided.errors import ModelFileError, brief
+from guided.files.json_file import read_json_object
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["ADDITIONAL", "named_templates", "templates_in_folder", "templates_in_gguf", "token_variables"]
+
+ADDITIONAL: Final = "additional_chat_templates"
+_KEY: Final = "tokenizer.chat_template"
+_GGUF_TOKENS: Final = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_token", "unknown": "unk_token"}
+
+
+def named_templates(given: object) -> dict[str, str]:
+    """Templates by name, of one text, of a mapping, or of a list as tokenizer_config.json has it; others are left."""
+    if isinstance(given, str):
+        return {"default": given}
+    if isinstance(given, list):
+        given = {one.get("name"): one.get("template") for one in given if isinstance(one, Mapping)}
+    if not isinstance(given, Mapping):
+        return {}
+    return {name: text for name, text in given.items() if isinstance(name, str) and isinstance(text, str)}
+
+
+def templates_in_folder(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    """The templates of a model in a folder; `settings`: its tokenizer_config.json.
+
+    Raises:
+        ModelFileError: a file is not what it should be.
+    """
+    older = folder / "chat_template.json"
+    found = named_templates(read_json_object(older).get("chat_template")) if older.is_file() else {}
+    found = named_templates(settings.get("chat_template")) or found
+    files = {path.stem: path for path in sorted((folder / ADDITIONAL).glob("*.jinja"))}
+    if (main := folder / "chat_template.jinja").is_file():
+        files["default"] = main
+    return {name: _read(path) for name, path in files.items()} or found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelFileError(f"{path}: not a text in UTF-8: {error}") from None
+
+
+def token_variables(settings: Mapping[str, Any]) -> dict[str, str]:
+    """`bos_token` and its like, as tokenizer_config.json has them, as texts or as entries with `content`."""
+    more = settings.get("extra_special_tokens")
+    every = {**settings, **(more if isinstance(more, Mapping) else {})}
+    names = {name: one.get("content") if isinstance(one, Mapping) else one for name, one in every.items()}
+    return {name: text for name, text in names.items() if name.endswith("_token") and isinstance(text, str)}
+
+
+def templates_in_gguf(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tuple[dict[str, str], dict[str, str]]:
+    """The templates of a GGUF file, and its tokens.
+
+    Raises:
+        ModelFileError: a template is no text.
+    """
+    found = {}
+    for key, value in metadata.items():
+        if key == _KEY or key.startswith(f"{_KEY}."):
+            if not isinstance(value, str):
+                raise ModelFileError(f"{key} is {brief(value, 60)}, no text")
+            found[key.removeprefix(_KEY).removeprefix(".") or "default"] = value
+    tokens = {}
+    for ours, variable in _GGUF_TOKENS.items():
+        id = metadata.get(f"tokenizer.ggml.{ours}_token_id")
+        if type(id) is int and 0 <= id < vocabulary.size:
+            name = vocabulary.special_tokens.get(id)
+            tokens[variable] = name if name is not None else vocabulary.decode([id]).decode("utf-8", "replace")
+    return found, tokens

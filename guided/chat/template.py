@@ -1,0 +1,308 @@
+"""The chat templates of a model: messages in, prompt tokens out, as transformers' `apply_chat_template` gives them.
+
+In: the Jinja texts that come with a model, and a `Conversation`. Out: ids. Steps:
+
+    conversation.py   messages are checked, and become plain data
+    told.py           tools are told in the system message, where the template does not tell them in this form
+    sandbox.py        Jinja renders them; what a template may do is bounded (meter.py)
+    written.py        of each character of the result it is known whether the template wrote it
+    tokens.py         control tokens are those that the template wrote; all else is text
+
+So a message that spells `<|im_end|>` ends no turn: a control token is one whose every character a template wrote. The
+rendered text is that of transformers to the character, because templates see the strings themselves, nothing marked.
+
+A template that takes `tools` tells them itself, if it does so in the form of calls that is asked for. Not done: images,
+masks of what the assistant said. Needs the package jinja2, which is imported when a template is first rendered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+from guided.chat.conversation import DEFAULT_TOOL_STYLE, Conversation, Message, plain, plain_messages, with_arguments
+from guided.chat.meter import STEP, metered
+from guided.chat.sources import named_templates
+from guided.chat.tokens import ids_of, names_pattern
+from guided.chat.told import default_system, told_in_first, told_in_system, without_tools
+from guided.chat.written import joined, written
+from guided.errors import GuidedError, UnsupportedError, brief
+from guided.spec.structural_tag.tool_prompts import found_style
+from guided.spec.structural_tag.tool_styles import ToolStyle, tool_style
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["CHATML", "ChatTemplate"]
+
+CHATML: Final = (
+    "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""For a model with ChatML's control tokens that comes without a template."""
+_LONGEST: Final = 1 << 16  # characters of a template; those in use have at most some 20,000
+_GOES_ON: Final = "\ue000goes on\ue001 "
+_PROBED: Final = {"type": "function", "function": {"name": "f", "description": "f", "parameters": {
+    "type": "object", "properties": {"probing": {"type": "string", "description": "d"}}, "required": []}}}  # fmt: skip
+_OWN: Final = frozenset(("messages", "tools", "documents", "add_generation_prompt"))
+
+
+class TemplateRefusal(GuidedError):
+    """A template refuses a conversation, by `raise_exception`: it has no place for what is in it."""
+
+
+class ChatTemplate:
+    """The templates of one model over its vocabulary.
+
+    Args:
+        vocabulary: of the model.
+        templates: the text of a template, or texts by name: "default", "tool_use" and others.
+        tokens: what the variables `bos_token`, `eos_token` and their like stand for.
+
+    Attributes:
+        vocabulary: as given.
+        tool_style: how the template writes calls, one of `guided.TOOL_STYLES`; None where it does not say.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        templates: str | Mapping[str, str] = CHATML,
+        *,
+        tokens: Mapping[str, str] | None = None,
+    ) -> None:
+        self.vocabulary, self._templates = vocabulary, named_templates(templates)
+        if not self._templates:
+            raise GuidedError("there is no chat template: give its text, or texts by name")
+        self._tokens = {name: written(text) for name, text in (tokens or {}).items()}
+        self.tool_style = next(
+            filter(None, map(found_style, (self._named(None, tools) for tools in (True, False)))), None
+        )
+
+    @classmethod
+    def found(
+        cls, vocabulary: Vocabulary, templates: object, tokens: Mapping[str, str] | None = None
+    ) -> ChatTemplate | None:
+        """Of what a model's file says; None where that is no template, or one that shows no messages."""
+        texts = {name: text for name, text in named_templates(templates).items() if "messages" in text}
+        return cls(vocabulary, texts, tokens=tokens) if texts else None
+
+    def render(self, given: Sequence[Message] | Conversation) -> list[int]:
+        """The ids of a conversation, ending where the assistant goes on.
+
+        Raises:
+            GuidedError: a message is malformed, or the template refuses the conversation. UnsupportedError: the
+                template does what is not allowed, or is no template. LimitExceeded: it does too much.
+        """
+        chat = given if isinstance(given, Conversation) else Conversation(given)
+        text = self.text(chat)
+        return ids_of(self.vocabulary, text, self._markers(self._source(chat)))
+
+    def text(self, given: Sequence[Message] | Conversation) -> str:
+        """As `render`, before it becomes tokens: the text, `Written` as far as the template wrote it."""
+        chat = given if isinstance(given, Conversation) else Conversation(given)
+        source = self._source(chat)
+        template = _compiled(source)
+        messages = [self._with_own_markers(message, source) for message in plain_messages(chat.messages, source)]
+        tools, documents = plain(list(chat.tools), "tools"), plain(list(chat.documents), "documents")
+        variables = self._variables(chat, template)
+        if documents and "documents" not in template.variables:
+            raise GuidedError("documents are given, and this model's chat template shows none")
+        if chat.continue_final_message:
+            messages[-1] = _going_on(messages[-1], chat)
+        more: dict[str, Any] = {
+            "documents": documents or None,
+            "add_generation_prompt": chat.add_generation_prompt and not chat.continue_final_message,
+            **variables,
+        }
+        text, own = None, "tools" in template.variables and chat.tool_style in (None, self.tool_style)
+        if own:
+            given = with_arguments(messages, as_text=template.arguments_are_text)
+            try:
+                text = template.render(messages=given, tools=tools or None, **more)
+            except TemplateRefusal:  # of several calls in a message (Llama): its own style says how to write them
+                if self.tool_style is None or not any(message.get("tool_calls") for message in messages):
+                    raise
+        if text is None:
+            style = tool_style(chat.tool_style or self.tool_style or DEFAULT_TOOL_STYLE)
+            text = _told(template, without_tools(messages, style), style, tools, source, more)
+        if chat.continue_final_message:
+            text = _cut_where_it_goes_on(text)
+        return _begun(text, chat.begin)
+
+    def reads(self, variable: str) -> bool:
+        """Whether one of the templates reads a variable, such as `enable_thinking`."""
+        return any(variable in _compiled(source).variables for source in self._templates.values())
+
+    def _named(self, name: str | None, has_tools: bool) -> str:
+        if name is not None:
+            if name not in self._templates:
+                known = ", ".join(sorted(self._templates))
+                raise GuidedError(f"this model has no chat template {brief(name)}; there are {known}")
+            return self._templates[name]
+        first = "tool_use" if has_tools and "tool_use" in self._templates else "default"
+        if first not in self._templates:
+            if len(self._templates) == 1:
+                return next(iter(self._templates.values()))
+            known = ", ".join(sorted(self._templates))
+            raise GuidedError(f"this model has the chat templates {known}, none of them the default: name one")
+        return self._templates[first]
+
+    def _source(self, chat: Conversation) -> str:
+        return self._named(chat.template, bool(chat.tools))
+
+    def _variables(self, chat: Conversation, template: _Template) -> dict[str, Any]:
+        given: dict[str, Any] = plain(dict(chat.variables), "variables of the chat template")
+        for name in given:
+            if name in _OWN:
+                raise GuidedError(f"{name} is no variable of the caller: it has an argument of its own")
+            if name not in template.variables:
+                known = ", ".join(sorted(template.variables - _OWN - self._tokens.keys())) or "none"
+                raise GuidedError(f"this model's chat template does not read {name!r}; it reads {known}")
+        return {**self._tokens, **given}
+
+    def _with_own_markers(self, message: dict[str, Any], source: str) -> dict[str, Any]:
+        """Markers in what the assistant said, such as `<think>`, are its own: they stay the tokens that it wrote."""
+        names = self._markers(source) if message["role"] == "assistant" else ()
+        texts = {key: one for key, one in message.items() if key != "role" and isinstance(one, str)} if names else {}
+        parted = {key: re.split(f"({names_pattern(names)})", one) for key, one in texts.items()}
+        return message | {
+            key: joined(written(part) if at % 2 else part for at, part in enumerate(parts))
+            for key, parts in parted.items()
+        }
+
+    def _markers(self, source: str) -> tuple[str, ...]:
+        return tuple(name for name in self.vocabulary.text_markers if name in source and not name.isspace())
+
+
+class _Template:
+    """One compiled template.
+
+    Attributes:
+        variables: that it reads and does not set.
+    """
+
+    def __init__(self, source: str) -> None:
+        if len(source) > _LONGEST:
+            raise UnsupportedError(f"the chat template has {len(source)} characters, more than {_LONGEST}")
+        try:
+            from jinja2 import TemplateSyntaxError, meta
+
+            from guided.chat.sandbox import environment
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in ("jinja2", "markupsafe"):
+                raise
+            raise GuidedError("chat templates need the package jinja2: pip install 'guided-decoding[engine]'") from None
+        try:
+            with metered(len(source)):
+                self._template = environment().from_string(source)
+                self.variables = frozenset(meta.find_undeclared_variables(environment().parse(source)))
+        except TemplateSyntaxError as error:
+            reason = f"the chat template is no template of Jinja that is known: {error.message} (line {error.lineno})"
+            raise UnsupportedError(reason, hint="give the prompt as text with raw=True, or token ids") from None
+        except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
+            raise UnsupportedError(f"the chat template cannot be compiled: {type(error).__name__}") from None
+
+    @cached_property
+    def arguments_are_text(self) -> bool:
+        """Whether it writes the arguments of a call as they are, and not as JSON: found out by a call."""
+        shown = [self._probed(value) for value in ({"probed": "p"}, '{"probed": "p"}')]
+        return ("probed" not in shown[0] or "{'probed'" in shown[0]) and '"probed"' in shown[1]
+
+    def _probed(self, arguments: Any) -> str:
+        call = {"id": "call00000", "type": "function", "function": {"name": "f", "arguments": arguments}}
+        user = {"role": "user", "content": "u"}
+        messages = [user, {"role": "assistant", "content": "", "tool_calls": [call]}]
+        messages += [{"role": "tool", "content": "t", "name": "f", "tool_call_id": "call00000"}]
+        try:
+            return self.render(messages=messages, tools=[_PROBED], add_generation_prompt=False)
+        except GuidedError:
+            return ""
+
+    def render(self, **given: Any) -> str:
+        """What it writes; errors as `ChatTemplate.render`."""
+        from jinja2 import TemplateError
+        from jinja2.exceptions import SecurityError
+
+        from guided.chat.sandbox import Refusal
+
+        try:
+            with metered(_size(given)):
+                return self._template.render(**given)
+        except GuidedError:
+            raise
+        except Refusal as error:
+            raise TemplateRefusal(f"the model's chat template refuses this conversation: {error}") from None
+        except SecurityError as error:
+            raise UnsupportedError(f"the model's chat template does what is not allowed: {error}") from None
+        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {str(error)[:300]}"
+            raise GuidedError(f"the model's chat template cannot show this conversation: {reason}") from None
+        except (RecursionError, MemoryError):
+            raise UnsupportedError("the model's chat template nests too deeply") from None
+
+
+@lru_cache(maxsize=32)
+def _compiled(source: str) -> _Template:
+    return _Template(source)
+
+
+def _size(value: Any) -> int:
+    """Characters, and `STEP` for each value."""
+    out, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        out += STEP + (len(one) if isinstance(one, str) else 0)
+        if isinstance(one, Mapping):
+            waiting += [*one.keys(), *one.values()]
+        elif isinstance(one, list):
+            waiting += one
+    return out
+
+
+def _told(
+    template: _Template,
+    messages: list[dict[str, Any]],
+    style: ToolStyle,
+    tools: list[dict[str, Any]],
+    source: str,
+    given: Mapping[str, Any],
+) -> str:
+    """Tools are told by the system; by the user, where the template knows no system (Gemma)."""
+    if not tools:
+        return template.render(messages=messages, tools=None, **given)
+    by_system = told_in_system(messages, style, tools, default_system(source))
+    try:
+        return template.render(messages=by_system, tools=None, **given)
+    except TemplateRefusal:
+        if len(by_system) == len(messages):
+            raise
+    return template.render(messages=told_in_first(messages, style, tools), tools=None, **given)
+
+
+def _going_on(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:
+    """The last message, marked where it is to go on."""
+    content = message.get("content")
+    if chat.begin:
+        raise GuidedError("continue_final_message goes on with a message: nothing begins a new one")
+    if isinstance(content, str):
+        return {**message, "content": content + _GOES_ON}
+    if isinstance(content, list):
+        last = {**content[-1], "text": content[-1]["text"] + _GOES_ON}
+        return {**message, "content": [*content[:-1], last]}
+    raise GuidedError("continue_final_message needs a last message with a content")
+
+
+def _cut_where_it_goes_on(text: str) -> str:
+    """As transformers cuts: where the template has stripped the message, it goes on behind its last character."""
+    at = text.rfind(_GOES_ON.rstrip())
+    if at < 0:
+        raise GuidedError("the model's chat template does not show the end of the last message: it cannot be continued")
+    return text[:at] if text[at : at + len(_GOES_ON)] == _GOES_ON else text[:at].rstrip()
+
+
+def _begun(text: str, begin: str) -> str:
+    """The text and what the answer begins with, without what the text ends with already."""
+    size = next(size for size in range(min(len(begin), len(text)), -1, -1) if text.endswith(begin[:size]))
+    rest = begin[size:] if begin[size:].strip() or not size else ""
+    return joined((text, written(rest))) if rest else text

@@ -1,0 +1,127 @@
+"""A rendered text to tokens: control tokens are those that the template wrote, all other characters are text.
+
+In: a text of which it is known what the template wrote (written.py), and a vocabulary. Out: ids.
+
+Where nothing but the template spells names of control tokens, these are the ids that the tokenizer gives for the text,
+as every engine reads it. Else the text is cut at the template's own control tokens, and each part is encoded as one
+text, in which names mean nothing. Some tokens are text for the vocabulary and markers for the template, such as
+`<think>` in Qwen 3, and the tokenizer takes them out of any text: where somebody else has spelled one, the text is cut
+inside the name, so that it is spelled by other tokens. What the assistant itself has said keeps them (template.py).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from guided.chat.written import spans_of
+from guided.errors import VocabularyError, brief
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["ids_of", "names_pattern"]
+
+
+def ids_of(vocabulary: Vocabulary, text: str, markers: Collection[str] = ()) -> list[int]:
+    """The ids of a rendered text.
+
+    Args:
+        vocabulary: of the model.
+        text: `Written`, as far as the template wrote it.
+        markers: tokens of text that are the template's own where it wrote them.
+
+    Raises:
+        VocabularyError: as `Vocabulary.encode`; or the vocabulary spells text with control tokens.
+    """
+    ids = _special_ids(vocabulary)
+    foreign = [found.span() for found in _names((*ids, *markers)).finditer(text) if not _wrote(text, *found.span())]
+    if not foreign:
+        return vocabulary.encode_with_special(str.__str__(text))
+    out, at, before = list[int](), 0, _Beside(False, False, False)
+    for start, end, id in _control_tokens(text, ids):
+        beside = _beside(vocabulary, id)
+        out += [*_text(vocabulary, text, at, start, foreign, before, beside), id]
+        at, before = end, beside
+    return out + _text(vocabulary, text, at, len(text), foreign, before, _Beside(False, False, False))
+
+
+class _Beside(NamedTuple):
+    """What a control token does to the text beside it: takes white space before it, or after it; joins what follows."""
+
+    takes_before: bool
+    takes_after: bool
+    continues: bool
+
+
+@lru_cache(maxsize=8)
+def _special_ids(vocabulary: Vocabulary) -> dict[str, int]:
+    ids: dict[str, int] = {}
+    for id in sorted(vocabulary.special_tokens):
+        if name := vocabulary.special_tokens[id]:
+            ids.setdefault(name, id)
+    return ids
+
+
+@lru_cache(maxsize=16)
+def _names(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(names_pattern(names))
+
+
+def names_pattern(names: Iterable[str]) -> str:
+    """A regular expression that finds the longest of the names at a place."""
+    return "|".join(map(re.escape, sorted(set(names), key=len, reverse=True))) or "(?!)"
+
+
+def _wrote(text: str, start: int, end: int) -> bool:
+    """Whether the template wrote all of a part."""
+    spans = spans_of(text)
+    number = bisect_right(spans, start, key=lambda span: span[0]) - 1
+    return number >= 0 and end <= spans[number][1]
+
+
+def _control_tokens(text: str, ids: dict[str, int]) -> Iterable[tuple[int, int, int]]:
+    for start, end in spans_of(text):
+        for found in _names(tuple(ids)).finditer(text, start, end):
+            yield *found.span(), ids[found[0]]
+
+
+@lru_cache(maxsize=1024)
+def _beside(vocabulary: Vocabulary, id: int) -> _Beside:
+    """Asks the tokenizer, which has rules of its own for each."""
+    name, encode = vocabulary.special_tokens[id], vocabulary.encode_with_special
+    try:
+        after, word = encode(f"{name}a"), vocabulary.encode("a")
+        return _Beside(
+            encode(f"a \n{name}") == encode(f"a{name}"),
+            encode(f"{name} \na") == after,
+            after[1:] != word and after[1:] == vocabulary.encode("a", continued=True),
+        )
+    except VocabularyError:  # it spells no white space
+        return _Beside(False, False, False)
+
+
+def _text(
+    vocabulary: Vocabulary,
+    text: str,
+    start: int,
+    end: int,
+    foreign: list[tuple[int, int]],
+    before: _Beside,
+    after: _Beside,
+) -> list[int]:
+    """The ids of a part between two control tokens."""
+    part = str.__str__(text)[start:end]
+    if before.takes_after:
+        start, part = end - len(part.lstrip()), part.lstrip()
+    if after.takes_before:
+        part = part.rstrip()
+    special, out, at = vocabulary.special_tokens, list[int](), 0
+    for cut in [left + 1 - start for left, _ in foreign if start <= left < start + len(part)] + [len(part)]:
+        if cut > at:
+            out += vocabulary.encode(part[at:cut], continued=at > 0 or before.continues)
+            at = cut
+    if wrong := [id for id in out if id in special]:
+        raise VocabularyError(f"the tokenizer gives the control token {special[wrong[0]]} for the text {brief(part)}")
+    return out

@@ -1,0 +1,258 @@
+"""What a chat template may not do; and texts that know who wrote them, against plain strings."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+from guided.chat import ChatTemplate, Conversation
+from guided.chat.written import Written, joined, spans_of, written
+from guided.errors import GuidedError, LimitExceeded, UnsupportedError
+from guided.vocabulary import Vocabulary
+
+pytest.importorskip("jinja2", minversion="3.1.6")
+VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256], special_tokens={256: "<|im_end|>"})
+SAY = [{"role": "user", "content": "a"}]
+GROW = "{{% set ns = namespace(x={}) %}}{{% for i in range(200) %}}{{% set ns.x = {} %}}{{% endfor %}}{}"
+BIG = "{% set x = 'ab' * 1000000 %}{% for i in range(99999) %}"
+
+
+def shown(text: str, **more: Any) -> str:
+    return str.__str__(ChatTemplate(VOCABULARY, text + "{{ messages[0].content }}").text(Conversation(SAY, **more)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% for i in range(10 ** 9) %}a{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}a{% endfor %}{% endfor %}",
+        "{{ 'a' * 10 ** 9 }}",
+        "{{ ([0] * 10 ** 9)|length }}",
+        "{{ 'a'|center(10 ** 9) }}",
+        "{{ 'a'.center(10 ** 9) }}",
+        "{{ 'a'.zfill(10 ** 9) }}",
+        "{{ '%999999999d' % 1 }}",
+        "{{ '%*d' % (10 ** 9, 1) }}",
+        "{{ '%.*f' % (10 ** 9, 1) }}",
+        "{{ '%999999999d'|format(1) }}",
+        "{{ '{:999999999}'.format(1) }}",
+        "{{ '{:{}}'.format(1, 10 ** 9) }}",
+        "{{ '{a:999999999}'.format_map({'a': 1}) }}",
+        "{% set x = '{0}' * 100000 %}{{ x.format('a' * 1000000) }}",
+        "{% set x = '%(a)s' * 100000 %}{{ x|format(a='a' * 1000000) }}",
+        "{{ 9 ** (9 ** 9) }}",
+        GROW.format("2", "ns.x * ns.x", "{{ ns.x }}"),
+        GROW.format("'a'", "ns.x + ns.x", ""),
+        GROW.format("'a'", "ns.x ~ ns.x", ""),
+        GROW.format("'a'", "ns.x.replace('a', 'aa')", ""),
+        GROW.format("'a'", "ns.x|replace('a', 'aa')", ""),
+        GROW.format("'a'", "'%s%s' % (ns.x, ns.x)", ""),
+        GROW.format("'a'", "'{0}{0}'.format(ns.x)", ""),
+        GROW.format("['a']", "ns.x + ns.x", ""),
+        GROW.format("['a']", "[ns.x, ns.x]", "{{ ns.x }}"),
+        GROW.format("['a']", "[ns.x, ns.x]", "{{ ns.x|tojson }}"),
+        GROW.format("['a']", "[ns.x, ns.x]", "{{ ns.x ~ 'a' }}"),
+        GROW.format("['a']", "[ns.x, ns.x]", "{{ [ns.x]|join }}"),
+        GROW.format("('a',)", "(ns.x, ns.x)", "{{ {ns.x: 1}|length }}"),
+        GROW.format("('a',)", "(ns.x, ns.x)", "{{ {'a': 1}[ns.x] }}"),
+        GROW.format("('a',)", "(ns.x, ns.x)", "{{ ns.x == ns.x }}"),
+        GROW.format("('a',)", "(ns.x, ns.x)", "{{ [ns.x]|unique|list|length }}"),
+        "{% set x = 'a' * 1000000 %}{{ x.replace('a', x) }}",
+        "{% set x = 'a' * 1000000 %}{{ ([x] * 100000)|join }}",
+        "{% set x = 'a' * 1000000 %}{{ x.join(['a'] * 100000) }}",
+        "{% set x = 'a' * 1000000 %}{{ ([x] * 100000)|tojson }}",
+        "{{ (['a'] * 100000)|tojson(indent=99999) }}",
+        "{% set x = 'a\n' * 1000000 %}{{ x|indent(99999) }}",
+        "{{ range(99999)|map('center', 99999)|list|length }}",
+        "{{ ([[0] * 1000] * 10000)|sum(start=[])|length }}",
+        "{{ strftime_now('%99999999d') }}",
+        GROW.format("'a'|safe", "ns.x + ns.x", ""),
+        GROW.format("'a'|safe", "'<' + ns.x", "") * 40 + GROW.format("'a'|safe", "ns.x.replace('a', 'aa')", ""),
+        "{% set x = ('a' * 1000000)|safe %}{{ x.replace('a', x) }}",
+        "{{ 'a'['center'](10 ** 9) }}",
+        "{{ ('a'|attr('center'))(10 ** 9) }}",
+        "{{ ('{:999999999}'|attr('format'))(1) }}",
+        "{{ '{:999999999}'['format'](1) }}",
+        "{{ (['{:999999999}']|map(attribute='format')|first)(1) }}",
+        "{% set x = 'a' * 1000000 %}{{ x['replace']('a', x) }}",
+        "{% set x = 'a' * 1000000 %}{{ (x|attr('replace'))('a', x) }}",
+        "{% set x = 'a' * 1000000 %}{{ (messages[0].content|attr('replace'))('a', x * 10)|length }}",
+        "{% set x = ('a' * 1000000)|lower %}{{ ([x]|map(attribute='replace')|first)('a', x) }}",
+        "{% set x = 'a\t' * 100000 %}{{ x['expandtabs'](99999) }}",
+        "{% set x = ('a' * 1000000)|lower %}{{ (x|attr('translate'))({97: x}) }}",
+        "{% set x = ('a' * 1000000)|lower %}{{ (x|attr('join'))(['b'] * 100000) }}",
+        GROW.format("('a',)", "(ns.x, ns.x)", "{{ [ns.x].count(ns.x) }}"),
+        GROW.format("('a',)", "(ns.x, ns.x)", "{{ [ns.x].index('a') }}"),
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% for i in [1, 2] recursive %}{{ loop([1, 2]) }}{% endfor %}",
+        BIG + "{% if 'zz' in x %}{% endif %}{% endfor %}",
+        BIG + "{% set y = x[::-1] %}{% endfor %}",
+        BIG + "{% set y = x|upper %}{% endfor %}",
+        BIG + "{% set y = x.upper() %}{% endfor %}",
+        BIG + "{% set y = x.split('a') %}{% endfor %}",
+        BIG + "{% set y = x|trim %}{% endfor %}",
+        BIG + "{% if x is eq(x) %}{% endif %}{% endfor %}",
+    ],
+)
+def test_what_would_hang_or_fill_the_memory_is_refused(text: str):
+    with pytest.raises((LimitExceeded, UnsupportedError)):
+        shown(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{{ ''.__class__.__mro__ }}", "does what is not allowed: .*__class__"),
+        ("{{ cycler.__init__.__globals__ }}", "does what is not allowed"),
+        ("{{ messages.append(1) }}", "access to attribute 'append'"),
+        ("{{ namespace(__class__=1) }}", "stores no attribute '__class__'"),
+        ("{% set ns = namespace() %}{% set ns['__x'] = 1 %}", "no template of Jinja|stores no attribute"),
+        ("{{ 'a'.encode() }}", "strings have no method encode"),
+        ("{{ 'a'|random }}", "No filter named 'random'"),
+        ("{{ lipsum(5) }}", "'lipsum' is undefined"),
+        ("{% include 'x' %}", "no loader for this environment"),
+        ("{% if %}", "no template of Jinja that is known: .*line 1"),
+        ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "cannot be compiled: RecursionError"),
+        ("{{ a" + " < a" * 15_000 + " }}", "has 30007 nodes, more than 20000"),
+        ("a" * 70_000, "has 700.. characters, more than 65536"),
+        ("{{ raise_exception('no ' ~ messages|length) }}", "refuses this conversation: no 1"),
+        ("{{ 1 + 'a' }}", "cannot show this conversation: TypeError"),
+    ],
+)
+def test_refusals_say_why(text: str, message: str):
+    with pytest.raises(GuidedError, match=message):
+        shown(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{ ''|attr('__class__') }}", ""),
+        ("{% generation %}x{% endgeneration %}", "x"),
+        (
+            "{% for i in range(9) %}{% if i == 2 %}{% continue %}{% endif %}{% if i > 3 %}{% break %}{% endif %}"
+            "{{ i }}{% endfor %}",
+            "013",
+        ),
+        ("{{ {'b': '<é>', 'a': [1, none]}|tojson }}", '{"b": "<é>", "a": [1, null]}'),
+        ("{{ {'a': [1]}|tojson(indent=2) }}", json.dumps({"a": [1]}, indent=2)),
+        ("{{ strftime_now('%%') }}", "%"),
+        ("{{ dict(a=1).items()|list }}", "[('a', 1)]"),
+        (
+            "{{ [1, 2]|sum }}{{ [{'a': 2}]|sum('a') }}{{ ['a', 'b']|join('-') }}{{ [{'a': 'x'}]|join('', 'a') }}",
+            "32a-bx",
+        ),
+        (
+            "{{ 'a%sb' % 1 }}{{ '%03d' % 7 }}{{ '%s-%s'|format(1, 2) }}{{ '{}{}'.format(1, 'x') }}",
+            "a1b0071-21x",
+        ),
+        ("{{ '<' + 'a<'|safe }}{{ ('a<'|safe).replace('a', 'b') }}{{ '<' ~ 'a'|safe }}", "&lt;a<b<<a"),
+        ("{{ 'b' ~ 1 ~ [2] }}{{ 2 ** 10 }}{{ 'ab' * 2 }}{{ [1] * 2 }}", "b1[2]1024abab[1, 1]"),
+        ("  {% if true %}\nx\n  {% endif %}\ny", "x\ny"),
+    ],
+)
+def test_as_jinja_and_transformers_have_it(text: str, expected: str):
+    assert shown(text) == expected + "a"
+
+
+def test_a_long_conversation_has_room():
+    """The budget grows with what is given."""
+    messages = [{"role": role, "content": "word " * 2000} for role in ("user", "assistant") * 400]
+    text = (
+        "{% for m in messages %}{% if m != messages[-1] or '</x>' in m.content or messages|length > loop.index %}"
+        "{{ m.content|trim + '\n' }}{% endif %}{% endfor %}"
+    )
+    assert len(ChatTemplate(VOCABULARY, text).text(messages)) == 799 * 10_000  # all but the last
+
+
+# Of the letters here, those that are upper case and the underscore are the template's.
+def is_own(letter: str) -> bool:
+    return letter.isupper() or letter == "_"
+
+
+def check(text: str, plain: str) -> None:
+    assert str.__str__(text) == plain
+    assert all(is_own(letter) for start, end in spans_of(text) for letter in plain[start:end])
+    runs, at = [], 0
+    for own, letters in groupby(plain, is_own):
+        size = len(list(letters))
+        runs += [(at, at + size)] if own else []
+        at += size
+    assert list(spans_of(text)) == runs
+
+
+def step(source: random.Random, texts: list[tuple[str, str]]) -> None:
+    """One operation on tracked texts and on plain ones."""
+    (one, plain), (other, plain_other), (third, plain_third) = (source.choice(texts) for _ in range(3))
+    start, end = sorted(source.choices(range(-3, len(plain) + 3), k=2))
+    chars, sep, most = (
+        source.choice(["_ ", "Aa", "b", None]),
+        source.choice(["_", "A", "ab", "aB", " "]),
+        source.choice([-1, 1, 2]),
+    )
+    pairs: list[tuple[str, str]] = []
+    match source.randrange(12):
+        case 0:
+            pairs = [(one + other, plain + plain_other)]
+        case 1:
+            pairs = [(one[start:end], plain[start:end]), (one[-2:], plain[-2:])]
+        case 2:
+            pairs = [
+                (one.strip(chars), plain.strip(chars)),
+                (one.lstrip(chars), plain.lstrip(chars)),
+                (one.rstrip(chars), plain.rstrip(chars)),
+            ]
+        case 3:
+            pairs = list(zip(one.split(sep, most), plain.split(sep, most), strict=True))
+        case 4:
+            pairs = list(zip(one.rsplit(sep, most), plain.rsplit(sep, most), strict=True))
+        case 5:
+            pairs = list(zip(one.split(None, most), plain.split(None, most), strict=True))
+        case 6 if isinstance(one, Written):
+            pairs = [(one.replace(sep, other, most), plain.replace(sep, plain_other, most))]
+        case 7 if isinstance(one, Written):
+            pairs = [(one.join([other, third]), plain.join([plain_other, plain_third])), (one.join([]), "")]
+        case 8:
+            pairs = [
+                *zip(one.partition(sep), plain.partition(sep), strict=True),
+                *zip(one.rpartition(sep), plain.rpartition(sep), strict=True),
+            ]
+        case 9:
+            pairs = [
+                (one.removeprefix(sep), plain.removeprefix(sep)),
+                (one.removesuffix(sep), plain.removesuffix(sep)),
+                (one * 2, plain * 2),
+            ]
+        case 10:
+            pairs = list(zip(one.splitlines(), plain.splitlines(), strict=True)) + list(
+                zip(one.splitlines(True), plain.splitlines(True), strict=True)
+            )
+        case 11 if isinstance(one, Written) and plain:
+            at = source.randrange(-len(plain), len(plain))
+            pairs = [(one[at], plain[at])]
+            check(written("A%s_%s") % (one, other), f"A{plain}_{plain_other}")
+    for tracked, text in pairs:
+        check(tracked, text)
+    texts += [(tracked, text) for tracked, text in pairs if len(text) < 60]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_who_wrote_a_character_is_known_after_any_operation(seed: int):
+    source = random.Random(seed)
+    texts: list[tuple[str, str]] = [("a b\nab", "a b\nab"), ("", "")]
+    for literal in ("A_B", "_", "AB", "A"):
+        texts.append((written(literal), literal))
+    mixed = joined(["ab ", written("A_"), "a", written("B"), " _"[:1], "\n"])
+    texts.append((mixed, str.__str__(mixed)))
+    for _ in range(200):
+        step(source, texts)
+        texts = texts[:6] + texts[-30:]
+
+
+def test_what_an_operation_loses_is_nobodys():
+    for text in (written("AB").lower(), written("ab").upper(), written("AB").center(9), f"{written('AB'):>5}"):
+        assert spans_of(text) == ()

@@ -1,0 +1,112 @@
+"""What requests say to the chat template of the model, through `/tokenize`, which shows the prompt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+openai = pytest.importorskip("openai", reason="openai is not installed")
+pytest.importorskip("fastapi", reason="fastapi is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+
+from tests.server_support import NAMES, small_engine  # noqa: E402
+from tests.test_server_tools import SAY, TOOLS, run  # noqa: E402
+
+FOLDER = Path(__file__).parent / "chat_templates"
+QWEN = (FOLDER / "qwen-3.jinja").read_text("utf-8")
+R1 = (FOLDER / "deepseek-r1-distill.jinja").read_text("utf-8")
+MARKS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
+CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
+TALK = [
+    *SAY,
+    {"role": "assistant", "content": "", "tool_calls": [CALL], "reasoning_content": "hm"},
+    {"role": "tool", "content": "-3 <|im_end|>", "tool_call_id": "call_1"},
+]
+
+
+async def prompt(ask: Any, **body: Any) -> str:
+    """The prompt of a request, control tokens by their names."""
+    answer = await ask.post("../tokenize", cast_to=object, body={"model": "guided", "messages": SAY, **body})
+    names = dict(enumerate((*NAMES, *MARKS), 256))
+    return b"".join(bytes([id]) if id < 256 else f"[{names[id]}]".encode() for id in answer["tokens"]).decode()
+
+
+def qwen(template: str = QWEN) -> Any:
+    return small_engine(4000, more=MARKS, template=template)
+
+
+def test_the_template_is_given_tools_calls_results_and_reasoning():
+    async def body(ask):
+        text = await prompt(ask, messages=TALK, tools=TOOLS)
+        assert text.count("# Tools") == 1 and '"name": "weather"' in text
+        assert (
+            '[<think>]\nhm\n[</think>]\n\n[<tool_call>]\n{"name": "weather", "arguments": {"city": "Oslo"}}\n' in text
+        )
+        assert "<tool_response>\n-3 <|im_end|>\n</tool_response>[<|im_end|>]" in text
+        plain = await prompt(ask, messages=TALK)
+        assert "# Tools" not in plain and "[<tool_call>]\n" in plain
+
+    run(body, qwen())
+
+
+def test_variables_of_the_template():
+    async def body(ask):
+        off = await prompt(ask, chat_template_kwargs={"enable_thinking": False})
+        assert off.endswith("assistant\n[<think>]\n\n[</think>]\n\n")
+        assert (await prompt(ask)).endswith("assistant\n")
+        for name in ("enable_thinkin", "tools"):
+            with pytest.raises(openai.BadRequestError, match=name):
+                await ask.chat.completions.create(
+                    model="guided", messages=SAY, extra_body={"chat_template_kwargs": {name: 1}}, max_tokens=1
+                )
+        with pytest.raises(openai.BadRequestError, match="shows none"):
+            await ask.chat.completions.create(
+                model="guided", messages=SAY, extra_body={"documents": [{"text": "x"}]}, max_tokens=1
+            )
+
+    run(body, qwen())
+
+
+@pytest.mark.parametrize(("template", "on"), [(QWEN, "[<think>]\n"), (R1, "[<think>]\n")])
+def test_reasoning_begins_once(template: str, on: str):
+    async def body(ask):
+        assert (await prompt(ask)).endswith(on)
+        off = await prompt(ask, chat_template_kwargs={"enable_thinking": False})
+        assert off.endswith("[<think>]\n\n[</think>]\n\n") and off.count("[<think>]") == 1
+        answer = await ask.chat.completions.create(
+            model="guided", messages=SAY, max_tokens=60, seed=1, extra_body={"regex": "[a-z]{3}"}
+        )
+        assert len(answer.choices[0].message.content) == 3 and answer.choices[0].message.reasoning
+
+    run(body, qwen(template), reasoning_end="</think>")
+
+
+def test_a_message_that_goes_on_and_a_prompt_that_begins_no_answer():
+    async def body(ask):
+        messages = [*SAY, {"role": "assistant", "content": "It is a"}]
+        assert (await prompt(ask, messages=messages, continue_final_message=True)).endswith("It is a")
+        assert (await prompt(ask, messages=messages, add_generation_prompt=False)).endswith("It is a[<|im_end|>]\n")
+        for wrong in ({"messages": SAY}, {"messages": messages, "add_generation_prompt": True}):
+            with pytest.raises(openai.BadRequestError, match="continue_final_message"):
+                await prompt(ask, **wrong, continue_final_message=True)
+        answer = await ask.chat.completions.create(
+            model="guided",
+            messages=messages,
+            max_tokens=9,
+            extra_body={"continue_final_message": True, "regex": "b{3}"},
+        )
+        assert answer.choices[0].message.content == "bbb"
+
+    run(body, qwen())
+
+
+def test_a_template_that_refuses_is_a_bad_request():
+    async def body(ask):
+        with pytest.raises(openai.BadRequestError, match="refuses this conversation: no system"):
+            await prompt(ask, messages=[{"role": "system", "content": "a"}, *SAY])
+
+    template = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    run(body, qwen(template + "{{ messages[0].content }}"))
