@@ -129,7 +129,7 @@ def test_known_grammars_are_found_by_all_lanes():
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux alone")
 def test_all_threads_that_compile_give_way():
     preparing = Preparing(small_engine())
-    for pool in (preparing._quick, preparing._slow):
+    for pool, niceness in ((preparing._quick, 10), (preparing._slow, 19)):
         there = pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        assert there.result() == 19
+        assert there.result() == niceness
     preparing.close()

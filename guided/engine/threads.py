@@ -60,11 +60,16 @@ def asked_environment() -> dict[str, str]:
     return environment
 
 
-def give_way() -> None:
-    """Let this thread have a core only when no other thread wants it (on Linux; elsewhere nothing changes)."""
+def give_way(niceness: int = _LOWEST_PRIORITY) -> None:
+    """Let others have the cores before this thread (on Linux; elsewhere nothing changes).
+
+    Args:
+        niceness: 19: it gets a core only when no other thread wants one, so next to nothing where other programs keep
+            all cores busy; 10: a tenth of what others get.
+    """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a sandbox may refuse it
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
 def available_cores(cgroup: Path = _CGROUP) -> int:

@@ -44,6 +44,7 @@ from guided.matching.collection import collection_paused
 __all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "Preparing"]
 
 QUICK: Final = 0.5  # seconds
+_QUICK_NICENESS: Final = 10  # so that small specifications are compiled beside programs that keep all cores busy, too
 _MOST_WAITING: Final = 8  # for the slow lane
 _MOST_OF_A_KEY: Final = 2
 
@@ -72,7 +73,7 @@ class Preparing:
         self.seconds = Limits().seconds if seconds is None else seconds
         self.told: Told | None = None
         self._readers = ThreadPoolExecutor(1, "guided reader")
-        self._quick = ThreadPoolExecutor(2, "guided compiler", give_way)
+        self._quick = ThreadPoolExecutor(2, "guided compiler", give_way, (_QUICK_NICENESS,))
         self._slow = ThreadPoolExecutor(1, "guided slow compiler", give_way)
         self._lock, self._waiting = threading.Lock(), Counter[str]()
 
