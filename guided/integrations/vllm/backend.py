@@ -6,7 +6,7 @@ Who does what:
 
 | | where | sees |
 |---|---|---|
-| `seal` checks a request and puts it into one text | vLLM's API process, before it is queued | all fields, `max_tokens` |
+| `seal` checks a request and makes one text of it | vLLM's API process, before it is queued | all its fields |
 | `GuidedBackend.compile_grammar` compiles that text | the engine's process, on a thread | the text, the end tokens |
 | `GuidedGrammar` fills rows (grammar.py) | the engine's process, at each step | accepted tokens |
 

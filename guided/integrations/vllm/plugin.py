@@ -12,7 +12,8 @@ the place of one, "outlines", which vLLM looks up anew for each engine and each 
 | `SamplingParams._validate_structured_outputs` | itself, after noting the tokenizer for the check |
 
 Nothing is done unless VLLM_PLUGINS names guided, so that to install the package changes nobody's server. If it does,
-versions that are not known are refused, and so is a vLLM whose names have other parameters or fields: it does not start.
+versions that are not known are refused, and so is a vLLM whose names have other parameters or fields. It does not start
+then.
 """
 
 from __future__ import annotations
