@@ -156,6 +156,7 @@ def test_requests_without_structured_output_are_left_alone(vllm):
     SamplingParams().verify(None, object())
 
 
+@pytest.mark.filterwarnings("ignore")  # vLLM's own
 def test_the_stand_in_is_like_the_vllm_that_is_installed():
     vllm = pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` runs this test beside it")
     if vllm.__version__.split("+")[0] not in plugin.KNOWN_VERSIONS:

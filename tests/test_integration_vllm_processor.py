@@ -276,7 +276,7 @@ def test_without_vllm_it_says_what_to_install(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "guided.integrations.vllm.processor", raising=False)
     monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(ImportError, match="pip install vllm"):
+    with pytest.raises(ImportError, match=r"guided-decoding\[vllm\]"):
         package.GuidedLogitsProcessor  # noqa: B018
     with pytest.raises(AttributeError):
         package.Other  # noqa: B018

@@ -27,5 +27,5 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "vllm":
             raise
-        raise ImportError("vLLM is not installed: pip install vllm", name="vllm") from None
+        raise ImportError("vLLM is not installed: pip install 'guided-decoding[vllm]'", name="vllm") from None
     return GuidedLogitsProcessor
