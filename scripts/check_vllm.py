@@ -305,7 +305,7 @@ def server(folder: str) -> None:
             status, answer = post(address, "/v1/chat/completions", body)
             own = case == "a structural tag"  # vLLM itself looks at it first, and says less
             assert status == 400 and (own or said in answer["error"]["message"]), (case, status, answer)
-        tool = {"type": "function", "function": {"name": "add_person", "parameters": PERSON}}
+        tool = {"type": "function", "function": {"name": "add_person", "parameters": PERSON, "strict": True}}
         body = {"messages": messages, "max_tokens": 80, "tools": [tool], "tool_choice": "required"}
         status, answer = post(address, "/v1/chat/completions", body)
         assert status == 200, answer

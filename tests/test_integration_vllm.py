@@ -205,6 +205,7 @@ def test_options_of_a_request_are_kept():
     for options, text in (
         ({}, '{"a": [1, 2]}'),
         ({"disable_any_whitespace": True}, '{"a":[1,2]}'),
+        ({"whitespace_pattern": ""}, '{"a":[1,2]}'),
         ({"whitespace_pattern": "\n?"}, '{\n"a":[1,\n2]}'),
     ):
         sealed = Specification.from_fields({"json": schema, **options}).to_text()
@@ -224,7 +225,9 @@ def test_options_of_a_request_are_kept():
         ({"json": {}, "disable_any_whitespace": 1}, "is true or false"),
         ({"json": {}, "disable_any_whitespace": True, "whitespace_pattern": " "}, "contradict each other"),
         ({"json": {}, "whitespace_pattern": 3}, "a regular expression"),
-        ({"json": {}, "max_tokens": 0}, "at least 1"),
+        ({"json": {}, "max_tokens": 9}, "there is no field 'max_tokens'"),
+        ({"grammar": '{"guided": {"json": {}, "max_tokens": 0}}'}, "at least 1"),
+        ({"regex": "a", "whitespace_pattern": ""}, "whitespace_pattern says how JSON is written"),
         ({"json": 3}, "json is JSON"),
         ({"json_object": False}, "json_object is true"),
         ({"choice": "yes"}, "a list of texts"),

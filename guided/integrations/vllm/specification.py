@@ -49,7 +49,7 @@ class Specification:
         source: what the field holds; for `json` and `structural_tag` a value or its JSON text.
         disable_any_whitespace: JSON without white space.
         disable_additional_properties: objects have no members that their schema does not name.
-        whitespace_pattern: a regular expression for the gaps of JSON. "": one space after `,` and `:`.
+        whitespace_pattern: a regular expression for the gaps of JSON. None: one space after `,` and `:`.
         max_tokens: what the answer may take, its end token counted. None: no budget.
     """
 
@@ -57,20 +57,22 @@ class Specification:
     source: Any
     disable_any_whitespace: bool = False
     disable_additional_properties: bool = False
-    whitespace_pattern: str = ""
+    whitespace_pattern: str | None = None
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("disable_any_whitespace", "disable_additional_properties"):
             if not isinstance(getattr(self, name), bool):
                 raise SpecError(f"{name} is true or false, not {brief(getattr(self, name))}")
-        if not isinstance(self.whitespace_pattern, str):
+        if not isinstance(self.whitespace_pattern, str | None):
             raise SpecError(f"whitespace_pattern is a regular expression, not {brief(self.whitespace_pattern)}")
         if self.max_tokens is not None and (type(self.max_tokens) is not int or self.max_tokens < 1):
             raise SpecError(f"max_tokens is a number of at least 1, not {brief(self.max_tokens)}")
-        if self.disable_any_whitespace and self.whitespace_pattern:
+        if self.disable_any_whitespace and self.whitespace_pattern is not None:
             raise SpecError("disable_any_whitespace and whitespace_pattern contradict each other: give one")
-        if self.kind not in _WITH_JSON and (given := [name for name in OPTIONS if getattr(self, name)]):
+        if self.kind not in _WITH_JSON and (
+            given := [name for name in OPTIONS if getattr(self, name) not in (None, False)]
+        ):
             raise SpecError(f"{given[0]} says how JSON is written, and {self.kind} is given")
         _check_source(self.kind, self.source)
 
@@ -79,12 +81,12 @@ class Specification:
         """The fields of a request; those that are None say nothing. An envelope in `grammar` is opened.
 
         Args:
-            max_tokens: of the request. It takes the place of what an envelope says.
+            max_tokens: of the request. It takes the place of what an envelope says, which is of an earlier check.
 
         Raises:
             SpecError: a field is not known or malformed, or not just one of `KINDS` is given.
         """
-        known = (*KINDS, *OPTIONS, "max_tokens")
+        known = (*KINDS, *OPTIONS)
         asked = {name: value for name, value in given.items() if value is not None}
         if unknown := sorted(asked.keys() - set(known)):
             raise SpecError(f"there is no field {brief(unknown[0])}", hint=f"known are {', '.join(known)}")
@@ -94,9 +96,7 @@ class Specification:
         source = asked.pop(kinds[0])
         if kinds[0] == "grammar" and is_envelope(source):
             return cls.from_text(source, max_tokens=max_tokens)
-        if max_tokens is not None:
-            asked["max_tokens"] = max_tokens
-        return cls(kinds[0], source, **asked)
+        return cls(kinds[0], source, **asked, max_tokens=max_tokens)
 
     @classmethod
     def from_text(cls, text: str, *, max_tokens: int | None = None) -> Self:
@@ -108,7 +108,8 @@ class Specification:
             raise SpecError(f'what begins with {_BEGIN} is {_BEGIN} {{"json": ...}}}}', text=text)
         if is_envelope(inner.get("grammar")):
             raise SpecError("a request is put into another one", text=text)
-        return cls.from_fields(inner, max_tokens=max_tokens)
+        earlier = inner.pop("max_tokens", None)
+        return cls.from_fields(inner, max_tokens=earlier if max_tokens is None else max_tokens)
 
     @classmethod
     def from_key(cls, kind: str, text: str) -> Self:
@@ -163,7 +164,7 @@ class Specification:
             changes["additional_properties"] = False
         if self.disable_any_whitespace:
             changes["whitespace"] = "compact"
-        if self.whitespace_pattern:
+        if self.whitespace_pattern is not None:
             changes["whitespace"] = self.whitespace_pattern
         return JsonSchemaOptions.for_generation(**changes)
 
