@@ -38,11 +38,10 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-llama-cpp lint format stubs bench docs sanitize dist clean
-.PHONY: help demo test test-all lint format stubs bench docs vllm sanitize dist clean
+.PHONY: help demo test test-all test-llama-cpp lint format stubs bench docs vllm sanitize dist clean
 
 help:
-	@sed -n '3,19s/^# \{0,1\}//p' Makefile
+	@sed -n '3,20s/^# \{0,1\}//p' Makefile
 
 # torch comes first: the extra's range is then satisfied, and no larger build is fetched unasked.
 $(VENV)/.torch:
