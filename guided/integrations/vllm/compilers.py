@@ -1,0 +1,105 @@
+"""Compilers for the model that vLLM serves. In: its tokenizer, and the end tokens of a request. Out: a compiler.
+
+An id that ends the request is one that the grammar allows where its text may end, and nowhere else, whatever the id
+spells. So each set of end tokens is a vocabulary of its own; they are few, and the ones used last are kept. Making one
+takes 0.1 s for 50,000 tokens, half of it when its first grammar is compiled.
+
+In: tokenizers as vLLM has them, which are those of transformers, or of mistral-common. It does not import vLLM.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection
+from functools import cache
+from typing import Any, Final
+
+from guided.errors import VocabularyError
+from guided.limits import Limits
+from guided.matching.compiler import GrammarCompiler
+from guided.vocabulary import Vocabulary
+
+__all__ = ["Compilers", "compilers_of", "read_vocabulary", "without_tokenizer"]
+
+_KEPT: Final = 8
+
+
+def read_vocabulary(tokenizer: Any) -> Vocabulary:
+    """The tokens of a tokenizer of vLLM.
+
+    Raises:
+        VocabularyError: its tokens have no fixed bytes.
+    """
+    if getattr(tokenizer, "IS_MISTRAL_TOKENIZER", False):
+        ends, path = [tokenizer.eos_token_id], tokenizer.tokenizer.file_path
+        if tokenizer.is_tekken:
+            return Vocabulary.from_tekken(path, eos_token_ids=ends)
+        return Vocabulary.from_sentencepiece(path, eos_token_ids=ends)
+    return Vocabulary.from_huggingface(tokenizer)
+
+
+class Compilers:
+    """The compilers of one model, by the end tokens of requests. May be used by several threads.
+
+    Args:
+        vocabulary: its tokens; its end tokens are those of requests that name none.
+        size: the number of logits. Tokens beyond it can never be written, and are left out.
+        limits: of each compilation.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, size: int, limits: Limits | None = None) -> None:
+        self.vocabulary, self.size, self.limits = vocabulary, size, limits
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[frozenset[int], GrammarCompiler] = OrderedDict()
+
+    def ending_with(self, end_token_ids: Collection[int] | None = None) -> GrammarCompiler:
+        """The compiler of grammars that end with one of these tokens; None or none: with the tokenizer's own.
+
+        Raises:
+            VocabularyError: none of the tokens can be written.
+        """
+        ends = frozenset(end for end in end_token_ids or self.vocabulary.eos_token_ids if 0 <= end < self.size)
+        if not ends:
+            raise VocabularyError(f"none of the end tokens {sorted(end_token_ids or ())} is below {self.size}")
+        with self._lock:
+            if ends not in self._kept:
+                self._kept[ends] = GrammarCompiler(self._ending(ends), limits=self.limits)
+                while len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(ends)
+            return self._kept[ends]
+
+    def _ending(self, ends: frozenset[int]) -> Vocabulary:
+        own = self.vocabulary
+        special = {id: name for id, name in own.special_tokens.items() if id < self.size}
+        return Vocabulary(own.tokens[: self.size], eos_token_ids=ends, special_tokens=special, size=self.size)
+
+
+_of: OrderedDict[int, tuple[Any, Compilers]] = OrderedDict()
+_lock = threading.Lock()
+
+
+def compilers_of(tokenizer: Any, size: int, limits: Limits | None = None) -> Compilers:
+    """The compilers of a tokenizer, made at the first call.
+
+    Raises:
+        VocabularyError: see `read_vocabulary`.
+    """
+    with _lock:
+        held, found = _of.get(id(tokenizer), (None, None))
+        if held is not tokenizer or found is None or (found.size, found.limits) != (size, limits):
+            found = Compilers(read_vocabulary(tokenizer), size, limits)
+            _of[id(tokenizer)] = (tokenizer, found)
+            while len(_of) > _KEPT:
+                _of.popitem(last=False)
+        return found
+
+
+@cache
+def without_tokenizer() -> GrammarCompiler:
+    """A compiler whose tokens are the single bytes: what it refuses, it refuses for every tokenizer.
+
+    It has no control tokens: its VocabularyError says nothing of a model.
+    """
+    return GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))

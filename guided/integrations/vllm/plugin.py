@@ -1,0 +1,179 @@
+"""guided in the place of one of vLLM's backends: the entry point `guided` of the group `vllm.general_plugins`.
+
+    VLLM_PLUGINS=guided vllm serve MODEL --structured-outputs-config '{"backend": "outlines"}'
+
+vLLM's list of backends is closed: the configuration takes five names, and an `if` chooses among them. So guided takes
+the place of one, "outlines", which vLLM looks up anew for each engine and each request. Three names are replaced:
+
+| name | by |
+|---|---|
+| `backend_outlines.OutlinesBackend` | `GuidedBackend` |
+| `backend_outlines.validate_structured_output_request_outlines` | the check of a request, which seals it (backend.py) |
+| `SamplingParams._validate_structured_outputs` | itself, after noting the tokenizer for the check |
+
+Nothing is done unless VLLM_PLUGINS names guided, so that to install the package changes nobody's server. If it does,
+versions that are not known are refused, and so is a vLLM whose names have other parameters or fields. It does not start
+then.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import fields
+from importlib import import_module
+from typing import Any, Final
+
+from guided.errors import GuidedError
+from guided.integrations.vllm.backend import GuidedBackend, seal
+from guided.integrations.vllm.compilers import compilers_of
+from guided.integrations.vllm.grammar import GuidedGrammar
+from guided.integrations.vllm.settings import VARIABLE, Settings
+from guided.integrations.vllm.specification import KINDS, OPTIONS
+
+__all__ = ["KNOWN_VERSIONS", "differences", "install", "register"]
+
+KNOWN_VERSIONS: Final = ("0.32.0",)
+"""The versions of vLLM that it was tried with, from end to end."""
+NAME: Final = "guided"
+_SAMPLING: Final = "vllm.sampling_params"
+_TYPES: Final = "vllm.v1.structured_output.backend_types"
+_PLACE: Final = "vllm.v1.structured_output.backend_outlines"
+_VALIDATE: Final = "validate_structured_output_request_outlines"
+_METHOD: Final = "_validate_structured_outputs"
+_MARK: Final = "__guided__"
+
+_serving: ContextVar[tuple[Any, int]] = ContextVar("guided_vllm_serving")
+"""The tokenizer and the number of logits of the model whose request is being checked."""
+
+
+def register() -> None:
+    """What vLLM calls in each of its processes. It does nothing unless VLLM_PLUGINS names guided.
+
+    Raises:
+        GuidedError: this vLLM is not known.
+    """
+    if NAME in os.environ.get("VLLM_PLUGINS", "").split(","):
+        install(Settings.from_environment())
+
+
+def install(settings: Settings) -> None:
+    """Take the place of the backend "outlines" in this process; a second time nothing happens.
+
+    Raises:
+        GuidedError: this vLLM is not known, or its names are not those that are replaced.
+    """
+    sampling, place = import_module(_SAMPLING), import_module(_PLACE)
+    if hasattr(place, _MARK):
+        return
+    _check_version(import_module("vllm").__version__, settings)
+    if found := differences():
+        raise GuidedError(f"guided does not fit into this vLLM: {'; '.join(found)}")
+    place.OutlinesBackend = GuidedBackend  # type: ignore[attr-defined]
+    setattr(place, _VALIDATE, _checking(settings))
+    setattr(sampling.SamplingParams, _METHOD, _noting(getattr(sampling.SamplingParams, _METHOD)))
+    setattr(place, _MARK, True)
+    types = import_module(_TYPES)
+    types.StructuredOutputBackend.register(GuidedBackend)
+    types.StructuredOutputGrammar.register(GuidedGrammar)
+    import_module("vllm.logger").init_logger("vllm.plugins.guided").info(
+        "guided takes the place of the structured-output backend 'outlines'; the others are as they were"
+    )
+
+
+def _check_version(version: str, settings: Settings) -> None:
+    if version.split("+")[0] in KNOWN_VERSIONS or settings.any_version:
+        return
+    raise GuidedError(
+        f"guided knows vLLM {', '.join(KNOWN_VERSIONS)} from the inside, and this is {version}: install a known one, "
+        f"leave guided out of VLLM_PLUGINS, or set {VARIABLE}='{{\"any_version\": true}}', which checks the signatures "
+        "of what is replaced and nothing else"
+    )
+
+
+def _noting(validate: Callable[..., None]) -> Callable[..., None]:
+    """vLLM's own check of a request, during which the model is known."""
+
+    def checked(self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any) -> None:
+        if self.structured_outputs is None or tokenizer is None:
+            return validate(self, model_config, structured_outputs_config, tokenizer)
+        before = _serving.set((tokenizer, model_config.get_vocab_size()))
+        try:
+            return validate(self, model_config, structured_outputs_config, tokenizer)
+        finally:
+            _serving.reset(before)
+
+    return checked
+
+
+def _checking(settings: Settings) -> Callable[[Any], None]:
+    """The check of a request by guided. What it refuses becomes a status of 400 with guided's message."""
+    refused = import_module("vllm.exceptions").VLLMValidationError
+    structured = import_module(_SAMPLING).StructuredOutputsParams
+
+    def check(params: Any) -> None:
+        asked = params.structured_outputs
+        tokenizer, size = _serving.get()
+        try:
+            text = seal(params, compilers_of(tokenizer, size, settings.limits), settings)
+        except GuidedError as error:
+            given = next((kind for kind in KINDS if getattr(asked, kind) is not None), "")
+            raise refused(str(error), parameter=f"structured_outputs.{given}".rstrip(".")) from error
+        if text is not None and text != asked.grammar:  # the caller may use what was given again, so it stays as it is
+            params.structured_outputs = sealed = structured(grammar=text)
+            sealed._backend, sealed._backend_was_auto = asked._backend, asked._backend_was_auto
+
+    return check
+
+
+def differences() -> list[str]:
+    """In what the installed vLLM differs from the one that `install` fits into, a sentence for each."""
+    types, sampling, place = import_module(_TYPES), import_module(_SAMPLING), import_module(_PLACE)
+    found = _methods(types.StructuredOutputGrammar, GuidedGrammar) + _methods(
+        types.StructuredOutputBackend, GuidedBackend
+    )
+    expected: list[tuple[str, set[str] | list[str], set[str] | list[str]]] = [
+        ("the fields of StructuredOutputBackend", _fields(types.StructuredOutputBackend), _parameters(GuidedBackend)),
+        ("the parameters of OutlinesBackend", _parameters(place.OutlinesBackend), _parameters(GuidedBackend)),
+        (f"the parameters of {_VALIDATE}", _parameters(getattr(place, _VALIDATE)), ["params"]),
+        (
+            f"the parameters of SamplingParams.{_METHOD}",
+            _parameters(getattr(sampling.SamplingParams, _METHOD)),
+            ["self", "model_config", "structured_outputs_config", "tokenizer"],
+        ),
+        (
+            "the fields of StructuredOutputsParams",
+            set(_fields(sampling.StructuredOutputsParams)),
+            {*KINDS, *OPTIONS, "_backend", "_backend_was_auto"},
+        ),
+        (
+            "the members of StructuredOutputOptions",
+            {option.name.lower() for option in types.StructuredOutputOptions},
+            set(KINDS),
+        ),
+    ]
+    for what, theirs, known in expected:
+        if theirs != known:
+            found.append(f"{what} are {', '.join(sorted(theirs))}, where {', '.join(sorted(known))} were known")
+    return found
+
+
+def _methods(theirs: type, ours: type) -> list[str]:
+    found = []
+    for name in sorted(getattr(theirs, "__abstractmethods__", ())):
+        parameters = _parameters(getattr(theirs, name))
+        if not hasattr(ours, name):
+            found.append(f"{theirs.__name__} has a method {name}, which is not known")
+        elif parameters != (known := _parameters(getattr(ours, name))):
+            found.append(f"{theirs.__name__}.{name} takes {', '.join(parameters)}, where {', '.join(known)} were known")
+    return found
+
+
+def _parameters(function: Any) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def _fields(of: Any) -> list[str]:
+    return [each.name for each in fields(of)]

@@ -1,0 +1,147 @@
+"""Constraints as a logits processor of vLLM, for both of its model runners.
+
+    vllm serve MODEL --logits-processors guided.integrations.vllm:GuidedLogitsProcessor
+
+In: requests with `extra_args={"guided": {"json": {...}}}`, over HTTP `"vllm_xargs": {"guided": "..."}` with the same as
+JSON text, whose fields are those of vLLM's `structured_outputs`. Out: their logits, masked. Others are not touched.
+
+The backend (backend.py) is the better way where it can be used: its masks are made while the model computes, and its
+errors are told. This uses nothing of vLLM but a documented interface. It also sees how much of the context a prompt
+takes, so its budget is the lesser of `max_tokens` and that.
+
+vLLM has two interfaces behind one name. Its V1 runner calls `update_state` and `apply(logits)`, its V2 runner
+`add_request` and `apply(logits, ctx)`; either checks that the class is one of its own, so this is both.
+
+Cost: a mask takes microseconds, but the engine waits for it, and on the V2 runner for the tokens of the step before.
+With speculative decoding the V1 runner refuses all processors that are named to it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from typing import Any
+
+from vllm.v1.sample.logits_processor import LogitsProcessor as OfV1
+from vllm.v1.sample.logits_processor import MoveDirectionality
+from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as OfV2
+
+from guided.errors import GuidedError
+from guided.integrations.vllm.compilers import Compilers, compilers_of
+from guided.integrations.vllm.rows import Sequences, check
+from guided.integrations.vllm.settings import Settings
+
+__all__ = ["GuidedLogitsProcessor"]
+
+
+class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
+    """See the head.
+
+    Args:
+        vllm_config: of the engine.
+        state: V1: the device. V2: the requests' tokens.
+        is_pin_memory: V1 alone gives it.
+    """
+
+    def __init__(self, vllm_config: Any, state: Any, is_pin_memory: bool | None = None) -> None:
+        self._config, self._state = vllm_config.model_config, state
+        self._settings = Settings.from_environment()
+        self._sequences = Sequences(lambda: self._compilers, self._settings)
+        self._outputs: dict[int, list[int]] = {}  # V1: place -> the tokens written so far, which vLLM appends to
+
+    @cached_property
+    def _compilers(self) -> Compilers:
+        from vllm.tokenizers import cached_tokenizer_from_config
+
+        tokenizer = cached_tokenizer_from_config(model_config=self._config)
+        return compilers_of(tokenizer, self._config.get_vocab_size(), self._settings.limits)
+
+    @classmethod
+    def validate_params(cls, sampling_params: Any) -> None:
+        """ValueError, which vLLM answers with a status of 400: the request's specification cannot be used."""
+        try:
+            check(sampling_params, Settings.from_environment())
+        except GuidedError as error:
+            raise ValueError(str(error)) from error
+
+    # ---- the V1 runner
+
+    def is_argmax_invariant(self) -> bool:
+        """A mask changes which token is the likeliest."""
+        return False
+
+    def update_state(self, batch_update: Any) -> None:
+        """Requests leave, enter and move, in this order."""
+        if batch_update is None:
+            return
+        for place in batch_update.removed:
+            self._sequences.at.pop(place, None)
+        for place, params, prompt, output in batch_update.added:
+            room = None if prompt is None else self._config.max_model_len - len(prompt)
+            if self._sequences.begin(place, params, room):
+                self._outputs[place] = output
+        for start, to, direction in batch_update.moved:
+            is_swap = direction is MoveDirectionality.SWAP
+            self._sequences.move(start, to, is_swap)
+            moved, other = self._outputs.pop(start, None), self._outputs.pop(to, None)
+            self._outputs |= {to: moved} if moved is not None else {}
+            self._outputs |= {start: other} if is_swap and other is not None else {}
+        self._outputs = {place: self._outputs[place] for place in self._sequences.at}
+
+    # ---- the V2 runner
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:
+        """A request takes a slot."""
+        prompt = int(self._state.prompt_len.np[req_idx])
+        return self._sequences.begin(req_idx, sampling_params, self._config.max_model_len - prompt)
+
+    # ---- both
+
+    def apply(self, logits: Any, ctx: Any = None) -> Any:
+        """The logits, (rows, vocabulary), changed in place. V1: a row is a place. V2: `ctx` says whose a row is."""
+        if self._sequences.at:
+            self._apply_v1(logits) if ctx is None else self._apply_v2(logits, ctx)
+        return logits
+
+    def _apply_v1(self, logits: Any) -> None:
+        rows = sorted(self._sequences.at)
+
+        def fill(bitmask: Any) -> None:
+            for number, place in enumerate(rows):
+                tokens = self._outputs[place]
+                if -1 in tokens[-1:]:
+                    raise GuidedError(
+                        "vLLM does not tell what was written: name the processor by --logits-processors (or "
+                        "LLM(logits_processors=...)) and not by an entry point"
+                    )
+                self._sequences.at[place].follow(tokens)
+                self._sequences.at[place].fill(bitmask, number)
+
+        self._sequences.apply(logits, rows, fill)
+
+    def _apply_v2(self, logits: Any, ctx: Any) -> None:
+        slots, locals_, inputs, positions = (
+            tensor.tolist() for tensor in (ctx.expanded_idx_mapping, ctx.expanded_local_pos, ctx.input_ids, ctx.pos)
+        )
+        of_slot: dict[int, list[int]] = defaultdict(list)
+        for row in sorted(range(len(slots)), key=lambda row: locals_[row]):
+            if slots[row] in self._sequences.at:
+                of_slot[slots[row]].append(row)
+        begun = {  # a row of a prompt that is read in parts, and not to its end yet, is not sampled from
+            slot: (int(self._state.prompt_len.np[slot]), positions[rows[0]] + 1) for slot, rows in of_slot.items()
+        }
+        of_slot = {slot: rows for slot, rows in of_slot.items() if begun[slot][1] >= begun[slot][0]}
+        if not of_slot:
+            return
+        every = [row for rows in of_slot.values() for row in rows]
+        place = {row: number for number, row in enumerate(every)}
+
+        def fill(bitmask: Any) -> None:
+            for slot, rows in of_slot.items():
+                prompt, length = begun[slot]
+                masked = self._sequences.at[slot]
+                start = prompt + masked.written
+                masked.accept(self._state.all_token_ids.gpu[slot, start:length].tolist())
+                masked.fill_behind([inputs[row] for row in rows[1:]], bitmask, [place[row] for row in rows])
+
+        self._sequences.apply(logits, every, fill)

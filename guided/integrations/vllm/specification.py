@@ -1,0 +1,185 @@
+"""What a request of vLLM asks of its text. In: vLLM's own fields, or one text that holds them. Out: a compiled grammar.
+
+The fields are those of vLLM's `StructuredOutputsParams`: one of `json`, `json_object`, `regex`, `choice`, `grammar` and
+`structural_tag`, and how JSON is written. vLLM hands a backend the text of that one field and nothing else: neither the
+options of the request nor its `max_tokens`. So a request that was checked goes on as one text in the field `grammar`:
+
+    {"guided": {"json": {"type": "integer"}, "disable_any_whitespace": true, "max_tokens": 64}}
+
+Whoever likes may write that text; it says no more than the fields do. A `grammar` that begins otherwise is in GBNF (or
+EBNF) if it has `::=`, and else in Lark's notation. It does not import vLLM.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Self
+
+from guided.errors import LimitExceeded, SpecError, brief
+from guided.limits import Limits
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
+from guided.spec.json_schema.documents.values import read_json
+from guided.spec.json_schema.options import JsonSchemaOptions
+
+__all__ = ["KINDS", "OPTIONS", "Specification", "is_envelope"]
+
+KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+"""The fields of which a request gives one."""
+OPTIONS: Final = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
+"""The fields that say how its JSON is written."""
+_WITH_JSON: Final = frozenset({"json", "json_object", "structural_tag"})
+_NAME: Final = "guided"
+_BEGIN: Final = f'{{"{_NAME}":'
+
+
+def is_envelope(text: object) -> bool:
+    """Whether a `grammar` holds the fields of a request."""
+    return isinstance(text, str) and text.lstrip().startswith(_BEGIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """What the text of an answer must be.
+
+    Attributes:
+        kind: of `KINDS`.
+        source: what the field holds; for `json` and `structural_tag` a value or its JSON text.
+        disable_any_whitespace: JSON without white space.
+        disable_additional_properties: objects have no members that their schema does not name.
+        whitespace_pattern: a regular expression for the gaps of JSON. None: one space after `,` and `:`.
+        max_tokens: what the answer may take, its end token counted. None: no budget.
+    """
+
+    kind: str
+    source: Any
+    disable_any_whitespace: bool = False
+    disable_additional_properties: bool = False
+    whitespace_pattern: str | None = None
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("disable_any_whitespace", "disable_additional_properties"):
+            if not isinstance(getattr(self, name), bool):
+                raise SpecError(f"{name} is true or false, not {brief(getattr(self, name))}")
+        if not isinstance(self.whitespace_pattern, str | None):
+            raise SpecError(f"whitespace_pattern is a regular expression, not {brief(self.whitespace_pattern)}")
+        if self.max_tokens is not None and (type(self.max_tokens) is not int or self.max_tokens < 1):
+            raise SpecError(f"max_tokens is a number of at least 1, not {brief(self.max_tokens)}")
+        if self.disable_any_whitespace and self.whitespace_pattern is not None:
+            raise SpecError("disable_any_whitespace and whitespace_pattern contradict each other: give one")
+        if self.kind not in _WITH_JSON and (
+            given := [name for name in OPTIONS if getattr(self, name) not in (None, False)]
+        ):
+            raise SpecError(f"{given[0]} says how JSON is written, and {self.kind} is given")
+        _check_source(self.kind, self.source)
+
+    @classmethod
+    def from_fields(cls, given: Mapping[str, Any], *, max_tokens: int | None = None) -> Self:
+        """The fields of a request; those that are None say nothing. An envelope in `grammar` is opened.
+
+        Args:
+            max_tokens: of the request. It takes the place of what an envelope says, which is of an earlier check.
+
+        Raises:
+            SpecError: a field is not known or malformed, or not just one of `KINDS` is given.
+        """
+        known = (*KINDS, *OPTIONS)
+        asked = {name: value for name, value in given.items() if value is not None}
+        if unknown := sorted(asked.keys() - set(known)):
+            raise SpecError(f"there is no field {brief(unknown[0])}", hint=f"known are {', '.join(known)}")
+        kinds = [kind for kind in KINDS if kind in asked]
+        if len(kinds) != 1:
+            raise SpecError(f"give one of {', '.join(KINDS)}; given are {', '.join(kinds) or 'none'}")
+        source = asked.pop(kinds[0])
+        if kinds[0] == "grammar" and is_envelope(source):
+            return cls.from_text(source, max_tokens=max_tokens)
+        return cls(kinds[0], source, **asked, max_tokens=max_tokens)
+
+    @classmethod
+    def from_text(cls, text: str, *, max_tokens: int | None = None) -> Self:
+        """The text that `to_text` writes; see `from_fields`."""
+        read_json(text, Limits(), "grammar")  # its errors have a place, and it refuses keys that come twice
+        content = json.loads(text)
+        inner = content[_NAME]
+        if len(content) != 1 or not isinstance(inner, dict):
+            raise SpecError(f'what begins with {_BEGIN} is {_BEGIN} {{"json": ...}}}}', text=text)
+        if is_envelope(inner.get("grammar")):
+            raise SpecError("a request is put into another one", text=text)
+        earlier = inner.pop("max_tokens", None)
+        return cls.from_fields(inner, max_tokens=earlier if max_tokens is None else max_tokens)
+
+    @classmethod
+    def from_key(cls, kind: str, text: str) -> Self:
+        """What vLLM hands to a backend: the name of the request's kind, and the text of its field."""
+        match kind:
+            case "json_object":
+                return cls(kind, True)
+            case "choice":
+                return cls(kind, json.loads(text))
+        return cls.from_fields({kind: text})
+
+    def to_text(self) -> str:
+        """One text with all of it."""
+        defaults = {field.name: field.default for field in fields(self)}
+        options = {name: getattr(self, name) for name in (*OPTIONS, "max_tokens")}
+        given = {name: value for name, value in options.items() if value != defaults[name]}
+        return f"{_BEGIN} {json.dumps({self.kind: self.source, **given})}}}"
+
+    def with_budget(self, max_tokens: int | None) -> Specification:
+        """The same, to be written within so many tokens."""
+        return replace(self, max_tokens=max_tokens)
+
+    def compile(self, compiler: GrammarCompiler, *, allow_special_tokens: bool = False) -> CompiledGrammar:
+        """Its grammar; JSON is written as `JsonSchemaOptions.for_generation` has it, where no option says otherwise.
+
+        Raises:
+            SpecError, UnsupportedError, LimitExceeded, VocabularyError: see the methods of `GrammarCompiler`.
+        """
+        writing = self._writing().given()
+        match self.kind:
+            case "json":
+                return compiler.compile_json_schema(self.source, **writing)
+            case "json_object":
+                return compiler.compile_json_schema({"type": "object"}, **writing)
+            case "regex":
+                return compiler.compile_regex(self.source, classes="plain")
+            case "choice":
+                return compiler.compile_choice(self.source)
+            case "structural_tag":
+                return compiler.compile_structural_tag(
+                    self.source, allow_special_tokens=allow_special_tokens, **writing
+                )
+        if "::=" in self.source:
+            return compiler.compile_gbnf(self.source, allow_special_tokens=allow_special_tokens)
+        return compiler.compile_lark(self.source, allow_special_tokens=allow_special_tokens, **writing)
+
+    def _writing(self) -> JsonSchemaOptions:
+        changes: dict[str, Any] = {}
+        if self.kind == "json_object":
+            changes["additional_properties"] = True
+        if self.disable_additional_properties:
+            changes["additional_properties"] = False
+        if self.disable_any_whitespace:
+            changes["whitespace"] = "compact"
+        if self.whitespace_pattern is not None:
+            changes["whitespace"] = self.whitespace_pattern
+        return JsonSchemaOptions.for_generation(**changes)
+
+
+def _check_source(kind: str, source: object) -> None:
+    if kind == "json_object":
+        if source is not True:
+            raise SpecError(f"json_object is true, or not given; not {brief(source)}")
+    elif kind == "choice":
+        if not (isinstance(source, list) and all(isinstance(each, str) for each in source)):
+            raise SpecError(f"choice is a list of texts, not {brief(source)}")
+    elif kind in ("json", "structural_tag"):
+        if not isinstance(source, str | Mapping | bool):
+            raise SpecError(f"{kind} is JSON, as a text or as an object, not {brief(source)}")
+    elif not isinstance(source, str):
+        raise SpecError(f"{kind} is a text, not {brief(source)}")
+    if isinstance(source, str) and len(source) > Limits().spec_length:
+        raise LimitExceeded("spec_length", len(source), Limits().spec_length)

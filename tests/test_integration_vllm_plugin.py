@@ -1,0 +1,205 @@
+"""guided in the place of a backend of vLLM: when it is, when it is not, and what requests then go through.
+
+Against a stand-in (`vllm_stand_in.py`). Where vLLM is installed, the stand-in is compared with it, name by name.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+import sys
+from abc import abstractmethod
+from dataclasses import dataclass, fields, is_dataclass
+from types import SimpleNamespace
+
+import pytest
+
+import guided
+from guided.integrations.vllm import plugin
+from guided.integrations.vllm.backend import GuidedBackend
+from guided.integrations.vllm.grammar import GuidedGrammar
+from guided.integrations.vllm.settings import Settings
+from guided.integrations.vllm.specification import Specification
+from tests import vllm_stand_in as stand_in
+from tests.vllm_stand_in import SamplingParams, StructuredOutputsParams, VLLMValidationError, install_stand_in
+
+PLACE = "vllm.v1.structured_output.backend_outlines"
+TYPES = "vllm.v1.structured_output.backend_types"
+VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256], size=260)
+MODEL = SimpleNamespace(get_vocab_size=lambda: 260)
+
+
+@pytest.fixture
+def vllm(monkeypatch):
+    install_stand_in(monkeypatch)
+    monkeypatch.delenv("GUIDED_VLLM", raising=False)
+    monkeypatch.setattr("guided.integrations.vllm.compilers.read_vocabulary", lambda tokenizer: VOCABULARY)
+    return monkeypatch
+
+
+def asked(max_tokens: int | None = 40, **given) -> SamplingParams:
+    return SamplingParams(max_tokens, structured_outputs=StructuredOutputsParams(**given))
+
+
+@pytest.mark.parametrize(("plugins", "there"), [(None, False), ("", False), ("others", False), ("a,guided", True)])
+def test_nothing_is_done_unless_it_is_asked_for(vllm, plugins, there):
+    vllm.delenv("VLLM_PLUGINS", raising=False)
+    if plugins is not None:
+        vllm.setenv("VLLM_PLUGINS", plugins)
+    check = SamplingParams._validate_structured_outputs
+    plugin.register()
+    place = sys.modules[PLACE]
+    assert (place.OutlinesBackend is GuidedBackend) is there
+    assert (SamplingParams._validate_structured_outputs is not check) is there
+    if there:
+        replaced = SamplingParams._validate_structured_outputs
+        plugin.register()
+        assert SamplingParams._validate_structured_outputs is replaced
+        backend = place.OutlinesBackend(None, object(), 260)
+        assert isinstance(backend, sys.modules[TYPES].StructuredOutputBackend)
+        grammar = backend.compile_grammar(stand_in.StructuredOutputOptions.REGEX, "a", stop_token_ids={256})
+        assert isinstance(grammar, sys.modules[TYPES].StructuredOutputGrammar)
+
+
+def test_versions_that_are_not_known_are_refused(vllm):
+    vllm.setattr(sys.modules["vllm"], "__version__", "0.99.0")
+    vllm.setenv("VLLM_PLUGINS", "guided")
+    with pytest.raises(guided.GuidedError, match=r"knows vLLM 0\.32\.0 .* this is 0\.99\.0.*any_version"):
+        plugin.register()
+    assert sys.modules[PLACE].OutlinesBackend is stand_in.OutlinesBackend
+    vllm.setenv("GUIDED_VLLM", '{"any_version": true}')
+    plugin.register()
+    assert sys.modules[PLACE].OutlinesBackend is GuidedBackend
+
+
+class _OtherGrammar(stand_in.StructuredOutputGrammar):
+    @abstractmethod
+    def rollback(self, num_tokens: int, deep: bool) -> None: ...
+
+    @abstractmethod
+    def find_jump_string(self) -> str: ...
+
+
+@dataclass
+class _OtherParams(StructuredOutputsParams):
+    lark: str | None = None
+
+
+@dataclass
+class _OtherBackend(stand_in.StructuredOutputBackend):
+    device: str
+
+
+def _other_check(params, tokenizer):
+    pass
+
+
+_OtherOptions = enum.Enum("_OtherOptions", [*stand_in.StructuredOutputOptions.__members__, "LARK"])
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "other", "said"),
+    [
+        (TYPES, "StructuredOutputGrammar", _OtherGrammar, "a method find_jump_string.*rollback takes"),
+        (TYPES, "StructuredOutputBackend", _OtherBackend, "fields of StructuredOutputBackend are device"),
+        (TYPES, "StructuredOutputOptions", _OtherOptions, "lark"),
+        (PLACE, "OutlinesBackend", _OtherBackend, "the parameters of OutlinesBackend"),
+        (PLACE, "validate_structured_output_request_outlines", _other_check, "params, tokenizer"),
+        ("vllm.sampling_params", "StructuredOutputsParams", _OtherParams, "fields of StructuredOutputsParams"),
+        ("vllm.sampling_params.SamplingParams", "_validate_structured_outputs", _other_check, "self, structured"),
+    ],
+)
+def test_a_vllm_that_is_different_inside_is_refused(vllm, module, name, other, said):
+    at = sys.modules.get(module) or SamplingParams
+    vllm.setattr(at, name, other)
+    with pytest.raises(guided.GuidedError, match=f"does not fit into this vLLM.*{said}"):
+        plugin.install(Settings())
+    assert getattr(at, name) is other
+    vllm.setattr(at, name, other)
+
+
+def test_a_request_is_sealed_with_its_budget_and_the_callers_object_stays(vllm):
+    plugin.install(Settings())
+    given = StructuredOutputsParams(json={"type": "integer"}, disable_any_whitespace=True)
+    params = SamplingParams(20, structured_outputs=given)
+    params.verify(MODEL, object())
+    assert given.json == {"type": "integer"} and given.grammar is None
+    sealed = params.structured_outputs
+    assert sealed is not given and sealed._backend == "outlines" and sealed.json is None
+    specification = Specification.from_key("grammar", sealed.grammar)
+    assert (specification.kind, specification.max_tokens) == ("json", 20) and specification.disable_any_whitespace
+    params.verify(MODEL, object())
+    assert params.structured_outputs is sealed  # the same request again
+    params.max_tokens = None
+    params.verify(MODEL, object())
+    assert Specification.from_key("grammar", params.structured_outputs.grammar).max_tokens is None
+
+
+def test_what_is_wrong_with_a_request_is_vllms_error_of_a_request(vllm):
+    plugin.install(Settings())
+    for params, said, field in (
+        (asked(json={"type": "integr"}), r"at /type", "structured_outputs.json"),
+        (asked(regex="a("), "line 1", "structured_outputs.regex"),
+        (asked(3, choice=["long"]), "shortest completion needs 5 tokens, the budget is 3", "structured_outputs.choice"),
+        (asked(grammar="start: <|x|>"), "allow_special_tokens", "structured_outputs.grammar"),
+    ):
+        before = params.structured_outputs
+        with pytest.raises(VLLMValidationError, match=said) as caught:
+            params.verify(MODEL, object())
+        assert caught.value.parameter == field and params.structured_outputs is before
+    asked(json={}).verify(MODEL, object())
+
+
+def test_requests_without_structured_output_are_left_alone(vllm):
+    plugin.install(Settings())
+    SamplingParams().verify(None, object())
+
+
+@pytest.mark.filterwarnings("ignore")  # vLLM's own
+def test_the_stand_in_is_like_the_vllm_that_is_installed():
+    vllm = pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` runs this test beside it")
+    if vllm.__version__.split("+")[0] not in plugin.KNOWN_VERSIONS:
+        pytest.skip(f"vLLM {vllm.__version__} is not known")
+    assert plugin.differences() == []
+    compared = 0
+    for module, names in stand_in.MODULES.items():
+        there = importlib.import_module(module)
+        pairs = [(getattr(stand_in, name), getattr(there, name)) for name in names if not name.startswith("__")]
+        if module == "vllm.v1.worker.gpu.sample.logits_processor":
+            pairs.append((stand_in.V2LogitsProcessor, there.LogitsProcessor))
+        for ours, theirs in pairs:
+            compared += 1
+            assert like(ours) == like(theirs) or ours is SamplingParams, (module, ours)
+    check = SamplingParams._validate_structured_outputs
+    theirs = importlib.import_module("vllm.sampling_params").SamplingParams
+    assert like(check) == like(theirs._validate_structured_outputs) and compared > 12
+    for name in ("max_tokens", "stop_token_ids", "structured_outputs", "extra_args", "all_stop_token_ids"):
+        assert hasattr(theirs, name), name
+
+
+def like(of) -> object:
+    """What callers see of a class or function."""
+    if inspect.isclass(of) and issubclass(of, enum.Enum):
+        return list(of.__members__)
+    if not inspect.isclass(of):
+        return [(name, parameter.kind) for name, parameter in inspect.signature(of).parameters.items()]
+    methods = {
+        name: like(getattr(of, name))
+        for name in vars(of)
+        if callable(getattr(of, name)) and (not name.startswith("_") or name == "__init__")
+    }
+    of_data = [(each.name, each.init) for each in fields(of)] if is_dataclass(of) else []
+    abstract = sorted(getattr(of, "__abstractmethods__", ()))
+    if of_data:  # what such a class can do besides is not used
+        methods = {name: like(getattr(of, name)) for name in abstract}
+    return abstract, of_data, methods
+
+
+def test_the_methods_are_those_of_the_protocols():
+    for ours, theirs in (
+        (GuidedGrammar, stand_in.StructuredOutputGrammar),
+        (GuidedBackend, stand_in.StructuredOutputBackend),
+    ):
+        for name in theirs.__abstractmethods__:
+            assert like(getattr(ours, name)) == like(getattr(theirs, name))

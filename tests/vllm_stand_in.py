@@ -1,0 +1,258 @@
+"""The parts of vLLM that guided meets, with their names and signatures and no more, so that tests run without vLLM.
+
+`test_integration_vllm_plugin.py` compares every signature with that of the installed vLLM, where there is one.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+MODULES = {
+    "vllm": ["__version__"],
+    "vllm.exceptions": ["VLLMValidationError"],
+    "vllm.logger": ["init_logger"],
+    "vllm.tokenizers": ["cached_tokenizer_from_config"],
+    "vllm.sampling_params": ["SamplingParams", "StructuredOutputsParams"],
+    "vllm.v1": [],
+    "vllm.v1.structured_output": [],
+    "vllm.v1.structured_output.backend_types": [
+        "StructuredOutputBackend", "StructuredOutputGrammar", "StructuredOutputOptions",
+    ],
+    "vllm.v1.structured_output.backend_outlines": [
+        "OutlinesBackend", "validate_structured_output_request_outlines",
+    ],
+    "vllm.v1.sample": [],
+    "vllm.v1.sample.logits_processor": ["BatchUpdate", "LogitsProcessor", "MoveDirectionality"],
+    "vllm.v1.worker": [],
+    "vllm.v1.worker.gpu": [],
+    "vllm.v1.worker.gpu.sample": [],
+    "vllm.v1.worker.gpu.sample.logits_processor": ["LogitsContext", "LogitsProcRequestState"],
+}  # fmt: skip
+"""Module -> what guided or its tests use of it. The V2 runner's LogitsProcessor has the name of the V1 runner's."""
+
+__version__ = "0.32.0+cpu"
+
+
+def install_stand_in(monkeypatch: Any) -> None:
+    """Put the stand-in into `sys.modules` until the test is over; modules of guided that import vLLM come anew."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "vllm"]:
+        monkeypatch.delitem(sys.modules, name)
+    for name, members in MODULES.items():
+        module = ModuleType(name)
+        for member in members:
+            setattr(module, member, globals()[member])
+        if name == "vllm.v1.worker.gpu.sample.logits_processor":
+            module.LogitsProcessor = V2LogitsProcessor  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.delitem(sys.modules, "guided.integrations.vllm.processor", raising=False)
+    monkeypatch.setattr(SamplingParams, "_validate_structured_outputs", VALIDATE)
+
+
+class VLLMValidationError(Exception):
+    def __init__(self, message: str, *, parameter: str | None = None, value: Any = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+
+
+def init_logger(name: str) -> logging.Logger:
+    return logging.getLogger(name)
+
+
+def cached_tokenizer_from_config(model_config: Any, **kwargs: Any) -> Any:
+    return model_config.tokenizer
+
+
+# ---- requests
+
+
+@dataclass
+class StructuredOutputsParams:
+    json: str | dict | None = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
+    disable_any_whitespace: bool = False
+    disable_additional_properties: bool = False
+    whitespace_pattern: str | None = None
+    structural_tag: str | None = None
+    _backend: str | None = field(default=None, init=False)
+    _backend_was_auto: bool = field(default=False, init=False)
+
+
+class SamplingParams:
+    """Only what is read; `verify` calls the check as vLLM does, which looks the backend's check up at each request."""
+
+    def __init__(
+        self,
+        max_tokens: int | None = 16,
+        stop_token_ids: list[int] | None = None,
+        structured_outputs: StructuredOutputsParams | None = None,
+        extra_args: dict[str, Any] | None = None,
+    ) -> None:
+        self.max_tokens, self.stop_token_ids = max_tokens, stop_token_ids
+        self.structured_outputs, self.extra_args = structured_outputs, extra_args
+        self.all_stop_token_ids = set(stop_token_ids or ())
+
+    def verify(self, model_config: Any, tokenizer: Any) -> None:
+        self._validate_structured_outputs(model_config, None, tokenizer)
+
+    def _validate_structured_outputs(self, model_config: Any, structured_outputs_config: Any, tokenizer: Any) -> None:
+        if self.structured_outputs is None:
+            return
+        self.structured_outputs._backend = "outlines"
+        place = sys.modules["vllm.v1.structured_output.backend_outlines"]
+        place.validate_structured_output_request_outlines(self)
+
+
+VALIDATE = SamplingParams._validate_structured_outputs
+
+
+# ---- backends
+
+
+class StructuredOutputOptions(enum.Enum):
+    JSON = enum.auto()
+    JSON_OBJECT = enum.auto()
+    REGEX = enum.auto()
+    GRAMMAR = enum.auto()
+    CHOICE = enum.auto()
+    STRUCTURAL_TAG = enum.auto()
+
+
+class StructuredOutputGrammar(ABC):
+    @abstractmethod
+    def accept_tokens(self, request_id: str, tokens: list[int]) -> bool: ...
+
+    @abstractmethod
+    def validate_tokens(self, tokens: list[int]) -> list[int]: ...
+
+    @abstractmethod
+    def rollback(self, num_tokens: int) -> None: ...
+
+    @abstractmethod
+    def fill_bitmask(self, bitmask: Any, batch_index: int) -> None: ...
+
+    @abstractmethod
+    def is_terminated(self) -> bool: ...
+
+    @abstractmethod
+    def reset(self): ...
+
+
+@dataclass
+class StructuredOutputBackend(ABC):
+    vllm_config: Any
+    tokenizer: Any
+    vocab_size: int
+
+    @abstractmethod
+    def compile_grammar(
+        self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: set[int] | None = None
+    ) -> StructuredOutputGrammar: ...
+
+    @abstractmethod
+    def allocate_token_bitmask(self, max_num_seqs: int) -> Any: ...
+
+    @abstractmethod
+    def destroy(self): ...
+
+
+@dataclass
+class OutlinesBackend(StructuredOutputBackend):
+    """What guided takes the place of."""
+
+    def compile_grammar(
+        self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: set[int] | None = None
+    ) -> StructuredOutputGrammar:
+        raise AssertionError("outlines was asked")
+
+    def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
+        raise AssertionError("outlines was asked")
+
+    def destroy(self):
+        raise AssertionError("outlines was asked")
+
+
+def validate_structured_output_request_outlines(params: SamplingParams):
+    raise AssertionError("outlines was asked")
+
+
+# ---- logits processors
+
+
+class MoveDirectionality(enum.Enum):
+    UNIDIRECTIONAL = enum.auto()
+    SWAP = enum.auto()
+
+
+@dataclass(frozen=True)
+class BatchUpdate:
+    batch_size: int
+    removed: Any
+    added: Any
+    moved: Any
+
+
+class LogitsProcessor(ABC):
+    @classmethod
+    def validate_params(cls, sampling_params: SamplingParams):
+        return None
+
+    @abstractmethod
+    def __init__(self, vllm_config: Any, device: Any, is_pin_memory: bool) -> None: ...
+
+    @abstractmethod
+    def apply(self, logits: Any) -> Any: ...
+
+    @abstractmethod
+    def is_argmax_invariant(self) -> bool: ...
+
+    @abstractmethod
+    def update_state(self, batch_update: BatchUpdate | None) -> None: ...
+
+
+@dataclass(frozen=True)
+class LogitsProcRequestState:
+    device: Any
+    max_num_reqs: int
+    vocab_size: int
+    all_token_ids: Any
+    prompt_len: Any
+    prefill_len: Any
+    total_len: Any
+
+
+@dataclass(frozen=True)
+class LogitsContext:
+    expanded_idx_mapping: Any
+    idx_mapping: Any
+    idx_mapping_np: Any
+    expanded_local_pos: Any
+    input_ids: Any
+    pos: Any
+    seq_lens_upper_bound_np: Any
+
+
+class V2LogitsProcessor(ABC):
+    def __init__(self, vllm_config: Any, req_states: LogitsProcRequestState):  # noqa: B027
+        pass
+
+    @classmethod  # noqa: B027
+    def validate_params(cls, sampling_params: SamplingParams) -> None:
+        pass
+
+    def add_request(self, req_idx: int, sampling_params: SamplingParams) -> bool:
+        return True
+
+    def apply_staged_writes(self) -> None:  # noqa: B027
+        pass
+
+    @abstractmethod
+    def apply(self, logits: Any, ctx: LogitsContext) -> Any: ...
