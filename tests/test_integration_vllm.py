@@ -22,6 +22,7 @@ from guided.integrations.vllm.compilers import Compilers, compilers_of, read_voc
 from guided.integrations.vllm.settings import Settings
 from guided.integrations.vllm.specification import KINDS, Specification
 from tests.vllm_stand_in import SamplingParams, StructuredOutputOptions, StructuredOutputsParams
+from tests.vocabulary_support import sentencepiece_file, tekken_file
 
 WORDS = [b"<call>", b"</call>", b'{"', b'": ', b", ", b"name", b"age", b"yes", b"no", b"12", b'"a"', b"Ada"]
 END, SPECIAL, SIZE = 256 + len(WORDS), 257 + len(WORDS), 256 + len(WORDS) + 20
@@ -89,7 +90,7 @@ def test_drafts_are_cut_where_the_masks_forbid_them(case):
         rng, most = random.Random(seed), 70
         grammar, tokens = started(given, most), []
         while not grammar.is_terminated():
-            twin = started(given, most)
+            twin = started(given, most if seed % 2 else None)  # drafts know nothing of budgets
             twin.accept_tokens("r", tokens)
             drafts = written(twin, rng, rng.randrange(5)) + [rng.choice([-1, END, 65, SIZE + 7])] * rng.randrange(2)
             alone = started(given, most)
@@ -293,6 +294,20 @@ def test_tokenizers_of_vllm_are_read_once(tmp_path):
     assert found.ending_with().vocabulary.eos_token_ids == {tokenizer.eos_token_id}
     with pytest.raises(guided.VocabularyError, match="fast tokenizer"):
         read_vocabulary(SimpleNamespace())
+
+
+def test_tokenizers_of_mistral_are_read_from_their_files(tmp_path):
+    path = tmp_path / "tekken.json"
+    path.write_bytes(tekken_file([*(bytes([byte]) for byte in range(256)), b"ab"]))
+    inner = SimpleNamespace(file_path=path)
+    tokenizer = SimpleNamespace(IS_MISTRAL_TOKENIZER=True, is_tekken=True, eos_token_id=5, tokenizer=inner)
+    found = read_vocabulary(tokenizer)
+    assert found.eos_token_ids == {5} and found.token_bytes(276) == b"ab"
+    path.write_bytes(
+        sentencepiece_file([("<unk>", 0, 2), ("<s>", 0, 3), ("</s>", 0, 3), ("ab", -1, 1), ("a", -2, 1), ("b", -3, 1)])
+    )
+    tokenizer.is_tekken = False
+    assert read_vocabulary(tokenizer).eos_token_ids == {5}
 
 
 def test_it_imports_neither_vllm_nor_torch():

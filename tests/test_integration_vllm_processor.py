@@ -14,6 +14,10 @@ from types import SimpleNamespace
 import pytest
 
 import guided
+from guided.integrations.vllm.compilers import Compilers
+from guided.integrations.vllm.rows import Masked
+from guided.integrations.vllm.settings import Settings
+from guided.integrations.vllm.specification import Specification
 from tests.vllm_stand_in import SamplingParams, StructuredOutputsParams, install_stand_in
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -280,3 +284,15 @@ def test_without_vllm_it_says_what_to_install(monkeypatch):
         package.GuidedLogitsProcessor  # noqa: B018
     with pytest.raises(AttributeError):
         package.Other  # noqa: B018
+
+
+def test_tokens_that_are_taken_back_are_followed():
+    compilers = Compilers(VOCABULARY, SIZE)
+    masked = Masked(Specification("regex", "ab?c", max_tokens=9), [END], compilers, Settings())
+    bitmask = guided.allocate_token_bitmask(1, SIZE)
+    for written, expected in (
+        (b"", b"a"), (b"ab", b"c"), (b"a", b"bc"), (b"ac", [END]), (b"", b"a"), (b"a", b"bc"),
+    ):  # fmt: skip
+        masked.follow(list(written))
+        masked.fill(bitmask, 0)
+        assert guided.allowed_tokens(bitmask) == list(expected) and masked.written == len(written)
