@@ -41,6 +41,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_tools(group)
     add("--drafts", type=at_least(0, 64), metavar="N", help="tokens drafted for a pass, from what was said before: the "
         "same output, sooner where it repeats (0)")  # fmt: skip
+    add("--canonical", action="store_true", default=None, help="only tokens that the tokenizer itself would write")
+    add("--heal-prompt", action="store_true", default=None, help="the last tokens of a raw prompt are spelled anew "
+        "where a longer token could go on over its end")  # fmt: skip
     group = parser.add_argument_group("what is told of it (--json)")
     add = group.add_argument
     add("--logprobs", type=at_least(0), metavar="K", help="log probability of each token, and of the K likeliest")
@@ -182,7 +185,7 @@ LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "registry": ("an object of schemas", lambda value: isinstance(value, dict)),
     "stop_token_ids": _IDS,
     **dict.fromkeys(("include_stop_str_in_output", "ignore_eos", "score_forced"), _BOOLEAN),
-    "raw": _BOOLEAN,
+    **dict.fromkeys(("raw", "canonical", "heal_prompt"), _BOOLEAN),
     "reasoning_end": _TEXT,
     "tools": (f"a list of {', '.join(_TOOLS)}", _list_of(lambda value: value in _TOOLS)),
     **dict.fromkeys(("drafts", "logprobs", "prompt_logprobs"), _INTEGER),

@@ -69,11 +69,8 @@ class SilentInConversations(SilentFields):
         Any, _Only(("none",), 'write tool_choice="none", "auto" or {"type": "function", "function": {"name": ...}}')
     ] = None
     echo: Annotated[Any, _Only((False,), "the prompt is not given back")] = None
-    add_generation_prompt: Annotated[Any, _Only((True,), "the model answers; it goes on no message")] = None
-    continue_final_message: Annotated[Any, _Only((False,), "the model answers; it goes on no message")] = None
     add_special_tokens: Annotated[Any, _Only((False,), "the template of conversations has those that belong there")] = (
         None
     )
     chat_template: Annotated[Any, _Only((), _NO_TEMPLATE)] = None
-    documents: Annotated[Any, _Only(([],), "put them into a message")] = None
     mm_processor_kwargs: Annotated[Any, _Only(({},), "messages are text")] = None

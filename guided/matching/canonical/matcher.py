@@ -20,7 +20,7 @@ Tokens that do not go through a mask, as those of tools' results, are accepted a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 import numpy as np
@@ -51,7 +51,8 @@ class CanonicalMatcher:
     def __init__(self, inner: ForkingMatcher, spelling: Spelling) -> None:
         self.inner, self._spelling = inner, spelling
         self._states: list[State] = [spelling.begin]
-        self._known: dict[tuple[Hashable, Hashable], bool] = {}  # of states of the inner matcher
+        self._few: dict[Hashable, bool] = {}  # states of the inner matcher: whether it leaves few tokens
+        self._searches: dict[tuple[State, Hashable], tuple[bool, int]] = {}  # with them: the result, and its steps
         self._strays: list[int] = [0]  # how many tokens so far the tokenizer would not have written
 
     @property
@@ -105,7 +106,12 @@ class CanonicalMatcher:
         try:
             if self.inner.is_terminated():
                 return False
-            return self._kept(("few",), left, lambda after: len(self._inner_mask(after) or ()) > 0)
+            inner = _state_of(self.inner)
+            if left is not None or inner is None:
+                return self._leaves_few(None if left is None else left - 1)
+            if inner not in self._few:
+                self._few[inner] = self._leaves_few(None)
+            return self._few[inner]
         finally:
             self.inner.rollback(1)
 
@@ -116,12 +122,27 @@ class CanonicalMatcher:
         if not after.branches or not self.inner.accept_token(token):
             return False
         try:
-            return self.inner.is_terminated() or self._kept(after, left, lambda rest: self._searched(after, rest, fuel))
+            return self.inner.is_terminated() or self._found(after, left, fuel)
         finally:
             self.inner.rollback(1)
 
+    def _found(self, state: State, left: int | None, fuel: list[int]) -> bool:
+        """The same of a state that the inner matcher is in. What is known takes as many steps as finding it out did:
+        else a mask would depend on what was asked before."""
+        inner = _state_of(self.inner)
+        if left is not None or inner is None:
+            return self._searched(state, None if left is None else left - 1, fuel)
+        key, before = (state, inner), fuel[0]
+        if key in self._searches:
+            found, steps = self._searches[key]
+            fuel[0] -= steps
+            return found or fuel[0] < 0
+        found = self._searched(state, None, fuel)
+        if fuel[0] >= 0:
+            self._searches[key] = found, before - fuel[0]
+        return found
+
     def _searched(self, state: State, left: int | None, fuel: list[int]) -> bool:
-        """The same of a state that the inner matcher is in."""
         fuel[0] -= 1
         if fuel[0] < 0:
             return True
@@ -133,22 +154,15 @@ class CanonicalMatcher:
         allowed.sort(key=self._spelling.length, reverse=True)
         return any(self._goes_on(state, token, left, fuel) for token in allowed)
 
+    def _leaves_few(self, left: int | None) -> bool:
+        return len(self._inner_mask(left) or ()) > 0
+
     def _inner_mask(self, left: int | None) -> list[int] | None:
         """The tokens that the inner matcher allows; None: many."""
         mask = np.zeros((1, len(self._spelling.marks)), np.int32)
         if not self.inner.fill_next_token_bitmask(mask, max_tokens=left) or _count(mask[0]) > FEW:
             return None
         return _ids(mask[0])
-
-    def _kept(self, what: Hashable, left: int | None, find: Callable[[int | None], bool]) -> bool:
-        """What is found out about a state of the inner matcher, kept where a budget has no part in it."""
-        inner = _state_of(self.inner)
-        if left is not None or inner is None:
-            return find(None if left is None else left - 1)
-        key = what, inner
-        if key not in self._known:
-            self._known[key] = find(None)
-        return self._known[key]
 
     def accept_token(self, token: int, /) -> bool:
         """Move on by a token that the inner matcher accepts."""
@@ -177,7 +191,8 @@ class CanonicalMatcher:
     def fork(self) -> CanonicalMatcher:
         """A copy in the same state, which moves independently."""
         twin = CanonicalMatcher(self.inner.fork(), self._spelling)
-        twin._states, twin._strays, twin._known = list(self._states), list(self._strays), self._known
+        twin._states, twin._strays = list(self._states), list(self._strays)
+        twin._few, twin._searches = self._few, self._searches
         return twin
 
     def forced_tokens(self) -> list[int]:
