@@ -147,7 +147,7 @@ UNSUPPORTED: list[tuple[Any, str]] = [
         "/format/json_schema/properties/a b",
     ),
     (
-        {"type": "json_schema", "json_schema": {"minProperties": 1}, "style": "glm_xml"},
+        {"type": "json_schema", "json_schema": {"minProperties": 1, "additionalProperties": True}, "style": "glm_xml"},
         "/format/json_schema/minProperties",
     ),
     (

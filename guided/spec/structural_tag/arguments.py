@@ -15,7 +15,7 @@ attribute which of them it is. If it does not, what looks like JSON of a type th
 
 The schema must be an object with `properties`; a property is any schema. Properties stand in their order, or with
 `any_order` in any; required ones are there, and none is there twice. What cannot be written this way is refused:
-keywords about the object as a whole, and names that cannot stand in an element.
+keywords about the object as a whole but for `minProperties` and `maxProperties`, and names that cannot stand in an element.
 
 Without a keyword for additional properties there are none. Where the schema allows them, they follow the others, or
 stand among them with `any_order`. Their names are letters, digits and _, and none of those in `properties`. That one of
@@ -40,6 +40,7 @@ from guided.spec.json_schema.documents.places import escape
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.simple import least_text
 from guided.spec.regex import parse_regex
+from guided.spec.structural_tag.property_counts import COUNTS, NOTHING, counted, property_counts
 
 if TYPE_CHECKING:
     from guided.spec.structural_tag.formats import Format
@@ -149,6 +150,7 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
     shared = shared_definitions(schema)
     elements: dict[str, Expr] = {}
     others = sequence()
+    least, most = property_counts(schema, at, others=other_members(schema) is not None, named=len(properties))
     if (allowed := other_members(schema)) is not None:
         place = f"{at}/additionalProperties" if isinstance(schema, dict) and schema else at
         one = _element(_other_name(properties), allowed, place, ELEMENTS[style], shared, values)
@@ -170,7 +172,9 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
                 hint="leave any_order out: properties stand in the order of the schema",
             )  # fmt: skip
         among = {name: sequence(part, others) for name, part in elements.items()}
-        return sequence(gap, others, any_order(tuple(elements), among, required))
+        return sequence(gap, others, any_order(tuple(elements), among, required, least, most))
+    if least or most < len(elements):
+        return sequence(gap, counted(elements, required, least, most, at))
     return sequence(gap, *[part if name in required else optional(part) for name, part in elements.items()], others)
 
 
@@ -205,14 +209,23 @@ def _is_sure(schema: Any) -> bool:
     return "minLength" not in schema and all(map(_NAME.fullmatch, words))
 
 
-def any_order(left: tuple[str, ...], elements: Mapping[str, Expr], required: frozenset[str]) -> Expr:
-    """The elements that are left, each at most once."""
-    made: dict[tuple[str, ...], Expr] = {(): sequence()}
+def any_order(
+    left: tuple[str, ...],
+    elements: Mapping[str, Expr],
+    required: frozenset[str],
+    least: int = 0,
+    most: int | None = None,
+) -> Expr:
+    """The elements that are left, each at most once; at least `least` of them, and at most `most`."""
+    made: dict[tuple[str, ...], Expr] = {(): sequence() if len(left) >= least else NOTHING}
 
     def of(names: tuple[str, ...]) -> Expr:
         if names not in made:
-            parts = [sequence(elements[one], of(tuple(name for name in names if name != one))) for one in names]
-            made[names] = choice(*parts, *([] if required & set(names) else [sequence()]))
+            there = len(left) - len(names)
+            more = names if most is None or there < most else ()
+            parts = [sequence(elements[one], of(tuple(name for name in names if name != one))) for one in more]
+            ways = parts if required & set(names) or there < least else [*parts, sequence()]
+            made[names] = choice(*ways) if ways else NOTHING
         return made[names]
 
     return of(left)
@@ -244,7 +257,7 @@ def object_members(schema: Any, at: str, *, others: bool = False) -> tuple[Mappi
     for name in schema:
         if not isinstance(name, str):
             raise SpecError(f"the key {brief(name)} is not a string", pointer=at, hint="write it in quotation marks")
-        if name not in _READ:
+        if name not in _READ and not (others and name in COUNTS):
             raise UnsupportedError(
                 f"{name!r} beside the properties of arguments is not enforced in this style",
                 pointer=f"{at}/{escape(name)}",
