@@ -83,7 +83,7 @@ Part: TypeAlias = Expr | str | Grammar | Any
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NodePart(Expr):
-    node: Text | Special
+    node: Node
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
