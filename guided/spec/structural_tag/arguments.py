@@ -15,7 +15,8 @@ attribute which of them it is. If it does not, what looks like JSON of a type th
 
 The schema must be an object with `properties`; a property is any schema. Properties stand in their order, or with
 `any_order` in any; required ones are there, and none is there twice. What cannot be written this way is refused:
-keywords about the object as a whole but for `minProperties` and `maxProperties`, and names that cannot stand in an element.
+keywords about the object as a whole but for `minProperties` and `maxProperties`, and names that cannot stand in an
+element.
 
 Without a keyword for additional properties there are none. Where the schema allows them, they follow the others, or
 stand among them with `any_order`. Their names are letters, digits and _, and none of those in `properties`. That one of
