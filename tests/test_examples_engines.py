@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import subprocess
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -49,6 +49,7 @@ def test_it_says_how_it_is_run_and_uses_guided_as_it_is(name):
 def test_without_arguments_it_says_how_it_is_run(name, needs, monkeypatch):
     pytest.importorskip(needs, reason=f"{needs} is not installed")
     monkeypatch.setattr(sys, "argv", [name])
+    monkeypatch.setenv("VLLM_PLUGINS", "")  # one of them sets it: it is as before afterwards
     with pytest.raises(SystemExit, match=rf"python examples/{name}\.py "):
         runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
 
