@@ -33,4 +33,6 @@ def main(name: str) -> Any:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     main(sys.argv[1])

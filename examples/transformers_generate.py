@@ -40,4 +40,6 @@ def main(name: str) -> list[Fruit]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     main(sys.argv[1])

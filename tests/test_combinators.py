@@ -263,6 +263,7 @@ def test_what_is_used_often_is_read_once():
             "(?s)refers to 'strt', which is not defined.*defined here are start",
         ),
         (lambda: guided.sequence("a", 3), "(?s)3 is no part of a specification.*guided.json_schema"),
+        (lambda: guided.sequence("a", {"type": "integer"}), r"(?s)is no part.*for a JSON Schema, guided.json_schema"),
         (lambda: guided.text("a") | None, "None is no part"),
         (lambda: guided.choice(), "there is nothing to choose from"),
         (lambda: guided.choice(["a", "b"]), "is no part"),

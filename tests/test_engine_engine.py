@@ -22,6 +22,7 @@ from guided.engine.loading import _dtype
 from guided.engine.request import Request
 from guided.errors import BudgetError, GuidedError, GuidedWarning, SpecError, UnsupportedError
 from guided.matching.compiler import GrammarCompiler
+from guided.matching.constraint import compile_constraint
 from guided.models.llama import Llama, LlamaConfig
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -114,6 +115,27 @@ def test_what_is_not_enforced_is_an_error_where_asked():
 def test_options_that_would_say_nothing_are_refused(constraint, why):
     with pytest.raises(GuidedError, match=f"strict says how a constraint is compiled, and .*{why}"):
         ENGINE.generate("x", constraint, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "hint"),
+    [
+        ({"type": "structural_tag", "format": {"type": "any_text"}}, r"guided\.structural_tag\(tag\)"),
+        ({"type": "json_schema", "json_schema": {"name": "n", "schema": {}}}, r"guided\.from_response_format"),
+        ({"type": "json_object"}, r"guided\.from_response_format"),
+        (re.compile("[ab]"), r"pattern\.pattern"),
+    ],
+)
+def test_what_means_something_elsewhere_is_refused_with_what_to_write(constraint, hint):
+    with pytest.raises(GuidedError, match=hint):
+        ENGINE.generate("x", constraint, max_tokens=5)
+
+
+def test_an_option_that_no_constraint_has():
+    with pytest.raises(GuidedError, match=r"'whitespac' is no option of a constraint: did you mean 'whitespace'\?"):
+        compile_constraint(ENGINE.compiler, {"type": "array"}, {"whitespac": "compact"})
+    with pytest.raises(GuidedError, match=r"'canonical' is no option of a constraint$"):
+        compile_constraint(ENGINE.compiler, "[ab]", {"canonical": True})
 
 
 def test_a_pydantic_model_is_returned():

@@ -11,7 +11,7 @@ import torch
 from guided.chat import Conversation
 from guided.engine.engine import Engine
 from guided.engine.pretrained import _texts_of_gguf
-from guided.errors import GuidedError, ModelFileError, UnsupportedError, VocabularyError
+from guided.errors import GuidedError, ModelFileError, OptionError, UnsupportedError, VocabularyError
 from guided.files.gguf import GgufFile
 from tests.test_cli import run, run_json
 from tests.test_vocabulary_gguf import byte_level_file
@@ -246,3 +246,9 @@ def test_the_chat_templates_of_a_gguf_file(tmp_path):
     (tmp_path / "y.gguf").write_bytes(byte_level_file(**{"tokenizer.chat_template": 7}))
     with GgufFile(tmp_path / "y.gguf") as file, pytest.raises(ModelFileError, match="chat_template is 7, no text"):
         _texts_of_gguf(file)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99"])
+def test_a_device_that_is_not_there(directory, device):
+    with pytest.raises(OptionError, match=f"device '{device}' cannot be used: ."):
+        Engine.from_pretrained(str(directory), device=device)

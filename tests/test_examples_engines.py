@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,18 @@ def test_it_says_how_it_is_run_and_uses_guided_as_it_is(name):
     for imported in re.findall(r"^from (guided[\w.]*) import", text, re.MULTILINE):
         assert importlib.util.find_spec(imported) is not None
     assert (Path(__file__).parents[1] / "guided" / "integrations" / f"{module}.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [("transformers_generate", "transformers"), ("sglang_client", "openai"), ("vllm_offline", "guided")],
+)
+def test_without_arguments_it_says_how_it_is_run(name, needs, monkeypatch):
+    pytest.importorskip(needs, reason=f"{needs} is not installed")
+    monkeypatch.setattr(sys, "argv", [name])
+    monkeypatch.setenv("VLLM_PLUGINS", "")  # one of them sets it: it is as before afterwards
+    with pytest.raises(SystemExit, match=rf"python examples/{name}\.py "):
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
 
 
 def test_transformers(tmp_path, capsys):

@@ -98,3 +98,8 @@ def test_what_has_no_logits_is_refused(tokenizer):
     model = transformers.LlamaModel(small_model(tokenizer).config)
     with pytest.raises(guided.GuidedError, match="load it as a causal model"):
         guided.from_transformers(model, tokenizer)
+
+
+def test_what_is_no_tokenizer_is_refused(tokenizer):
+    with pytest.raises(guided.VocabularyError, match="NoneType"):
+        guided.from_transformers(small_model(tokenizer), None)

@@ -336,6 +336,11 @@ def test_other_formats():
     with pytest.raises(SpecError) as caught:
         guided.from_response_format({"type": "json_schema", "json_schema": {"name": "x"}})
     assert caught.value.pointer == "/json_schema/schema"
+    for other in (None, 3, "json_object"):
+        with pytest.raises(SpecError, match="is no response_format"):
+            guided.from_response_format(other)
+    with pytest.raises(SpecError, match=r"json\.loads"):
+        guided.to_openai_schema('{"type": "object"}')
 
 
 def test_closed_closes_every_object_that_does_not_say():

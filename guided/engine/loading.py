@@ -15,7 +15,7 @@ from guided.engine.pretrained import Pretrained, load_pretrained
 from guided.engine.ranks.leader import Ranks
 from guided.engine.runner import KVDtype, ModelRunner, check_kv_dtype, default_blocks, default_cache
 from guided.engine.threads import limit_threads
-from guided.errors import GuidedError, UnsupportedError, brief
+from guided.errors import GuidedError, OptionError, UnsupportedError, brief
 from guided.files.hub import find_model
 from guided.kv.cache import KVCache
 from guided.models.decoder import Decoder
@@ -90,7 +90,12 @@ def _in_parts(path: Path, dtype: torch.dtype | None, device: torch.device, tenso
 def _device(device: str | torch.device) -> torch.device:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(device)
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)  # one of another build of torch, or with too high a number, fails here
+    except (RuntimeError, AssertionError) as error:
+        raise OptionError(f"device {brief(str(device))} cannot be used: {str(error).splitlines()[0]}") from None
+    return found
 
 
 def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:

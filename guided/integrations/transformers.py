@@ -48,7 +48,7 @@ def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
         return Vocabulary.from_huggingface(tokenizer)
     ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
-    own = tokenizer.eos_token_id
+    own = getattr(tokenizer, "eos_token_id", None)  # what is no tokenizer at all is refused below
     size = model.get_output_embeddings().weight.shape[0] if hasattr(model, "get_output_embeddings") else None
     return Vocabulary.from_huggingface(
         tokenizer, eos_token_ids={*ends, *([] if own is None else [own])} or None, size=size

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias
 
-from guided.errors import GuidedError, SpecError
+from guided.errors import GuidedError, OptionError, SpecError, brief
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.spec.combinators import Expr
@@ -60,6 +61,13 @@ _NO_OPTIONS: Final = ConstraintOptions()
 _JSON: Final = frozenset(JsonSchemaKeywords.__annotations__)
 _OF_SCHEMAS: Final = _JSON | {"registry"}
 _OF_REGEXES: Final = frozenset(("dialect", "search", "classes"))
+_OF_ALL: Final = _OF_SCHEMAS | _OF_REGEXES
+_OPENAI: Final = "pass guided.from_response_format(format)"
+_OTHER_FORMATS: Final = {
+    "structural_tag": "pass guided.structural_tag(tag)",
+    "json_schema": _OPENAI,
+    "json_object": _OPENAI,
+}
 
 
 def compile_constraint(
@@ -96,6 +104,7 @@ def compile_constraint(
                 raise SpecError("a list means one of its strings; this one holds other things")
             return compiler.compile_choice(constraint)
         case bool() | Mapping():
+            _check_is_schema(constraint)
             return compiler.compile_json_schema(constraint, registry=options.get("registry"), **writing.given())
         case _:
             return compiler.compile_type(constraint, registry=options.get("registry"), **writing.given())
@@ -120,8 +129,21 @@ def _check_options(constraint: Constraint, options: Mapping[str, Any]) -> None:
             why = "this is composed of parts: give it to guided.json_schema(...) or guided.regex(...)"
         case _:
             known, why = _OF_SCHEMAS, "this is a schema or a type"
-    if unused := [name for name in options if name not in known]:
-        raise GuidedError(f"{unused[0]} says how a constraint is compiled, and {why}")
+    for name in options:
+        if name not in _OF_ALL:
+            meant = get_close_matches(name, _OF_ALL, n=1)
+            hint = f": did you mean {meant[0]!r}?" if meant else ""
+            raise OptionError(f"{brief(name)} is no option of a constraint{hint}")
+        if name not in known:
+            raise GuidedError(f"{name} says how a constraint is compiled, and {why}")
+
+
+def _check_is_schema(value: bool | Mapping[str, Any]) -> None:
+    """Raises for an object of another format, which its `type` names: as a schema it has no such type."""
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    meant = _OTHER_FORMATS.get(kind) if isinstance(kind, str) else None
+    if meant is not None:
+        raise SpecError(f"an object means a JSON Schema, but this is a {kind}", pointer="/type", hint=meant)
 
 
 def value_parser(grammar: CompiledGrammar | None) -> Callable[[str], Any] | None:

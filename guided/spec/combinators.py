@@ -354,6 +354,9 @@ def _part(value: Part) -> Expr:
     grammar = value if isinstance(value, Grammar) else getattr(value, "grammar", None)
     if isinstance(grammar, Grammar):
         return ReadPart(lambda *_: grammar)
+    if isinstance(value, Mapping):
+        hint = "for a JSON Schema, guided.json_schema(...)"
+        raise SpecError(f"{brief(value)} is no part of a specification", hint=hint)
     raise SpecError(
         f"{brief(value)} is no part of a specification",
         hint="parts are strings (literal text), compiled grammars, and what guided.regex, guided.json_schema, "

@@ -6,6 +6,7 @@ import collections.abc
 import dataclasses
 import functools
 import inspect
+import re
 import types
 import typing
 from typing import Any
@@ -139,6 +140,8 @@ def hint_for(tp: Any) -> str:
     """A hint for something that is no type: what to pass instead."""
     if isinstance(tp, str):
         return "pass the type itself, not its name"
+    if isinstance(tp, re.Pattern):
+        return "pass its text, pattern.pattern: a string means a regular expression"
     if isinstance(tp, collections.abc.Mapping):
         return "a schema goes to compile_json_schema"
     if isinstance(tp, typing.TypeVar):

@@ -84,7 +84,7 @@ def _search(
             after: _Pair = (moves[0].get(byte), moves[1].get(byte))
             if after not in came:
                 if len(came) >= max_pairs:
-                    raise LimitExceeded("max_pairs", len(came) + 1, max_pairs)
+                    raise LimitExceeded("max_pairs", len(came) + 1, max_pairs, hint="give a larger max_pairs=...")
                 came[after] = (pair, byte)
                 queue.append(after)
     return None

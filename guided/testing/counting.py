@@ -43,6 +43,6 @@ def counts(constraint: Constraint, length: int, *, max_states: int = 100_000, **
             for next_state in language.moves(state).values() if left else ():
                 after[next_state] += number
             if len(language) > max_states:
-                raise LimitExceeded("max_states", len(language), max_states)
+                raise LimitExceeded("max_states", len(language), max_states, hint="give a larger max_states=...")
         here = after
     return found

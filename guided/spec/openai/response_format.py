@@ -102,6 +102,9 @@ def from_response_format(format: Mapping[str, Any]) -> dict[str, Any] | bool | N
     >>> from_response_format({"type": "json_object"})
     {'type': 'object'}
     """
+    if not isinstance(format, Mapping):
+        hint = 'write an object: {"type": "json_schema", "json_schema": {...}}'
+        raise SpecError(f"{brief(format)} is no response_format", hint=hint)
     kind = format.get("type")
     if kind == "text":
         return None
@@ -140,10 +143,10 @@ def _schema_of(constraint: Any) -> _Json:
             message = "this expression is not one JSON Schema or type"
             raise SpecError(message, hint="OpenAI's response_format takes a JSON Schema alone")
     if isinstance(constraint, str) or constraint is None:
-        raise SpecError(
-            f"{brief(constraint)} is no JSON Schema",
-            hint="for a regular expression write an object with a member that has this pattern",
-        )
+        hint = "for a regular expression write an object with a member that has this pattern"
+        if isinstance(constraint, str) and constraint.lstrip().startswith("{"):
+            hint = "pass json.loads(text) for a JSON Schema"
+        raise SpecError(f"{brief(constraint)} is no JSON Schema", hint=hint)
     if isinstance(constraint, bool):
         return {} if constraint else {"not": {}}
     if isinstance(constraint, Mapping):
