@@ -243,6 +243,12 @@ def test_peers_conform_too():
     check_masks(Theirs, "(ab|c)+", vocabulary, walks=20)
 
 
+@pytest.mark.parametrize("numbers", [{"walks": 0}, {"walks": -1}, {"length": -1}])
+def test_a_check_that_would_check_nothing_is_an_error(numbers):
+    with pytest.raises(ValueError, match="at least 1 walk"):
+        check_masks(lambda: None, "ab?", BYTES, **numbers)
+
+
 def test_seeds_give_the_same_walks():
     told = []
     for _ in range(2):

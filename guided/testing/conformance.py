@@ -87,7 +87,10 @@ def check_masks(
 
     Raises:
         MaskMismatch: they differ. SpecError, UnsupportedError: the specification.
+        ValueError: there would be nothing to compare.
     """
+    if walks < 1 or length < 0:
+        raise ValueError(f"there is at least 1 walk of at least 0 tokens, not {walks} of {length}")
     grammar = compile_constraint(GrammarCompiler(vocabulary), constraint, options)
     if grammar is None:
         raise GuidedError("there is no constraint, and so no mask")
