@@ -49,7 +49,8 @@ def weather(place: str, unit: str) -> str:
 answer = dspy.Predict(Describe)(question="Tell me of the Nile.")
 print(f"object: {answer.kind!r} {answer.water!r}")
 
-answer = dspy.Predict(Call)(question="What is the weather in Cairo?", tools=[dspy.Tool(weather)])
+call = dspy.Predict(Call, tool_choice="required")  # else the model may also answer with a text
+answer = call(question="What is the weather in Cairo?", tools=[dspy.Tool(weather)])
 print(f"calls: {[call.name for call in answer.calls.tool_calls]!r}")
 
 try:
