@@ -58,7 +58,7 @@ class Water(BaseModel):
 class Weather(BaseModel):
     """The weather at a place."""
 
-    place: str = Field(max_length=20, pattern="^[A-Za-z ]*$")  # instructor counts brackets where it reads several objects
+    place: str = Field(max_length=20, pattern="^[A-Za-z ]*$")  # instructor counts brackets, those of texts too
     unit: Literal["celsius", "fahrenheit"]
 
 
