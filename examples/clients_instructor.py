@@ -11,7 +11,7 @@ from instructor.core import InstructorRetryException
 from openai import BadRequestError, OpenAI
 
 server = OpenAI(base_url=URL, api_key=KEY, max_retries=0)
-ask = {"model": MODEL, "max_tokens": TOKENS, "seed": 3, "max_retries": 0}  # nothing is asked again: each answer is right
+ask = {"model": MODEL, "max_tokens": TOKENS, "seed": 3, "max_retries": 0}  # each answer is right at once
 
 
 def question(text: str) -> list[dict[str, str]]:
