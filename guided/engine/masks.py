@@ -23,7 +23,7 @@ from torch import Tensor
 
 from guided.errors import BudgetError, GuidedError
 from guided.kernels import apply_bitmask
-from guided.matching.bitmask import is_allowed, row_of
+from guided.matching.bitmask import bits_of, is_allowed, row_of
 from guided.matching.protocol import Matcher
 from guided.sampling.sampler import log_mass
 from guided.vocabulary.vocabulary import Vocabulary
@@ -191,9 +191,7 @@ class Masks:
             return Applied(max(0.0, before - allowed), None)
         after = allowed if plain is None else apply_bitmask(logits, self._bits[row])[1]
         if ramp is not None:
-            bits = np.unpackbits(
-                ramp.bits.view(np.uint8), count=min(len(logits), 32 * len(ramp.bits)), bitorder="little"
-            )
+            bits = bits_of(ramp.bits)[: len(logits)]
             logits[torch.from_numpy(bits.nonzero()[0]).to(logits.device)] -= ramp.penalty
             after = log_mass(logits)
         return Applied(max(0.0, before - after), max(0.0, exp(allowed - before) - exp(after - before)))

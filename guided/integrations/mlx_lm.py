@@ -20,8 +20,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from guided.errors import GuidedError
-from guided.integrations.sequence_mask import SequenceMask, compiler_of, required_grammar
+from guided.integrations.sequence_mask import SequenceMask, check_width, compiler_of, required_grammar
+from guided.matching.bitmask import bits_of
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.vocabulary import Vocabulary
 
@@ -76,12 +76,9 @@ class GuidedLogitsProcessor:
         import mlx.core as mx
 
         width = logits.shape[-1]
-        if width < self.vocabulary.size:
-            raise GuidedError(
-                f"the model scores {width} tokens, the vocabulary has {self.vocabulary.size}: this is another model's"
-            )
+        check_width(width, self.vocabulary)
         row = self._mask.after(np.array(tokens))
         allowed = np.zeros(width, np.bool_)
-        bits = np.unpackbits(row.astype("<i4", copy=False).view(np.uint8), bitorder="little")
+        bits = bits_of(row)
         allowed[: min(width, len(bits))] = bits[:width]
         return mx.where(mx.array(allowed), logits, mx.array(-np.inf, logits.dtype))

@@ -21,7 +21,7 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
 from guided.vocabulary import Vocabulary
 
-__all__ = ["SequenceMask", "compiler_of", "required_grammar"]
+__all__ = ["SequenceMask", "check_width", "compiler_of", "required_grammar"]
 
 
 def compiler_of(source: Any, vocabulary_of: Callable[[Any], Vocabulary]) -> GrammarCompiler:
@@ -41,6 +41,14 @@ def required_grammar(compiler: GrammarCompiler, constraint: Constraint, options:
     if grammar is None:
         raise GuidedError("there is no constraint: leave the processor out")
     return grammar
+
+
+def check_width(width: int, vocabulary: Vocabulary) -> None:
+    """Raises GuidedError where a model scores fewer tokens than the vocabulary has."""
+    if width < vocabulary.size:
+        raise GuidedError(
+            f"the model scores {width} tokens, the vocabulary has {vocabulary.size}: this is another model's tokenizer"
+        )
 
 
 class SequenceMask:

@@ -32,6 +32,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from guided.errors import GuidedError
+from guided.integrations.latest import Latest
 from guided.matching.compiler import GrammarCompiler
 from guided.vocabulary import Vocabulary
 
@@ -112,7 +113,7 @@ def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_
     _check_interface()
     from sglang.srt.runtime_context import get_serving
 
-    from guided.integrations.sglang_backend import GuidedBackend, RecentGrammars
+    from guided.integrations.sglang_backend import KEPT, GuidedBackend
 
     serving = get_serving()
     ends = set(eos_token_ids or ())
@@ -122,7 +123,7 @@ def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_
     backend: Any = GuidedBackend(GrammarCompiler(vocabulary), _whitespace(serving))
     if serving.reasoning_parser:
         backend = _gated(backend, serving, tokenizer)
-    backend.cache = RecentGrammars()
+    backend.cache = Latest(KEPT)
     return backend
 
 

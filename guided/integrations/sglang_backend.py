@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -36,31 +35,13 @@ from guided.matching.matcher import GrammarMatcher
 from guided.spec.json_schema.documents.values import read_json
 from guided.spec.json_schema.options import JsonSchemaOptions
 
-__all__ = ["GuidedBackend", "GuidedGrammar", "RecentGrammars"]
+__all__ = ["KEPT", "GuidedBackend", "GuidedGrammar"]
 
 _ANY_JSON: Final = "$$ANY$$"  # SGLang's name for JSON without a schema
-_KEPT: Final = 1024
+KEPT: Final = 1024
+"""Grammars that are kept by a specification's kind and text. SGLang's own dictionary of them has no bound."""
 
 _log = logging.getLogger(__name__)
-
-
-class RecentGrammars(OrderedDict[tuple[str, str], Any]):
-    """What SGLang keeps by a specification's kind and text: the latest `most`. Its own dictionary has no bound."""
-
-    def __init__(self, most: int = _KEPT) -> None:
-        super().__init__()
-        self._most = most
-
-    def get(self, key: tuple[str, str], default: Any = None) -> Any:
-        """As of a dictionary; what is found is the latest."""
-        if key in self:
-            self.move_to_end(key)
-        return super().get(key, default)
-
-    def __setitem__(self, key: tuple[str, str], value: Any) -> None:
-        super().__setitem__(key, value)
-        while len(self) > self._most:
-            self.popitem(last=False)
 
 
 class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]

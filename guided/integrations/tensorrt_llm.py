@@ -18,7 +18,6 @@ interface is tested with its signatures on a CPU, and not on a device.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -27,8 +26,9 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import numpy as np
 
 from guided.errors import GuidedError
+from guided.integrations.latest import Latest
 from guided.integrations.rows import RowMatchers
-from guided.integrations.sequence_mask import compiler_of, required_grammar
+from guided.integrations.sequence_mask import check_width, compiler_of, required_grammar
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask
 from guided.matching.constraint import Constraint, ConstraintOptions
@@ -69,7 +69,7 @@ class GuidedLogitsProcessor:
         compiler = compiler_of(tokenizer, Vocabulary.from_huggingface)
         self.vocabulary = compiler.vocabulary
         self._grammar, self._max_tokens = required_grammar(compiler, constraint, options), max_tokens
-        self._requests: OrderedDict[int, RowMatchers] = OrderedDict()
+        self._requests = Latest[int, RowMatchers](_KEPT)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """How it is made again in another process."""
@@ -97,11 +97,7 @@ class GuidedLogitsProcessor:
             BudgetError: no output of the constraint fits the budget.
         """
         rows = logits.view(-1, logits.shape[-1])
-        if rows.shape[1] < self.vocabulary.size:
-            raise GuidedError(
-                f"the model scores {rows.shape[1]} tokens, the vocabulary has {self.vocabulary.size}: "
-                "this is another model's tokenizer"
-            )
+        check_width(rows.shape[1], self.vocabulary)
         if len(rows) != len(token_ids):
             raise GuidedError(f"there are logits of {len(rows)} beams, and ids of {len(token_ids)}")
         matchers = self._matchers(req_id)
@@ -113,12 +109,10 @@ class GuidedLogitsProcessor:
 
     def _matchers(self, req_id: int) -> RowMatchers:
         """What is known of a request."""
-        if req_id not in self._requests:
-            self._requests[req_id] = RowMatchers([self._grammar], self._max_tokens)
-        self._requests.move_to_end(req_id)
-        while len(self._requests) > _KEPT:
-            self._requests.popitem(last=False)
-        return self._requests[req_id]
+        found: RowMatchers | None = self._requests.get(req_id)
+        if found is None:
+            found = self._requests[req_id] = RowMatchers([self._grammar], self._max_tokens)
+        return found
 
 
 class GuidedBatchedLogitsProcessor(GuidedLogitsProcessor):

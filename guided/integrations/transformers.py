@@ -20,9 +20,8 @@ from typing import Any, Unpack
 import torch
 from transformers import LogitsProcessor
 
-from guided.errors import GuidedError
 from guided.integrations.rows import RowMatchers
-from guided.integrations.sequence_mask import compiler_of
+from guided.integrations.sequence_mask import check_width, compiler_of
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import CompiledGrammar
@@ -95,11 +94,7 @@ class GuidedLogitsProcessor(LogitsProcessor):
         Args:
             input_ids: int64 (rows, length), prompts and padding included.
         """
-        if scores.shape[-1] < self.vocabulary.size:
-            raise GuidedError(
-                f"the model scores {scores.shape[-1]} tokens, the vocabulary has {self.vocabulary.size}: "
-                "this is another model's tokenizer"
-            )
+        check_width(scores.shape[-1], self.vocabulary)
         rows = self._rows.follow(input_ids.cpu().numpy())
         bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
         if guided := self._rows.fill(bitmask):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from guided.automaton import _core
 from guided.errors import brief
 
-__all__ = ["allocate_token_bitmask", "allowed_tokens", "fill_batch", "is_allowed", "row_of"]
+__all__ = ["allocate_token_bitmask", "allowed_tokens", "bits_of", "fill_batch", "is_allowed", "row_of"]
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.int32]:
@@ -32,8 +32,12 @@ def allowed_tokens(bitmask: npt.NDArray[np.int32], row: int = 0) -> list[int]:
     """The ids that a row allows, ascending."""
     if getattr(bitmask, "dtype", None) != np.int32:
         raise TypeError(f"a token bitmask is an int32 array, not {getattr(bitmask, 'dtype', type(bitmask).__name__)}")
-    bits = np.unpackbits(bitmask[row].astype("<i4", copy=False).view(np.uint8), bitorder="little")
-    return [int(i) for i in np.flatnonzero(bits)]
+    return [int(i) for i in np.flatnonzero(bits_of(bitmask[row]))]
+
+
+def bits_of(row: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+    """For each id that a row has a bit for 1 where it is allowed, else 0: uint8 (32 * words,)."""
+    return np.unpackbits(row.astype("<i4", copy=False).view(np.uint8), bitorder="little")
 
 
 def row_of(vocab_size: int, ids: Sequence[int] | slice) -> npt.NDArray[np.int32]:

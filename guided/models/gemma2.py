@@ -6,13 +6,12 @@ tanh, and scores are scaled by a number of the config.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from guided.models.architecture import decoder, gguf_decoder
 from guided.models.config_reader import ConfigReader
 from guided.models.decoder import DecoderConfig, LayerKind
-from guided.models.decoder_weights import HUGGINGFACE_NAMES
+from guided.models.gemma import GEMMA_NAMES, gemma
 from guided.models.gguf_config import GgufNumbers
 from guided.models.huggingface_config import attention_biases, layer_windows, read_rope, sizes
 from guided.models.model import AttentionKind
@@ -31,18 +30,7 @@ def _config(reader: ConfigReader) -> DecoderConfig:
     windows = layer_windows(reader, c["layers"], lambda layer: layer % 2 == 0, window=4096)
     kinds = tuple(LayerKind(AttentionKind(window, softcap, scale), rope) for window in windows)
     last = reader.number_or_none("final_logit_softcapping", 30.0)
-    return DecoderConfig(**c, **attention_biases(reader), **_gemma(c["dim"], kinds), logit_softcap=last)
-
-
-def _gemma(dim: int, kinds: tuple[LayerKind, ...]) -> dict[str, Any]:
-    """What all models have, whatever files say of them."""
-    return {
-        "kinds": kinds,
-        "norms": "both",
-        "norm_offset": 1.0,
-        "activation": "gelu",
-        "embedding_scale": dim**0.5,
-    }
+    return DecoderConfig(**c, **attention_biases(reader), **gemma(c["dim"], kinds), logit_softcap=last)
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
@@ -53,19 +41,14 @@ def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[s
     kinds = tuple(
         LayerKind(AttentionKind(None if layer % 2 else window, softcap, scale), rope) for layer in range(layers)
     )
-    return _gemma(dim, kinds) | {"logit_softcap": numbers.cap("final_logit_softcapping")}
+    return gemma(dim, kinds) | {"logit_softcap": numbers.cap("final_logit_softcapping")}
 
 
 ARCHITECTURE: Final = decoder(
     "gemma2",
     "Gemma2ForCausalLM",
     _config,
-    names=replace(
-        HUGGINGFACE_NAMES,
-        attention_norm_after="post_attention_layernorm",
-        ffn_norm="pre_feedforward_layernorm",
-        ffn_norm_after="post_feedforward_layernorm",
-    ),
+    names=GEMMA_NAMES,
     tied=True,
     gguf=gguf_decoder(_describe),
 )

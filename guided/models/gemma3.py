@@ -6,13 +6,12 @@ have a window.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from guided.models.architecture import decoder, gguf_decoder
 from guided.models.config_reader import ConfigReader, positive
 from guided.models.decoder import DecoderConfig, LayerKind
-from guided.models.decoder_weights import HUGGINGFACE_NAMES
+from guided.models.gemma import GEMMA_NAMES, gemma
 from guided.models.gguf_config import GgufNumbers
 from guided.models.huggingface_config import attention_biases, layer_windows, read_rope, rope_from, sizes
 from guided.models.model import AttentionKind
@@ -33,20 +32,8 @@ def _config(reader: ConfigReader) -> DecoderConfig:
         return LayerKind(AttentionKind(window, scale=scale), everywhere if window is None else near)
 
     last = reader.number_or_none("final_logit_softcapping", None)
-    described = _gemma(c["dim"], tuple(map(kind, windows)))
+    described = gemma(c["dim"], tuple(map(kind, windows))) | {"qk_norm": "head"}
     return DecoderConfig(**c, **attention_biases(reader), **described, logit_softcap=last)
-
-
-def _gemma(dim: int, kinds: tuple[LayerKind, ...]) -> dict[str, Any]:
-    """What all models have, whatever files say of them."""
-    return {
-        "kinds": kinds,
-        "norms": "both",
-        "norm_offset": 1.0,
-        "qk_norm": "head",
-        "activation": "gelu",
-        "embedding_scale": dim**0.5,
-    }
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
@@ -56,7 +43,7 @@ def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[s
     near = LayerKind(AttentionKind(numbers.count("attention.sliding_window"), scale=scale), Rope(10000.0))
     wide = LayerKind(AttentionKind(scale=scale), rope)
     kinds = tuple(near if (layer + 1) % 6 else wide for layer in range(layers))
-    return _gemma(dim, kinds) | {"logit_softcap": numbers.cap("final_logit_softcapping")}
+    return gemma(dim, kinds) | {"qk_norm": "head"} | {"logit_softcap": numbers.cap("final_logit_softcapping")}
 
 
 def _ropes(reader: ConfigReader, head_dim: int, context: int) -> tuple[Rope, Rope]:
@@ -79,12 +66,7 @@ ARCHITECTURE: Final = decoder(
     "gemma3_text",
     "Gemma3ForCausalLM",
     _config,
-    names=replace(
-        HUGGINGFACE_NAMES,
-        attention_norm_after="post_attention_layernorm",
-        ffn_norm="pre_feedforward_layernorm",
-        ffn_norm_after="post_feedforward_layernorm",
-    ),
+    names=GEMMA_NAMES,
     tied=True,
     gguf=gguf_decoder(_describe, name="gemma3"),
 )

@@ -29,7 +29,7 @@ from guided.compat.llguidance.options import JsonCompileOptions
 from guided.compat.llguidance.tokenizer import LLTokenizer
 from guided.compat.memory import check_address, rows_at
 from guided.errors import GuidedError, VocabularyError
-from guided.matching.bitmask import allocate_token_bitmask, row_of
+from guided.matching.bitmask import allocate_token_bitmask, bits_of, row_of
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.matcher import GrammarMatcher
 
@@ -229,7 +229,7 @@ class LLMatcher:
 
     def compute_logit_bias(self) -> bytes:
         """The mask: one byte for each id, 200 where it is allowed, else 0."""
-        bits = np.unpackbits(self.row().view(np.uint8), bitorder="little")[: self._tokenizer.vocab_size]
+        bits = bits_of(self.row())[: self._tokenizer.vocab_size]
         return (bits * np.uint8(_ALLOWED)).tobytes()
 
     def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> None:

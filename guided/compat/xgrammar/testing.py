@@ -16,6 +16,7 @@ from guided.compat.xgrammar.grammar import Grammar, schema_text
 from guided.compat.xgrammar.matcher import GrammarMatcher
 from guided.compat.xgrammar.recipe import StructuralTag
 from guided.compat.xgrammar.tokenizer_info import TokenizerInfo
+from guided.matching.bitmask import bits_of
 
 if TYPE_CHECKING:
     import torch
@@ -101,7 +102,7 @@ def _row(bitmask: torch.Tensor, vocab_size: int, index: int) -> np.ndarray[Any, 
     if rows.dtype != np.int32:
         raise ValueError("bitmask should be of type torch.int32.")
     row = rows if rows.ndim == 1 else rows[index]
-    return np.unpackbits(row.astype("<i4", copy=False).view(np.uint8), bitorder="little")[:vocab_size]
+    return bits_of(row)[:vocab_size]
 
 
 def _get_masked_tokens_from_bitmask(bitmask: torch.Tensor, vocab_size: int, index: int = 0) -> list[int]:

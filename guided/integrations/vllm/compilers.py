@@ -10,12 +10,12 @@ In: tokenizers as vLLM has them, which are those of transformers, or of mistral-
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Collection
 from functools import cache
 from typing import Any, Final
 
 from guided.errors import VocabularyError
+from guided.integrations.latest import Latest
 from guided.limits import Limits
 from guided.matching.compiler import GrammarCompiler
 from guided.vocabulary import Vocabulary
@@ -51,7 +51,7 @@ class Compilers:
     def __init__(self, vocabulary: Vocabulary, size: int, limits: Limits | None = None) -> None:
         self.vocabulary, self.size, self.limits = vocabulary, size, limits
         self._lock = threading.Lock()
-        self._kept: OrderedDict[frozenset[int], GrammarCompiler] = OrderedDict()
+        self._kept = Latest[frozenset[int], GrammarCompiler](_KEPT)
 
     def ending_with(self, end_token_ids: Collection[int] | None = None) -> GrammarCompiler:
         """The compiler of grammars that end with one of these tokens; None or none: with the tokenizer's own.
@@ -63,12 +63,10 @@ class Compilers:
         if not ends:
             raise VocabularyError(f"none of the end tokens {sorted(end_token_ids or ())} is below {self.size}")
         with self._lock:
-            if ends not in self._kept:
-                self._kept[ends] = GrammarCompiler(self._ending(ends), limits=self.limits)
-                while len(self._kept) > _KEPT:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(ends)
-            return self._kept[ends]
+            found: GrammarCompiler | None = self._kept.get(ends)
+            if found is None:
+                found = self._kept[ends] = GrammarCompiler(self._ending(ends), limits=self.limits)
+            return found
 
     def _ending(self, ends: frozenset[int]) -> Vocabulary:
         own = self.vocabulary
@@ -76,7 +74,7 @@ class Compilers:
         return Vocabulary(own.tokens[: self.size], eos_token_ids=ends, special_tokens=special, size=self.size)
 
 
-_of: OrderedDict[int, tuple[Any, Compilers]] = OrderedDict()
+_of = Latest[int, tuple[Any, Compilers]](_KEPT)
 _lock = threading.Lock()
 
 
@@ -87,12 +85,11 @@ def compilers_of(tokenizer: Any, size: int, limits: Limits | None = None) -> Com
         VocabularyError: see `read_vocabulary`.
     """
     with _lock:
-        held, found = _of.get(id(tokenizer), (None, None))
+        held, kept = _of.get(id(tokenizer), (None, None))
+        found: Compilers | None = kept
         if held is not tokenizer or found is None or (found.size, found.limits) != (size, limits):
             found = Compilers(read_vocabulary(tokenizer), size, limits)
             _of[id(tokenizer)] = (tokenizer, found)
-            while len(_of) > _KEPT:
-                _of.popitem(last=False)
         return found
 
 

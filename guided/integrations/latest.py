@@ -1,0 +1,35 @@
+"""A dictionary that keeps what was used last, and forgets the rest.
+
+For what an engine asks for again and again without saying when it is done: requests, grammars, tokenizers. Not for use
+by several threads at once. Cost: that of a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Latest"]
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Latest(OrderedDict[_Key, _Value], Generic[_Key, _Value]):
+    """A dictionary of the `most` entries that were set or got last."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def get(self, key: _Key, default: Any = None) -> Any:
+        """As of a dictionary; what is found is the latest."""
+        if key in self:
+            self.move_to_end(key)
+        return super().get(key, default)
+
+    def __setitem__(self, key: _Key, value: _Value) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        while len(self) > self._most:
+            self.popitem(last=False)
