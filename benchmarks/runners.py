@@ -22,9 +22,10 @@ class Guided:
     """This library; `dtype` as `Engine.from_pretrained` takes it."""
 
     def __init__(self, model: Path, threads: int, dtype: str = "auto") -> None:
-        import torch
+        from guided import Engine  # ahead of torch, as in the server: it tells OpenMP's threads how to wait
 
-        from guided import Engine
+        # isort: split
+        import torch
 
         torch.set_num_threads(threads)
         self.engine = Engine.from_pretrained(model, dtype=dtype)

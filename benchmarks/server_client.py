@@ -66,7 +66,13 @@ class Reply:
 
 
 async def ask(
-    port: int, path: str, body: dict[str, Any] | bytes, *, pause: float = 0.0, leave_after: int | None = None
+    port: int,
+    path: str,
+    body: dict[str, Any] | bytes,
+    *,
+    pause: float = 0.0,
+    leave_after: int | None = None,
+    wake_at: int = 1,
 ) -> Reply:
     """Ask, and read the answer.
 
@@ -76,10 +82,12 @@ async def ask(
         body: of the request.
         pause: seconds before each read of the body: a slow reader.
         leave_after: pieces of the body after which the connection is torn down; None: it is read to its end.
+        wake_at: bytes that must have come before the system wakes the client, unless the connection has ended.
     """
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     reply, begin = Reply(), time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 16)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wake_at)
     try:
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         writer.write(f"{head}Connection: close\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)

@@ -1,9 +1,12 @@
 """What the server costs over the engine: eight streams over HTTP, beside `Engine.generate_batch` of the same requests.
 
-`python -m benchmarks.server_speed [--model PATH] [--threads 1 2] [--interval 1] [--rounds 5] [--tokens 128]`. In:
+`python -m benchmarks.server_speed [--model PATH] [--threads 1 2] [--interval 1] [--wake-at 1] [--rounds 5]
+[--tokens 128]`. In:
 SmolLM2's GGUF file. Out, as JSON: tokens per second of both, and the ratio within each round, whose runs meet the same
 noise. The engine and the server have a process of their own, with as many threads, and take turns; the client that
-reads the streams shares the machine with the server, and its share is counted against it. Greedy and free text of a
+reads the streams shares the machine with the server, and its share is counted against it. A client that is woken for
+each event costs the server most, since to wake it is a part of the write; with `--wake-at 16384` it is woken when so
+many bytes are there, so that next to nothing of it is left, as if it ran on another machine. Greedy and free text of a
 fixed length: with an interval of 1 each token is an event of its own, which is the most that a server has to do for a
 token.
 """
@@ -28,7 +31,9 @@ __all__ = ["measure_server_speed"]
 _PROMPTS = [f"A story about {what}:" for what in ("a fox", "rain", "Oslo", "tea", "a king", "bees", "chess", "Mars")]
 
 
-def measure_server_speed(model: Path, *, threads: int, interval: int, rounds: int, tokens: int) -> dict[str, Any]:
+def measure_server_speed(
+    model: Path, *, threads: int, interval: int, wake_at: int, rounds: int, tokens: int
+) -> dict[str, Any]:
     """Tokens per second of both in each round, and the medians; the first round warms."""
     from guided import Vocabulary
 
@@ -41,7 +46,7 @@ def measure_server_speed(model: Path, *, threads: int, interval: int, rounds: in
             for number in range(rounds + 1):
                 pair = (
                     len(prompts) * tokens / engine.call("decode", prompts, tokens),
-                    asyncio.run(_streamed(server, prompts, tokens)),
+                    asyncio.run(_streamed(server, prompts, tokens, wake_at)),
                 )
                 if number:
                     found.append(pair)
@@ -50,18 +55,19 @@ def measure_server_speed(model: Path, *, threads: int, interval: int, rounds: in
     return {
         "threads": threads,
         "stream interval": interval,
+        "client is woken at bytes": wake_at,
         "engine tokens/s": [round(mine, 1) for mine, _ in found],
         "server tokens/s": [round(its, 1) for _, its in found],
         "median overhead": round(1 - median(its / mine for mine, its in found), 4),
     }
 
 
-async def _streamed(server: Served, prompts: list[list[int]], tokens: int) -> float:
+async def _streamed(server: Served, prompts: list[list[int]], tokens: int, wake_at: int) -> float:
     """Tokens per second of all streams together."""
     options = {"max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}
     bodies = [options | {"prompt": prompt, "stream_options": {"include_usage": True}} for prompt in prompts]
     begin = time.perf_counter()
-    replies = await asyncio.gather(*(ask(server.port, "/v1/completions", body) for body in bodies))
+    replies = await asyncio.gather(*(ask(server.port, "/v1/completions", body, wake_at=wake_at) for body in bodies))
     seconds = time.perf_counter() - begin
     written = [reply.events()[-1]["usage"]["completion_tokens"] for reply in replies]
     if written != [tokens] * len(prompts):
@@ -75,12 +81,14 @@ def main() -> None:
     parser.add_argument("--model", help="SmolLM2's GGUF file")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="of the engine (1 2)")
     parser.add_argument("--interval", type=int, nargs="+", default=[1], help="tokens between parts of a stream (1)")
+    parser.add_argument("--wake-at", type=int, nargs="+", default=[1], help="bytes at which the client is woken (1)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=128, help="of each answer (128)")
     args = parser.parse_args()
     model = find_weights(args.model)
-    for threads, interval in product(args.threads, args.interval):
-        report = measure_server_speed(model, threads=threads, interval=interval, rounds=args.rounds, tokens=args.tokens)
+    sizes = {"rounds": args.rounds, "tokens": args.tokens}
+    for threads, interval, wake_at in product(args.threads, args.interval, args.wake_at):
+        report = measure_server_speed(model, threads=threads, interval=interval, wake_at=wake_at, **sizes)
         print(json.dumps(report), flush=True)
 
 

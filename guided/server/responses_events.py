@@ -15,7 +15,7 @@ The whole answer is what the last event of a stream holds, so both say the same.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -237,21 +237,17 @@ class _Scored:
 
 async def _all(
     events: ResponseEvents, stream: Stream, new_reading: NewReading, keep_alive: float
-) -> AsyncGenerator[_Json | None]:
-    """The events; None: nothing came for long."""
+) -> AsyncGenerator[list[_Json]]:
+    """The events, as many as there are at a time; none: nothing came for long."""
     reading = new_reading()
     try:
-        for each in events.begin():
-            yield each
+        yield list(events.begin())
         async with aclosing(merged([stream], 1, keep_alive)) as arriving:
-            async for _, event in arriving:
-                if event is None:
-                    yield None
-                    continue
-                for each in events.read(event, reading.read(event)):
-                    yield each
-        for each in events.end(reading):
-            yield each
+            async for arrived in arriving:
+                found = [each for _, event in arrived for each in events.read(event, reading.read(event))]
+                if found or not arrived:
+                    yield found
+        yield list(events.end(reading))
     finally:
         stream.cancel()
 
@@ -260,8 +256,8 @@ async def whole(events: ResponseEvents, stream: Stream, new_reading: NewReading)
     """The response. Raises as reading the stream does."""
     last: _Json = {}
     async with aclosing(_all(events, stream, new_reading, _NEVER)) as found:
-        async for event in found:
-            last = event or last
+        async for each in found:
+            last = each[-1] if each else last
     response: _Json = last["response"]
     return response
 
@@ -272,11 +268,14 @@ async def sent(
     """The events as server-sent ones, each with its name; whoever stops reading cancels the request."""
     try:
         async with aclosing(_all(events, stream, new_reading, keep_alive)) as found:
-            async for event in found:
-                yield KEEP_ALIVE if event is None else sse(event, event["type"])
+            async for each in found:
+                yield _said(each) or KEEP_ALIVE
     except Exception as error:
-        for event in events.fail(error):
-            yield sse(event, event["type"])
+        yield _said(events.fail(error))
+
+
+def _said(events: Iterable[_Json]) -> str:
+    return "".join(sse(event, event["type"]) for event in events)
 
 
 _NEVER: Final = 1e6  # seconds

@@ -3,6 +3,9 @@
 A stream that has begun cannot change its status: an error in its middle is an event with the body of the error. While
 no token comes there is a comment now and then. Whoever stops reading cancels the request. The first chunk of each
 choice has `ttft_ms`: how long the request took to its first token.
+
+Events that came together are sent together: a write to a socket costs more than all else that is done for an event,
+most of all where it wakes a client on the same machine.
 """
 
 from __future__ import annotations
@@ -67,40 +70,41 @@ async def server_sent(
     """See the head. `samples`: of each stream."""
     readings = [[new_reading() for _ in range(samples)] for _ in streams]
     begins = list(range(len(streams) * samples)) if answer.chat else []  # in order: OpenAI's client needs it
-    begun = set[int]()
+    begun, said = set[int](), list[str]()
     try:
-        async with aclosing(merged(streams, samples, keep_alive)) as events:
-            async for number, event in events:
-                if event is None:
-                    yield KEEP_ALIVE
-                    continue
-                reading = readings[number // samples][number % samples]
-                ttft = {"ttft_ms": milliseconds(streams[number // samples].ttft)}
-                for each in begins:  # of one stream
-                    yield sse(answer.begin(each) | ttft)
-                begun.update(begins)
-                begins = []
-                for chunk in answer.chunks(number, event, reading.read(event), reading):
-                    if number not in begun:
-                        begun.add(number)
-                        chunk |= ttft
-                    if options.continuous_usage_stats:
-                        chunk["usage"] = usage_of(readings)
-                    yield sse(chunk)
+        async with aclosing(merged(streams, samples, keep_alive)) as arriving:
+            async for events in arriving:
+                for number, event in events:
+                    reading = readings[number // samples][number % samples]
+                    ttft = {"ttft_ms": milliseconds(streams[number // samples].ttft)}
+                    said += [sse(answer.begin(each) | ttft) for each in begins]  # of one stream
+                    begun.update(begins)
+                    begins = []
+                    for chunk in answer.chunks(number, event, reading.read(event), reading):
+                        if number not in begun:
+                            begun.add(number)
+                            chunk |= ttft
+                        if options.continuous_usage_stats:
+                            chunk["usage"] = usage_of(readings)
+                        said.append(sse(chunk))
+                if said or not events:
+                    yield "".join(said) or KEEP_ALIVE
+                    said.clear()
         if options.include_usage:
-            yield sse(answer.usage(readings))
+            said.append(sse(answer.usage(readings)))
     except Exception as error:
-        yield sse(body_of(error))
+        said.append(sse(body_of(error)))
     finally:
         for stream in streams:
             stream.cancel()
-    yield "data: [DONE]\n\n"
+    yield "".join([*said, "data: [DONE]\n\n"])
 
 
 async def merged(
     streams: Sequence[Stream], samples: int, keep_alive: float
-) -> AsyncGenerator[tuple[int, StreamEvent | None], None]:
-    """The events of all streams as they come, each with the number of its choice; no event: nothing came for long."""
+) -> AsyncGenerator[list[tuple[int, StreamEvent]], None]:
+    """The events of all streams, each with the number of its choice. All that has come by the time when they are asked
+    for is given together, so that they cost one write to the socket; an empty list: nothing came for long."""
     loop, awake = asyncio.get_running_loop(), asyncio.Event()
     alarm: asyncio.TimerHandle | None = None
     quiet_since = loop.time()
@@ -114,15 +118,17 @@ async def merged(
         stream.awake = awake
     try:
         while True:
-            for at, stream in enumerate(streams):
-                for number, event in stream.taken():
-                    yield at * samples + number, event
-                    quiet_since = loop.time()
+            events, error = _taken(streams, samples)
+            if events:
+                yield events
+                quiet_since = loop.time()
+            if error is not None:
+                raise error
             if not any(stream.left for stream in streams):
                 return
             if alarm is None:  # one timer for all the events that come before it rings
                 if loop.time() >= quiet_since + keep_alive:
-                    yield 0, None
+                    yield []
                     quiet_since = loop.time()
                 alarm = loop.call_at(quiet_since + keep_alive, ring)
             await awake.wait()
@@ -130,6 +136,18 @@ async def merged(
     finally:
         if alarm is not None:
             alarm.cancel()
+
+
+def _taken(streams: Sequence[Stream], samples: int) -> tuple[list[tuple[int, StreamEvent]], Exception | None]:
+    """What has come of all streams, up to the first that has failed, and why it has."""
+    events = list[tuple[int, StreamEvent]]()
+    try:
+        for at, stream in enumerate(streams):
+            for number, event in stream.taken():
+                events.append((at * samples + number, event))
+    except Exception as error:
+        return events, error
+    return events, None
 
 
 def milliseconds(seconds: float | None) -> float | None:
