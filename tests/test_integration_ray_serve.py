@@ -45,19 +45,19 @@ class Point(BaseModel):
 def engine_that_tells(folder: Path):
     """Its process has a file in `folder` with the prompts; it fails once "broken" is there; the end removes it."""
     engine, mark = small_engine(), folder / f"{os.getpid()}"
-    step, tasks = engine.scheduler.step, engine.tasks
+    step, encode_prompt = engine.scheduler.step, engine.encode_prompt
 
     def checked_step():
         if mark.read_text().startswith("broken"):
             raise RuntimeError("a broken engine")
         return step()
 
-    def noted_tasks(request):
+    def noted_prompt(prompt, **options):
         with mark.open("a") as file:
-            print(request.prompt, file=file)
-        return tasks(request)
+            print(prompt, file=file)
+        return encode_prompt(prompt, **options)
 
-    engine.scheduler.step, engine.tasks, engine.close = checked_step, noted_tasks, mark.unlink
+    engine.scheduler.step, engine.encode_prompt, engine.close = checked_step, noted_prompt, mark.unlink
     mark.write_text("prompts:\n")
     return engine
 
