@@ -34,6 +34,7 @@ from guided.engine.scheduler import Outcome, Task
 from guided.engine.sequence import Sequence
 from guided.engine.threads import SWITCH_SECONDS
 from guided.errors import GuidedError
+from guided.server.freed_memory import FreedMemory
 from guided.server.preparing import Preparing
 
 __all__ = ["EngineStopped", "EngineThread", "Observer", "Stream"]
@@ -188,6 +189,7 @@ class EngineThread:
         self._wake, self._stopping = threading.Event(), False
         self._streams = dict[Task, Stream]()  # of tasks that have not ended; touched by the loop alone
         self._arrived, self._due = list[_Arrival](), False  # not handed out yet, and whether it should be
+        self._freed = FreedMemory()
         self._calls = set[Future[Any]]()  # that have no answer; touched by the loop alone
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -330,6 +332,7 @@ class EngineThread:
                 arrived, self._arrived, self._due = self._arrived, [], False
                 self._to_loop(lambda: self._hand_out(arrived))
         elif not noted:
+            self._freed.give_back()
             self._wake.wait()
 
     def _taker(self, interval: int) -> Take:

@@ -1,0 +1,61 @@
+"""Memory that was freed between things that live on goes back to the system while the server is idle."""
+
+import asyncio
+import ctypes
+import resource
+import sys
+from pathlib import Path
+
+import pytest
+
+from guided.server.engine_thread import EngineThread
+from guided.server.freed_memory import FreedMemory
+from tests.server_support import small_engine
+
+GNU = sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim")
+pytestmark = pytest.mark.skipif(not GNU, reason="malloc is not GNU's")
+PIECE = 16 << 10
+
+
+def freed_in_pieces(mib: int) -> tuple[ctypes.CDLL, list[int]]:
+    """Memory of which each second piece is free; the addresses of the others, which are in use."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    libc.free.argtypes = [ctypes.c_void_p]
+    pieces = [libc.malloc(PIECE) for _ in range((mib << 20) // PIECE)]
+    for piece in pieces:
+        ctypes.memset(piece, 1, PIECE)
+    for piece in pieces[::2]:
+        libc.free(piece)
+    return libc, pieces[1::2]
+
+
+def resident() -> int:
+    """MiB of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() >> 20
+
+
+def test_what_is_free_between_what_is_used_is_given_back(monkeypatch):
+    libc, used = freed_in_pieces(128)
+    freed, before = FreedMemory(), resident()
+    assert not freed.give_back() and resident() > before - 16  # only after a while
+    monkeypatch.setattr("guided.server.freed_memory._PAUSE", 0.0)
+    assert freed.give_back()
+    assert resident() < before - 32
+    for piece in used:
+        libc.free(piece)
+
+
+def test_an_idle_thread_of_the_engine_gives_back(monkeypatch):
+    monkeypatch.setattr("guided.server.freed_memory._PAUSE", 0.0)
+    calls = []
+    monkeypatch.setattr(FreedMemory, "give_back", lambda self: calls.append(1))
+
+    async def whole() -> None:
+        with EngineThread(small_engine()) as thread:
+            await thread.call(lambda: None)
+            while not calls:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(whole(), 30))
