@@ -3,9 +3,13 @@
 In: at each step the ids of all rows, prompts included. Out: for each row its matcher, moved to where the row is.
 
 Engines copy, reorder, and drop rows (beam search), take tokens back (assisted generation), and begin anew without a
-word. So nothing is assumed of how the rows came about: each row goes on from that earlier row with which it has the
-most ids in common, by taking back what differs and accepting what is new. Rows that go on from the same one get forks
-of its matcher. The first step's rows are the prompts; a step whose rows do not begin with them begins anew.
+word. So nothing is assumed of how the rows came about: each row goes on from that row of the step before with which it
+has the most ids in common, by taking back what differs and accepting what is new. Rows that go on from the same one get
+forks of its matcher. The first step's rows are the prompts. Engines ask for a mask before each token, so all of a row
+but its last token was there a step before; where it was not, these rows are other prompts, and a generation begins. So
+does one where tokens were taken back and the last token is refused, since the mask of its place was known.
+
+What it cannot tell: a prompt that is the prompt before with the beginning of its answer and at most one token more.
 
 Cost: where rows only grow, one comparison of the batch and one accepted token for each row; else a comparison of each
 row with those of the step before.
@@ -84,7 +88,7 @@ class RowMatchers:
         if grown == 1 and ids.shape[0] == len(self._rows) and np.array_equal(ids[:, :-1], before):
             for row, token in zip(self._rows, ids[:, -1].tolist(), strict=True):
                 row.read((token,))
-        elif self._goes_on(ids) and (regrouped := self._regrouped(ids, grown)) is not None:
+        elif self._may_go_on(ids) and (regrouped := self._regrouped(ids, grown)) is not None:
             self._rows = regrouped
         else:
             self._begin(ids)
@@ -123,7 +127,7 @@ class RowMatchers:
             fill_batch([matcher for _, matcher in each], bitmask, [number for number, _ in each], max_tokens=budget)
         return [number for number, _, _ in guided]
 
-    def _goes_on(self, ids: Ids) -> bool:
+    def _may_go_on(self, ids: Ids) -> bool:
         """Whether each row begins with the prompt of one of its group, and has more."""
         if not self._rows or len(ids) != len(self._rows) or ids.shape[1] <= self._prompt:
             return False
@@ -145,20 +149,19 @@ class RowMatchers:
         self._prompt = ids.shape[1]
 
     def _regrouped(self, ids: Ids, grown: int) -> list[Row] | None:
-        """The rows after some were copied, dropped, or taken back; None: they begin anew.
-
-        A conversation that goes on also begins with its earlier prompt; its answers' ends are then refused.
-        """
+        """The rows after some were copied, dropped, or taken back; None: they are other prompts."""
         each = len(ids) // len(self.grammars)
         rows = list[Row]()
         for number, own in enumerate(ids):
             group = range(number // each * each, (number // each + 1) * each)
             common = {at: _common(own, self._ids[at]) for at in group}
             parent = max(group, key=lambda at: (common[at], at == number))
+            if common[parent] < len(own) - 1:
+                return None
             row = self._cut(parent, max(0, common[parent] - self._prompt))
             was_dead = row.is_dead
             row.read(own[self._prompt + row.written :].tolist())
-            if grown > 1 and row.is_dead and not was_dead:
+            if grown < 1 and row.is_dead and not was_dead:
                 return None
             rows.append(row)
         return rows

@@ -7,7 +7,8 @@
 
 In: constraints as `Engine.generate` takes them, one for all prompts or one for each; the tokenizer. Out: a
 `LogitsProcessor`, or a `prefix_allowed_tokens_fn`. Where the rows of a batch are, is found from their ids at each step
-(rows.py), so left padding, several samples, beams, and assisted generation need no help.
+(rows.py), so left padding, several samples, beams, assisted generation, and another prompt later need no help. An
+assistant with a tokenizer of its own drafts badly, or is refused, since the constraint is of the model's tokens.
 
 What it does not do: skip forced tokens, which `generate` has no place for; see `guided.from_transformers`.
 """
@@ -15,18 +16,21 @@ What it does not do: skip forced tokens, which `generate` has no place for; see 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Unpack
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from transformers import LogitsProcessor
 
-from guided.integrations.rows import RowMatchers
+from guided.integrations.rows import Row, RowMatchers
 from guided.integrations.sequence_mask import check_width, compiler_of
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
-from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
+from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary import Vocabulary
 
 __all__ = ["GuidedLogitsProcessor", "prefix_allowed_tokens_fn", "vocabulary_of"]
@@ -80,24 +84,31 @@ class GuidedLogitsProcessor(LogitsProcessor):
         compiler = compiler_of(tokenizer, vocabulary_of)
         grammars = [compile_constraint(compiler, one, options if one is not None else {}) for one in each]
         self.vocabulary, self._one_for_all = compiler.vocabulary, not isinstance(constraint, tuple)
-        self._grammars: list[CompiledGrammar | None] = grammars
-        self._max_new_tokens = max_new_tokens
-        self._rows = RowMatchers(grammars, max_new_tokens)
+        self._new_rows = partial(RowMatchers, grammars, max_new_tokens)
+        self._of_width = {self.vocabulary.size: self._new_rows()}
 
     def reset(self) -> None:
-        """Forget the rows: the next call is the first one of a generation."""
-        self._rows = RowMatchers(self._grammars, self._max_new_tokens)
+        """Forget the rows: the next call is the first one of a generation.
+
+        It is only needed where a prompt is the one before with a part of its answer, see rows.py.
+        """
+        self._of_width.clear()
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor) -> torch.Tensor:
-        """The scores, float (rows, vocabulary), changed in place: -inf where a row's constraint allows no token.
+        """The scores with -inf where a row's constraint allows no token; the argument stays as it is.
 
         Args:
             input_ids: int64 (rows, length), prompts and padding included.
+            scores: float (rows, vocabulary).
         """
-        check_width(scores.shape[-1], self.vocabulary)
-        rows = self._rows.follow(input_ids.cpu().numpy())
+        width = scores.shape[-1]
+        check_width(width, self.vocabulary)
+        # An assistant whose logits are of another width may have another tokenizer: its rows are none of the model's.
+        matchers = self._of_width.setdefault(width, self._new_rows())
+        rows = matchers.follow(input_ids.cpu().numpy())
         bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
-        if guided := self._rows.fill(bitmask):
+        if guided := matchers.fill(bitmask):
+            scores = scores.clone()  # `generate` gives them away as the raw logits
             apply_token_bitmask_inplace(scores, bitmask, None if len(guided) == len(rows) else guided)
         return scores
 
@@ -107,15 +118,29 @@ def prefix_allowed_tokens_fn(
 ) -> Callable[[int, torch.Tensor], list[int]]:
     """A function for `generate(prefix_allowed_tokens_fn=...)`: the ids that may come next in a row.
 
-    It has no budget, and lists of ids are slower than masks: prefer `GuidedLogitsProcessor`.
+    It has no budget, remembers all that a generation has written, and lists of ids are slower than masks: prefer
+    `GuidedLogitsProcessor`. An assistant with a tokenizer of its own must not be used beside it.
     """
     compiler = compiler_of(tokenizer, vocabulary_of)
     grammar = compile_constraint(compiler, constraint, options)
-    states: dict[int, RowMatchers] = {}
     bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
+    written: dict[tuple[int, bytes], Row] = {}  # of each prompt and each of its beams' beginnings
+
+    def row_of(batch_id: int, ids: npt.NDArray[np.int64]) -> Row:
+        whole, before = (batch_id, ids.tobytes()), (batch_id, ids[:-1].tobytes())
+        if whole not in written:
+            if before in written:
+                row = written[before].fork()
+                row.read(ids[-1:].tolist())
+            else:  # a prompt
+                for other in [key for key in written if key[0] == batch_id]:
+                    del written[other]
+                row = Row(None if grammar is None else GrammarMatcher(grammar))
+            written[whole] = row
+        return written[whole]
 
     def allowed(batch_id: int, ids: torch.Tensor) -> list[int]:
-        row = states.setdefault(batch_id, RowMatchers([grammar])).follow(ids.cpu().numpy()[None])[0]
+        row = row_of(batch_id, ids.cpu().numpy())
         if row.matcher is None:
             return list(range(compiler.vocabulary.size))
         if row.is_dead:
