@@ -50,8 +50,8 @@ def from_transformers(model: Any, tokenizer: Any) -> Engine:
     if can_generate is None or not can_generate() or model.get_output_embeddings() is None:
         raise GuidedError(f"{type(model).__name__} has no head that scores next tokens: load it as a causal model")
     if getattr(model.config, "is_encoder_decoder", False):
-        hint = "give a GuidedLogitsProcessor to its generate()"
-        raise GuidedError(f"{type(model).__name__} reads its prompt with an encoder, which the engine does not run: {hint}")
+        why = "reads its prompt with an encoder, which the engine does not run"
+        raise GuidedError(f"{type(model).__name__} {why}: give a GuidedLogitsProcessor to its generate()")
     vocabulary = vocabulary_of(tokenizer, model)
     model.eval()
     there = _TransformersModel(model)
