@@ -143,6 +143,33 @@ def test_an_answer_that_is_continued_needs_a_reset(tokenizer, model):
     )
 
 
+def test_a_static_cache(tokenizer, model):
+    processor = GuidedLogitsProcessor((SCHEMA, "[ab]{2,6}"), tokenizer, max_new_tokens=40)
+    found = ask(tokenizer, model, PROMPTS[:2], processor, max_new_tokens=40, cache_implementation="static")
+    jsonschema.validate(json.loads(found[0]), SCHEMA)
+    assert re.fullmatch("[ab]{2,6}", found[1])
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_model_with_an_encoder(tokenizer, beams):
+    """Its rows begin with a token of the decoder's, and not with the prompt."""
+    torch.manual_seed(3)
+    config = transformers.T5Config(
+        vocab_size=len(tokenizer) + 6, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2,
+        decoder_start_token_id=tokenizer.pad_token_id, eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    other = transformers.T5ForConditionalGeneration(config).eval()
+    processor = GuidedLogitsProcessor((SCHEMA, ["yes", "no"]), vocabulary_of(tokenizer, other), max_new_tokens=40)
+    inputs = tokenizer(PROMPTS[:2], return_tensors="pt", padding=True)
+    options = {"input_ids": inputs["input_ids"], "attention_mask": inputs["attention_mask"], "num_beams": beams}
+    for _ in range(2):
+        out = other.generate(**options, logits_processor=[processor], max_new_tokens=40)
+        record, word = tokenizer.batch_decode(out, skip_special_tokens=True)
+        jsonschema.validate(json.loads(record), SCHEMA)
+        assert word in ("yes", "no")
+
+
 def test_raw_logits_stay_as_they_are(tokenizer, model):
     inputs = tokenizer(["x"], return_tensors="pt")
     told = {"return_dict_in_generate": True, "output_logits": True, "output_scores": True}
@@ -205,12 +232,15 @@ def test_a_pipeline(tokenizer, model):
 def test_what_is_wrong_is_said(tokenizer, model):
     with pytest.raises(guided.SpecError):
         GuidedLogitsProcessor("(", tokenizer)
+    with pytest.raises(guided.GuidedError, match="whitespace says how a constraint is compiled, and there is none"):
+        GuidedLogitsProcessor((None, None), tokenizer, whitespace="compact")
+    GuidedLogitsProcessor((None, SCHEMA), tokenizer, whitespace="compact")
     inputs = tokenizer(PROMPTS, return_tensors="pt", padding=True)
     with pytest.raises(guided.BudgetError) as error:
         model.generate(**inputs, logits_processor=[GuidedLogitsProcessor("a{9}", tokenizer, max_new_tokens=4)],
                        max_new_tokens=4)  # fmt: skip
     assert error.value.needed == 9
-    with pytest.raises(guided.GuidedError, match="3 rows cannot be shared out among 2 constraints"):
+    with pytest.raises(guided.GuidedError, match="3 rows cannot be shared out among 2 constraints.* is a list"):
         model.generate(**inputs, logits_processor=[GuidedLogitsProcessor(("a", "b"), tokenizer)], max_new_tokens=4)
     bigger = guided.Vocabulary.from_characters("".join(map(chr, range(32, 2000))))
     with pytest.raises(guided.GuidedError, match="another model's tokenizer"):

@@ -136,8 +136,10 @@ class RowMatchers:
     def _begin(self, ids: Ids) -> None:
         count, prompts = len(ids), len(self.grammars)
         if count % prompts:
+            rows = "1 row" if count == 1 else f"{count} rows"
             raise GuidedError(
-                f"{count} rows cannot be shared out among {prompts} constraints: give one for each prompt of the batch"
+                f"{rows} cannot be shared out among {prompts} constraints: give one for each prompt of the batch; a "
+                "choice among texts is a list"
             )
         each = count // prompts
         made = [Row(None if grammar is None else GrammarMatcher(grammar)) for grammar in self.grammars]

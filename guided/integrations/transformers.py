@@ -82,7 +82,8 @@ class GuidedLogitsProcessor(LogitsProcessor):
     ) -> None:
         each = constraint if isinstance(constraint, tuple) else (constraint,)
         compiler = compiler_of(tokenizer, vocabulary_of)
-        grammars = [compile_constraint(compiler, one, options if one is not None else {}) for one in each]
+        of_none = options if all(one is None for one in each) else ConstraintOptions()  # an error where there are some
+        grammars = [compile_constraint(compiler, one, of_none if one is None else options) for one in each]
         self.vocabulary, self._one_for_all = compiler.vocabulary, not isinstance(constraint, tuple)
         self._new_rows = partial(RowMatchers, grammars, max_new_tokens)
         self._of_width = {self.vocabulary.size: self._new_rows()}
