@@ -240,7 +240,7 @@ def test_what_is_wrong_is_said(tokenizer, model):
         model.generate(**inputs, logits_processor=[GuidedLogitsProcessor("a{9}", tokenizer, max_new_tokens=4)],
                        max_new_tokens=4)  # fmt: skip
     assert error.value.needed == 9
-    with pytest.raises(guided.GuidedError, match="3 rows cannot be shared out among 2 constraints.* is a list"):
+    with pytest.raises(guided.GuidedError, match=r"3 rows cannot be shared out among 2 constraints.* is a list"):
         model.generate(**inputs, logits_processor=[GuidedLogitsProcessor(("a", "b"), tokenizer)], max_new_tokens=4)
     bigger = guided.Vocabulary.from_characters("".join(map(chr, range(32, 2000))))
     with pytest.raises(guided.GuidedError, match="another model's tokenizer"):
