@@ -49,6 +49,7 @@ class GuidedLogitsProcessor:
 
     Raises:
         SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
+        BudgetError: no output of the constraint fits the budget.
     """
 
     def __init__(
@@ -71,7 +72,6 @@ class GuidedLogitsProcessor:
 
         Raises:
             GuidedError: a token was chosen that the constraint does not allow; or the model is another one.
-            BudgetError: no output of the constraint fits the budget.
         """
         import mlx.core as mx
 

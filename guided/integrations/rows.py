@@ -67,6 +67,9 @@ class RowMatchers:
     Args:
         grammars: of each prompt, None for a free one. The rows of one prompt (several samples, beams) are neighbours.
         max_new_tokens: of each row; its mask then leaves room for the end of the shortest completion. None: no budget.
+
+    Raises:
+        BudgetError: no output of a constraint fits `max_new_tokens`.
     """
 
     def __init__(self, grammars: Sequence[CompiledGrammar | None], max_new_tokens: int | None = None) -> None:
@@ -76,13 +79,15 @@ class RowMatchers:
         self._rows: list[Row] = []
         self._ids: Ids = np.zeros((0, 0), np.int64)
         self._prompt = 0  # its length
+        for grammar in () if max_new_tokens is None else filter(None, self.grammars):
+            if (least := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_new_tokens:
+                raise BudgetError(least, max_new_tokens)
 
     def follow(self, ids: Ids) -> list[Row]:
         """The rows whose ids these are, int64 (rows, length).
 
         Raises:
             GuidedError: the rows cannot be shared out among the prompts.
-            BudgetError: no output of a constraint fits `max_new_tokens`.
         """
         before, grown = self._ids, ids.shape[1] - self._ids.shape[1]
         if grown == 1 and ids.shape[0] == len(self._rows) and np.array_equal(ids[:, :-1], before):
@@ -143,10 +148,6 @@ class RowMatchers:
             )
         each = count // prompts
         made = [Row(None if grammar is None else GrammarMatcher(grammar)) for grammar in self.grammars]
-        for row in made:
-            left = self.budget(row)
-            if row.matcher is not None and left is not None and (least := row.matcher.min_tokens_to_finish()) > left:
-                raise BudgetError(least - 1, left - 1)
         self._rows = [row.fork() for row in made for _ in range(each)] if each > 1 else made
         self._prompt = ids.shape[1]
 

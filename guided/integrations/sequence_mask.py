@@ -57,6 +57,9 @@ class SequenceMask:
     Args:
         grammar: the constraint, compiled.
         max_tokens: what the generation is given; its text is then complete within it. None: no budget.
+
+    Raises:
+        BudgetError: no output of the constraint fits it.
     """
 
     def __init__(self, grammar: CompiledGrammar, max_tokens: int | None) -> None:
@@ -67,7 +70,7 @@ class SequenceMask:
         """The row after these ids, int32 (ceil(size / 32),); the next call overwrites it.
 
         Raises:
-            GuidedError: the last token is not allowed. BudgetError: no output of the constraint fits the budget.
+            GuidedError: the last token is not allowed.
         """
         row = self._rows.follow(np.asarray(ids, np.int64)[None])[0]
         assert row.matcher is not None

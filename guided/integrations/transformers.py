@@ -70,6 +70,7 @@ class GuidedLogitsProcessor(LogitsProcessor):
 
     Raises:
         SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
+        BudgetError: no output of a constraint fits `max_new_tokens`.
     """
 
     def __init__(
@@ -105,7 +106,9 @@ class GuidedLogitsProcessor(LogitsProcessor):
         width = scores.shape[-1]
         check_width(width, self.vocabulary)
         # An assistant whose logits are of another width may have another tokenizer: its rows are none of the model's.
-        matchers = self._of_width.setdefault(width, self._new_rows())
+        if width not in self._of_width:
+            self._of_width[width] = self._new_rows()
+        matchers = self._of_width[width]
         rows = matchers.follow(input_ids.cpu().numpy())
         bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
         if guided := matchers.fill(bitmask):
