@@ -79,9 +79,10 @@ class RowMatchers:
         self._rows: list[Row] = []
         self._ids: Ids = np.zeros((0, 0), np.int64)
         self._prompt = 0  # its length
-        for grammar in () if max_new_tokens is None else filter(None, self.grammars):
-            if (least := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_new_tokens:
-                raise BudgetError(least, max_new_tokens)
+        if max_new_tokens is not None:
+            for grammar in filter(None, self.grammars):
+                if (least := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_new_tokens:
+                    raise BudgetError(least, max_new_tokens)
 
     def follow(self, ids: Ids) -> list[Row]:
         """The rows whose ids these are, int64 (rows, length).
