@@ -128,20 +128,21 @@ def prefix_allowed_tokens_fn(
     compiler = compiler_of(tokenizer, vocabulary_of)
     grammar = compile_constraint(compiler, constraint, options)
     bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
-    written: dict[tuple[int, bytes], Row] = {}  # of each prompt and each of its beams' beginnings
+    begun: dict[int, tuple[npt.NDArray[np.int64], dict[bytes, Row]]] = {}  # the prompt; the rows by what follows it
 
     def row_of(batch_id: int, ids: npt.NDArray[np.int64]) -> Row:
-        whole, before = (batch_id, ids.tobytes()), (batch_id, ids[:-1].tobytes())
-        if whole not in written:
-            if before in written:
-                row = written[before].fork()
-                row.read(ids[-1:].tolist())
-            else:  # a prompt
-                for other in [key for key in written if key[0] == batch_id]:
-                    del written[other]
-                row = Row(None if grammar is None else GrammarMatcher(grammar))
-            written[whole] = row
-        return written[whole]
+        prompt, rows = begun.get(batch_id, (ids, {}))
+        if np.array_equal(ids[: len(prompt)], prompt):
+            own = ids[len(prompt) :]
+            if (known := rows.get(own.tobytes())) is not None:
+                return known
+            if len(own) and (before := rows.get(own[:-1].tobytes())) is not None:
+                row = rows[own.tobytes()] = before.fork()
+                row.read(own[-1:].tolist())
+                return row
+        row = Row(None if grammar is None else GrammarMatcher(grammar))
+        begun[batch_id] = (ids, {b"": row})
+        return row
 
     def allowed(batch_id: int, ids: torch.Tensor) -> list[int]:
         row = row_of(batch_id, ids.cpu().numpy())
