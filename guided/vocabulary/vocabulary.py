@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from guided.errors import ModelFileError, VocabularyError, brief
+from guided.keywords import check_path
 from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, no_byte_pairs
 from guided.vocabulary.plain import Characters, FewestTokens
 from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, check_ids
@@ -220,6 +221,7 @@ class Vocabulary:
         """A SentencePiece .model file: unigram, BPE, character or word."""
         from guided.vocabulary.sentencepiece import read_sentencepiece
 
+        check_path("path", path, "the path of a SentencePiece .model file")
         return cls._from(lambda: read_sentencepiece(path), eos_token_ids, size)
 
     @classmethod
@@ -229,6 +231,7 @@ class Vocabulary:
         """Mistral's tekken.json."""
         from guided.vocabulary.tekken import read_tekken
 
+        check_path("path", path, "the path of a tekken.json")
         return cls._from(lambda: read_tekken(path), eos_token_ids, size)
 
     @classmethod
