@@ -103,7 +103,7 @@ def check_integer(name: str, value: object, *, least: int, optional: bool = Fals
     """Raise an OptionError for an argument that is no integer of at least `least`; `optional`: None is taken, too."""
     if value is None and optional:
         return
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         needed = f"an integer of at least {least}" + (", or None" if optional else "")
         raise OptionError(f"{name} is {brief(value)}, it must be {needed}")
 

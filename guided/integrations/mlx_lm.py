@@ -45,10 +45,11 @@ class GuidedLogitsProcessor:
         constraint: what `Engine.generate` takes.
         tokenizer: of mlx-lm, or a `Vocabulary`, or a `GrammarCompiler`, which remembers what it compiled.
         max_tokens: what the generation is given; its text is then complete within it.
+        canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
         **options: of `ConstraintOptions`, as `whitespace="compact"`.
 
     Raises:
-        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has no such value.
     """
 
     def __init__(
@@ -57,11 +58,12 @@ class GuidedLogitsProcessor:
         tokenizer: Any,
         *,
         max_tokens: int | None = None,
+        canonical: bool = False,
         **options: Unpack[ConstraintOptions],
     ) -> None:
         compiler = compiler_of(tokenizer, vocabulary_of)
         self.vocabulary = compiler.vocabulary
-        self._mask = SequenceMask(required_grammar(compiler, constraint, options), max_tokens)
+        self._mask = SequenceMask(required_grammar(compiler, constraint, options), max_tokens, canonical=canonical)
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
         """The logits, (1, V), with -inf for each token that is not allowed after `tokens`.
