@@ -21,7 +21,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from guided.integrations.sequence_mask import SequenceMask, check_width, compiler_of, required_grammar
-from guided.matching.bitmask import bits_of
+from guided.logits.mlx import masked
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.vocabulary import Vocabulary
 
@@ -73,14 +73,7 @@ class GuidedLogitsProcessor:
 
         Raises:
             GuidedError: a token was chosen that the constraint does not allow; or the model is another one.
-            BudgetError: no output of the constraint fits the budget.
+            BudgetError: no output of the constraint fits the budget. ModuleNotFoundError: MLX is not installed.
         """
-        import mlx.core as mx
-
-        width = logits.shape[-1]
-        check_width(width, self.vocabulary)
-        row = self._mask.after(np.array(tokens))
-        allowed = np.zeros(width, np.bool_)
-        bits = bits_of(row)
-        allowed[: min(width, len(bits))] = bits[:width]
-        return mx.where(mx.array(allowed), logits, mx.array(-np.inf, logits.dtype))
+        check_width(logits.shape[-1], self.vocabulary)
+        return masked(logits, self._mask.after(np.array(tokens)))

@@ -36,8 +36,8 @@ def allowed_tokens(bitmask: npt.NDArray[np.int32], row: int = 0) -> list[int]:
 
 
 def bits_of(row: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
-    """For each id that a row has a bit for 1 where it is allowed, else 0: uint8 (32 * words,)."""
-    return np.unpackbits(row.astype("<i4", copy=False).view(np.uint8), bitorder="little")
+    """For each id that a row has a bit for 1 where it is allowed, else 0: uint8 (32 * words,); rows give rows."""
+    return np.unpackbits(row.astype("<i4", copy=False).view(np.uint8), axis=-1, bitorder="little")
 
 
 def first_allowed(row: npt.NDArray[np.int32]) -> int:
