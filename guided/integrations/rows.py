@@ -7,6 +7,8 @@ word. So nothing is assumed of how the rows came about: each row goes on from th
 most ids in common, by taking back what differs and accepting what is new. Rows that go on from the same one get forks
 of its matcher. The first step's rows are the prompts; a step whose rows do not begin with them begins anew.
 
+With a `Spelling` the masks admit only what the tokenizer itself would write (matching/canonical/).
+
 Cost: where rows only grow, one comparison of the batch and one accepted token for each row; else a comparison of each
 row with those of the step before.
 """
@@ -16,14 +18,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from guided.errors import BudgetError, GuidedError
 from guided.matching.bitmask import fill_batch, row_of
+from guided.matching.canonical.matcher import CanonicalMatcher
+from guided.matching.canonical.spelling import Spelling
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.matcher import GrammarMatcher
+from guided.matching.protocol import ForkingMatcher
 
 __all__ = ["Row", "RowMatchers"]
 
@@ -40,7 +46,7 @@ class Row:
         is_dead: it has a token that its constraint refuses, which only an engine's beam without a way on may have.
     """
 
-    matcher: GrammarMatcher | None
+    matcher: ForkingMatcher | None
     written: int = 0
     is_dead: bool = False
 
@@ -63,12 +69,18 @@ class RowMatchers:
     Args:
         grammars: of each prompt, None for a free one. The rows of one prompt (several samples, beams) are neighbours.
         max_new_tokens: of each row; its mask then leaves room for the end of the shortest completion. None: no budget.
+        spelling: of the tokenizer, whose tokens alone are allowed; None: any spelling.
     """
 
-    def __init__(self, grammars: Sequence[CompiledGrammar | None], max_new_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        grammars: Sequence[CompiledGrammar | None],
+        max_new_tokens: int | None = None,
+        spelling: Spelling | None = None,
+    ) -> None:
         if not grammars:
             raise ValueError("there is no constraint: give one for each prompt, or None")
-        self.grammars, self.max_new_tokens = list(grammars), max_new_tokens
+        self.grammars, self.max_new_tokens, self._spelling = list(grammars), max_new_tokens, spelling
         self._rows: list[Row] = []
         self._ids: Ids = np.zeros((0, 0), np.int64)
         self._prompt = 0  # its length
@@ -115,13 +127,34 @@ class RowMatchers:
         for number, matcher, row in guided:
             if row.is_dead:
                 _warn_of_dead(number)
-                vocabulary = matcher.grammar.vocabulary
-                bitmask[number] = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
-            else:
+                bitmask[number] = self._ends
+            elif isinstance(matcher, GrammarMatcher):
                 by_budget.setdefault(self.budget(row), []).append((number, matcher))
+            elif not matcher.fill_next_token_bitmask(bitmask, number, max_tokens=self.budget(row)):
+                bitmask[number] = -1
         for budget, each in by_budget.items():
             fill_batch([matcher for _, matcher in each], bitmask, [number for number, _ in each], max_tokens=budget)
         return [number for number, _, _ in guided]
+
+    def prompt_of(self, number: int) -> range:
+        """The rows of the prompt that a row belongs to, this one among them."""
+        each = len(self._rows) // len(self.grammars)
+        return range(number // each * each, (number // each + 1) * each)
+
+    def allows_only_ends(self, row: npt.NDArray[np.int32]) -> bool:
+        """Whether no token but end tokens is allowed by a row of the bitmask."""
+        return not bool(np.any(row & ~self._ends))
+
+    @cached_property
+    def _ends(self) -> npt.NDArray[np.int32]:
+        vocabulary = next(grammar for grammar in self.grammars if grammar is not None).vocabulary
+        return row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
+
+    def _matcher(self, grammar: CompiledGrammar | None) -> ForkingMatcher | None:
+        if grammar is None:
+            return None
+        matcher = GrammarMatcher(grammar)
+        return matcher if self._spelling is None else CanonicalMatcher(matcher, self._spelling)
 
     def _goes_on(self, ids: Ids) -> bool:
         """Whether each row begins with the prompt of one of its group, and has more."""
@@ -136,7 +169,7 @@ class RowMatchers:
                 f"{count} rows cannot be shared out among {prompts} constraints: give one for each prompt of the batch"
             )
         each = count // prompts
-        made = [Row(None if grammar is None else GrammarMatcher(grammar)) for grammar in self.grammars]
+        made = [Row(self._matcher(grammar)) for grammar in self.grammars]
         for row in made:
             left = self.budget(row)
             if row.matcher is not None and left is not None and (least := row.matcher.min_tokens_to_finish()) > left:
@@ -149,12 +182,10 @@ class RowMatchers:
 
         A conversation that goes on also begins with its earlier prompt; its answers' ends are then refused.
         """
-        each = len(ids) // len(self.grammars)
         rows = list[Row]()
         for number, own in enumerate(ids):
-            group = range(number // each * each, (number // each + 1) * each)
-            common = {at: _common(own, self._ids[at]) for at in group}
-            parent = max(group, key=lambda at: (common[at], at == number))
+            common = {at: _common(own, self._ids[at]) for at in self.prompt_of(number)}
+            parent = max(common, key=lambda at: (common[at], at == number))
             row = self._cut(parent, max(0, common[parent] - self._prompt))
             was_dead = row.is_dead
             row.read(own[self._prompt + row.written :].tolist())
@@ -169,7 +200,7 @@ class RowMatchers:
         if row.written == kept:
             return row.fork()
         grammar = self.grammars[number * len(self.grammars) // len(self._rows)]
-        again = Row(None if grammar is None else GrammarMatcher(grammar))
+        again = Row(self._matcher(grammar))
         again.read(self._ids[number, self._prompt : self._prompt + kept].tolist())
         return again
 
