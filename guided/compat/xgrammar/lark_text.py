@@ -47,7 +47,7 @@ class LarkText:
     def __init__(self, source: str) -> None:
         self.source = source
         self._tokens: Sequence[Token] = ()
-        self._pieces: list[tuple[int, int, int]] = []  # where it begins in the text; where in the source, and ends
+        self._pieces: list[tuple[int, int, int, bool]] = []  # where it begins; its place in the source; is it as there?
         self._out: list[str] = []
         self._length = 0
         with suppress(SpecError):  # the compiler says so
@@ -56,10 +56,10 @@ class LarkText:
         for number, token in enumerate(self._tokens):
             written = self._written(number, token)
             if written is not None:
-                self._put(source[at : token.start], at, token.start)
+                self._put(source[at : token.start], at, token.start, is_copy=True)
                 self._put(written, token.start, token.end)
                 at = token.end
-        self._put(source[at:], at, len(source))
+        self._put(source[at:], at, len(source), is_copy=True)
         self._put(_OPTIONS, len(source), len(source))
         self.text = "".join(self._out)
 
@@ -70,18 +70,16 @@ class LarkText:
             first, last = self._place(start), self._place(max(start, end - 1))
             error.located(self.source, (first[0], max(last[1], first[0])), error.file)
 
-    def _put(self, written: str, start: int, end: int) -> None:
+    def _put(self, written: str, start: int, end: int, *, is_copy: bool = False) -> None:
         if written:
-            self._pieces.append((self._length, start, end))
+            self._pieces.append((self._length, start, end, is_copy))
             self._out.append(written)
             self._length += len(written)
 
     def _place(self, at: int) -> tuple[int, int]:
         """Where a character of the text comes from: the span of it, or of all that it stands for."""
-        begin, start, end = next(piece for piece in reversed(self._pieces) if piece[0] <= at)
-        if self.text[begin : begin + end - start] == self.source[start:end]:
-            return min(start + at - begin, end), min(start + at - begin + 1, end)
-        return start, end
+        begin, start, end, is_copy = next(piece for piece in reversed(self._pieces) if piece[0] <= at)
+        return (start + at - begin, start + at - begin + 1) if is_copy else (start, end)
 
     # --- tokens
 
