@@ -173,6 +173,11 @@ def test_escapes_of_regular_expressions(library: Any, pattern: str, accepted: li
         assert not any(accepts(library, grammar, text) for text in refused)
 
 
+@pytest.mark.parametrize("pattern", ['"[Σk]", flags="i"', '"(?i)[Σk]"'])
+def test_the_flag_i_folds_the_letters_of_ascii(library: Any, pattern: str) -> None:
+    assert [text for text in "ΣσkK\u212a" if accepts(library, f"root ::= Regex({pattern})", text)] == ["Σ", "k", "K"]
+
+
 def test_groups_with_names_in_the_notation_of_python(library: Any) -> None:
     assert accepts(library, 'root ::= Regex("(?P<one>a)[(?P<]")', "a(")
 

@@ -86,7 +86,7 @@ class Regex:
         from guided.spec.gbnf.patterns import regex_node
 
         with as_xgrammar(what="Regex parsing"):
-            return Grammar({"root": regex_node(self.pattern, Limits())}, "root")
+            return Grammar({"root": regex_node(self.pattern, Limits(), ascii_case=True)}, "root")
 
 
 @dataclass(frozen=True, slots=True)

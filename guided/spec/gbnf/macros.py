@@ -14,7 +14,7 @@
 those that are named.
 
 Regular expressions are read by `patterns.py`. With `flags` a dot is a line end only if they say s; i is that of
-ECMA-262, so of all scripts.
+ECMA-262, so of all scripts; in a text that is xgrammar's, it folds the letters of ASCII alone.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class Macros:
         pattern = given[0]
         json_string = self._flag(named, "json_string", False)
         try:
-            node = regex_node(pattern.value, self._reader.limits, self._flags(named))
+            node = regex_node(
+                pattern.value, self._reader.limits, self._flags(named), ascii_case=self._reader.is_xgrammar
+            )
         except LimitExceeded:
             raise
         except UnsupportedError as error:

@@ -30,16 +30,19 @@ _PIECE: Final = re.compile(
 _ESCAPES: Final = {"a": r"\x07", "e": r"\x1b"}
 
 
-def regex_node(pattern: str, limits: Limits, flags: str = "s", classes: Classes = "plain") -> Node:
+def regex_node(
+    pattern: str, limits: Limits, flags: str = "s", classes: Classes = "plain", *, ascii_case: bool = False
+) -> Node:
     """What a regular expression matches. SpecError, UnsupportedError: it is malformed, or not enforced.
 
-    `flags`: some of i and s. `classes`: see `parse_regex`.
+    `flags`: some of i and s. `classes`, `ascii_case`: see `parse_regex`.
     """
     if pattern.startswith("(?i)"):
         pattern, flags = pattern[4:], "i" + flags.replace("i", "")
     pattern = _as_ecma(pattern)
     parse_regex(pattern, dialect="ecma", limits=limits)  # what is wrong has its own place
-    return parse_regex(f"(?{flags}:{pattern})", dialect="ecma", classes=classes, limits=limits)
+    written = f"(?{flags}:{pattern})"
+    return parse_regex(written, dialect="ecma", classes=classes, ascii_case=ascii_case, limits=limits)
 
 
 def _as_ecma(pattern: str) -> str:
