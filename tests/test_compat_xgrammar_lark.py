@@ -130,6 +130,37 @@ def test_captures_have_the_names_of_tokens(library: Any) -> None:
     assert matcher.get_captures() == other.get_captures() == [("wrap", b"a<|tool|>b")]
 
 
+@pytest.mark.parametrize("body", [
+    'list[max_tokens=3]: item+\n?item: letter ";"?\n!letter: /[a-d]/i | "e"',
+    'list[max_chars=3]: item+\nitem: LETTER | ";"\nLETTER: /[a-e]/',
+])  # fmt: skip
+def test_a_bound_holds_for_a_rule_made_of_rules(library: Any, body: str) -> None:
+    info = library.TokenizerInfo(["<", ">", "a", "b", ";", "</s>"], stop_token_ids=[5])
+    matcher = library.GrammarMatcher(library.GrammarCompiler(info).compile_lark(f'start: "<" list ">"\n{body}'))
+    seen = []
+    for token in (0, 2, 3, 2):
+        assert matcher.accept_token(token)
+        bitmask = library.allocate_token_bitmask(1, 6)
+        matcher.fill_next_token_bitmask(bitmask)
+        seen.append([number for number in range(6) if int(bitmask[0, 0]) >> number & 1])
+    first = [2, 3] if "max_tokens" in body else [2, 3, 4]
+    assert seen == [first, [1, 2, 3, 4], [1, 2, 3, 4], [1]]
+
+
+def test_what_a_bounded_rule_cannot_be_made_of() -> None:
+    for source in (
+        'start: list\nlist[max_tokens=3]: item+\nitem: "a"\n%ignore " "',
+        'start: list\nlist[max_tokens=3]: item+\nitem: "a" item?',
+        'start: list\nlist[max_tokens=3]: item+\nitem[capture]: "a"',
+        'start: list\nlist[max_tokens=3]: item+\nitem: "a" -> one',
+        "start: list\nlist[max_tokens=3]: item+\nitem: <[1]>",
+        'start: list\nlist[lazy]: item+\nitem: "a"',
+        "start: list\nlist[max_tokens=3]: r0\n" + "".join(f"r{n}: r{n + 1} r{n + 1}\n" for n in range(40)) + 'r40: "a"',
+    ):
+        with pytest.raises(RuntimeError, match="Lark error at line"):
+            xgr.Grammar.from_lark(source)
+
+
 ERRORS = [
     ('start: r "c"\nr[stop=""]: /a*/', "line 2, column 8"),
     ('start: r "c"\nr[lazy, suffix=""]: /a*/', "line 2, column 16"),

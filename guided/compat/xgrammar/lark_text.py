@@ -3,6 +3,7 @@ r"""A text of Lark with xgrammar's meaning, in the notation of guided. In: a tex
     stop="x"             suffix="x", with a mark: its text belongs to no capture around it (`captures.py`)
     /\u{61}(?<n>\d)$/i   /(?a:a(?P<n>\d))/i: escapes, groups and classes are those of ECMA-262, i folds ASCII's letters
     "end"i               /(?ai:end)/
+    r[max_tokens=9]: a*  r[max_tokens=9]: (...)*, with the body of the rule a, if nothing is ignored
 
 Ignored terminals do not stand first, unless the text says so. Lookarounds, `\b` and anchors inside of a pattern are
 left to guided, which enforces or refuses them. Cost: linear in the text.
@@ -16,14 +17,19 @@ from contextlib import suppress
 from typing import Final
 
 from guided.errors import GuidedError, SpecError
+from guided.spec.lark.dialect.definitions import Definition, Directive, statements
 from guided.spec.lark.dialect.expressions import string_value
-from guided.spec.lark.scan import Token, scan, words
+from guided.spec.lark.scan import Token, is_terminal, scan, words
 
 __all__ = ["HIDDEN", "LarkText", "check_tokens", "named_tokens"]
 
 HIDDEN: Final = "\0"
 """Begins the name under which the text of a `stop` is captured."""
 
+_MOST_COPIED: Final = 10_000
+"""How many tokens of bodies stand in other ones; more of them are refused."""
+_BOUNDS: Final = frozenset(("max_tokens", "max_chars"))
+_LAZY: Final = frozenset(("lazy", "suffix", "stop"))
 _CONTROLS: Final = {r"\a": r"\x07", r"\e": r"\x1b"}
 _CLASSES: Final = re.compile(r"\\[bBdDsSwW]")
 _OPTIONS: Final = "\n%grammar_options {}\n"
@@ -50,8 +56,13 @@ class LarkText:
         self._pieces: list[tuple[int, int, int, bool]] = []  # where it begins; its place in the source; is it as there?
         self._out: list[str] = []
         self._length = 0
+        self._rules: dict[str, Definition] = {}
+        self._copied = 0
+        self._bounded: set[int] = set()  # where the names stand that are in bodies of rules with a bound
         with suppress(SpecError):  # the compiler says so
             self._tokens = scan(source)
+            self._read_rules(statements(source, self._tokens))
+        self._numbers = {token.start: number for number, token in enumerate(self._tokens)}
         at = 0
         for number, token in enumerate(self._tokens):
             written = self._written(number, token)
@@ -91,6 +102,8 @@ class LarkText:
         if token.kind == "string" and token.text.endswith("i") and ".." not in (before, after):
             value = string_value(self.source, token)
             return f"/(?ai:{_escaped(value)})/" if value and value.isascii() else None
+        if token.start in self._bounded:
+            return self._body_of(token, ())
         if token.text == "%lark":
             return f"%lark {{{LarkText(token.value).text}}}"
         if token.text in ("stop", "suffix") and token.kind == "name" and after == "=":
@@ -122,6 +135,37 @@ class LarkText:
             last += 1
         inside = self._tokens[first:last]
         return {each.text for each in inside if each.kind == "name"}
+
+    # --- rules with a bound
+
+    def _read_rules(self, lines: Sequence[Definition | Directive]) -> None:
+        self._rules = {line.name.text: line for line in lines if isinstance(line, Definition)}
+        if any(isinstance(line, Directive) and line.token.text == "%ignore" for line in lines):
+            return
+        for rule in self._rules.values():
+            if rule.attributes.keys() & _BOUNDS and not rule.attributes.keys() & _LAZY:
+                self._bounded |= {token.start for token in rule.body if token.kind == "name"}
+
+    def _body_of(self, name: Token, around: tuple[str, ...]) -> str | None:
+        """The body of a rule in parentheses; None where a terminal cannot have it, which the compiler says."""
+        rule = self._rules.get(name.text)
+        if rule is None or name.text in around or is_terminal(name.text):
+            return None
+        if rule.after or rule.attributes or rule.parametric or not {each.kind for each in rule.before} <= {"?", "!"}:
+            return None
+        self._copied += len(rule.body)
+        if self._copied > _MOST_COPIED or any(token.kind == "->" for token in rule.body):
+            return None
+        out: list[str] = []
+        for token in rule.body:
+            if token.kind == "name" and not is_terminal(token.text):
+                written = self._body_of(token, (*around, name.text))
+                if written is None:
+                    return None
+            else:
+                written = self._written(self._numbers[token.start], token)
+            out.append(self.source[token.start : token.end] if written is None else written)
+        return f"({' '.join(out)})"
 
     # --- patterns
 
