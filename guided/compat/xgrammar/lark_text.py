@@ -174,7 +174,7 @@ class LarkText:
         pattern, flags = token.text[1:end], token.text[end + 1 :]
         if pattern.startswith("(?i)"):
             pattern, flags = pattern[4:], "i" + flags
-        out, depth, in_class = list[str](), 0, False
+        out, depth, in_class, group = list[str](), 0, False, ""
         for found in _PIECE.finditer(pattern):
             piece, code = found[0], found[1] or found[2] or found[3]
             if code is not None and int(code, 16) <= 0x10FFFF:
@@ -193,11 +193,12 @@ class LarkText:
                 continue
             else:
                 depth += (piece[0] == "(") - (piece == ")")
+                group = "?:" if piece == "|" and depth == 0 else group  # what stands beside it in a terminal is no part
                 piece = "(?P<" if piece == "(?<" else piece
             out.append(_CONTROLS.get(piece, piece))
         written = "".join(out)
-        ascii_only = "i" in flags or _CLASSES.search(written)
-        return f"/(?a:{written})/{flags}" if ascii_only else f"/{written}/{flags}"
+        group = "?a:" if "i" in flags or _CLASSES.search(written) else group
+        return f"/({group}{written})/{flags}" if group else f"/{written}/{flags}"
 
 
 def _says_nothing(piece: str, before: Sequence[str], after: str) -> bool:

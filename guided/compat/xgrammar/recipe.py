@@ -149,7 +149,7 @@ class Lark:
             }
             options = LarkOptions(
                 start="start", semantics="scannerless", lexer="contextual", import_paths=(), postlex=None,
-                grammars=grammars, allow_special_tokens=True,
+                grammars=grammars, allow_special_tokens=True, patterns="all",
             )  # fmt: skip
             try:
                 return read_lark(whole.text, options, Limits(), TAG_OPTIONS, found)
