@@ -108,17 +108,16 @@ def test_random_notation_is_read_as_lark_reads_it(how: str, count: int) -> None:
     "pattern", ["a|ab", "ab|a|", "a*?b??", "(?:a*)*b", "(?>a|ab)b?", "a{1,2}?(?i:B)", "b(?!b)a", "a??|b+?"]
 )
 def test_which_texts_of_a_pattern_count(pattern: str) -> None:
-    """All texts up to four letters: "first" are those that re.match takes as a whole, "all" those of re.fullmatch."""
+    """All texts up to four letters: those that re.match takes as a whole, and in a text of llguidance re.fullmatch."""
     compiled = re.compile(pattern)
     texts = ["".join(letters) for size in range(5) for letters in itertools.product("abB", repeat=size)]
     first = {text for text in texts if (found := compiled.match(text)) and found.end() == len(text)}
     every = {text for text in texts if compiled.fullmatch(text)}
-    for patterns, expected in (("first", first), ("all", every)):
-        options = LarkOptions(semantics="scannerless", patterns=patterns)  # type: ignore[arg-type]
+    for begin, expected in (("", first), ("%llguidance {}\n", every)):
         try:
-            grammar = read_lark(f"start: /{pattern}/", options)
+            grammar = read_lark(f"{begin}start: /{pattern}/", LarkOptions(semantics="scannerless"))
         except UnsupportedError:  # which text is preferred, is not known
-            assert patterns == "first" and pattern in ("(?:a*)*b", "(?>a|ab)b?", "b(?!b)a")
+            assert not begin and pattern in ("(?:a*)*b", "(?>a|ab)b?", "b(?!b)a")
             continue
         vocabulary = guided.Vocabulary([b"a", b"b", b"B", None], eos_token_ids=[3])
         native = guided.GrammarCompiler(vocabulary).compile_grammar(grammar)
@@ -127,9 +126,4 @@ def test_which_texts_of_a_pattern_count(pattern: str) -> None:
             matcher = guided.GrammarMatcher(native)
             if matcher.accept_string(text) and matcher.is_accepting():
                 found.add(text)
-        assert found == expected, patterns
-
-
-def test_patterns_is_first_or_all() -> None:
-    with pytest.raises(ValueError, match="'first' or 'all'"):
-        LarkOptions(patterns="some")  # type: ignore[arg-type]
+        assert found == expected, begin

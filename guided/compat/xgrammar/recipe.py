@@ -149,7 +149,7 @@ class Lark:
             }
             options = LarkOptions(
                 start="start", semantics="scannerless", lexer="contextual", import_paths=(), postlex=None,
-                grammars=grammars, allow_special_tokens=True, patterns="all",
+                grammars=grammars, allow_special_tokens=True,
             )  # fmt: skip
             try:
                 return read_lark(whole.text, options, Limits(), TAG_OPTIONS, found)

@@ -71,8 +71,6 @@ class LarkOptions:
             come from the width of lines' beginnings. The grammar declares them (`%declare _INDENT _DEDENT`).
         grammars: what `@name` refers to: name -> a Lark text, a JSON Schema as a dict, or a specification.
         allow_special_tokens: whether the text may name tokens that are to be written. Texts of strangers should not.
-        patterns: "first": a regular expression stands for the texts that `re.match` takes as a whole, as in Lark, so
-            that `/a|ab/` is `a`; "all": for those that `re.fullmatch` does, as in llguidance and xgrammar.
     """
 
     start: str = "start"
@@ -82,7 +80,6 @@ class LarkOptions:
     postlex: object = None
     grammars: Mapping[str, Any] = field(default_factory=dict)
     allow_special_tokens: bool = False
-    patterns: Literal["first", "all"] = "first"
 
     def __post_init__(self) -> None:
         if not isinstance(self.start, str):
@@ -93,8 +90,6 @@ class LarkOptions:
             raise ValueError(f"lexer is 'contextual' or 'basic', not {brief(self.lexer)}")
         if self.semantics == "scannerless" and self.lexer != "contextual":
             raise ValueError('the basic lexer is one: it needs semantics="lexer"')
-        if self.patterns not in ("first", "all"):
-            raise ValueError(f"patterns is 'first' or 'all', not {brief(self.patterns)}")
         if self.postlex is not None and self.semantics == "scannerless":
             raise ValueError('postlex changes lexemes: it needs semantics="lexer"')
         if not isinstance(self.allow_special_tokens, bool):
@@ -229,10 +224,10 @@ def _load(
     except RecursionError:
         raise too_deep(Source(text)) from None
     if plain is None:
-        return _with_patterns(load(text, options.start, options.import_paths, limits, produced), options), True
+        return load(text, options.start, options.import_paths, limits, produced), True
     names = produced | plain.parts.keys() | plain.terminals.keys()
     try:
-        loaded = _with_patterns(load(plain.text, options.start, options.import_paths, limits, names), options)
+        loaded = load(plain.text, options.start, options.import_paths, limits, names)
     except GuidedError as error:
         if error.text == plain.text:
             error.located(text, plain.place(error.span))
@@ -256,9 +251,3 @@ def _load(
     except RecursionError:
         raise too_deep(Source(text)) from None
     return loaded, plain.is_regular and not needs_all_readings(loaded)
-
-
-def _with_patterns(loaded: Loaded, options: LarkOptions) -> Loaded:
-    if options.patterns == "first":
-        return loaded
-    return replace(loaded, terminals={name: replace(it, all_texts=True) for name, it in loaded.terminals.items()})
