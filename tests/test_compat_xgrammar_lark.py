@@ -172,6 +172,7 @@ ERRORS = [
     ('# one\nstart: "a"i missing /\\d/i', "line 2, column 13"),
     ('start: /\\d/i "x" <unknown>', "line 1, column 18"),
     ("start: /[]a]/", "line 1, column 8"),
+    ('start: "a"\n%grammar_options {"no_forcing": true}', "line 2, column "),
     ('start: @part\n', "line 1, column 8"),
 ]  # fmt: skip
 

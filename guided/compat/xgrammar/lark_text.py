@@ -26,6 +26,7 @@ __all__ = ["HIDDEN", "LarkText", "check_tokens", "named_tokens"]
 HIDDEN: Final = "\0"
 """Begins the name under which the text of a `stop` is captured."""
 
+_NOT_FORCED: Final = re.compile(r'"no_forcing"\s*:\s*true')
 _MOST_COPIED: Final = 10_000
 """How many tokens of bodies stand in other ones; more of them are refused."""
 _BOUNDS: Final = frozenset(("max_tokens", "max_chars"))
@@ -47,7 +48,7 @@ class LarkText:
         text: in guided's notation.
 
     Raises:
-        SpecError: a marker is empty, or a class of characters.
+        SpecError: a marker is empty, or a class of characters; forced tokens are ruled out.
     """
 
     def __init__(self, source: str) -> None:
@@ -102,6 +103,9 @@ class LarkText:
         if token.kind == "string" and token.text.endswith("i") and ".." not in (before, after):
             value = string_value(self.source, token)
             return f"/(?ai:{_escaped(value)})/" if value and value.isascii() else None
+        if token.text in ("%grammar_options", "%llguidance") and _NOT_FORCED.search(token.value):
+            hint = "no token is forced here unless a program asks for find_jump_forward_string"
+            raise SpecError("no_forcing has no effect", text=self.source, span=token.span, hint=hint)
         if token.start in self._bounded:
             return self._body_of(token, ())
         if token.text == "%lark":
