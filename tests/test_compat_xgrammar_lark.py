@@ -51,6 +51,8 @@ PATTERNS: list[tuple[str, Sequence[str], Sequence[str]]] = [
     (r"/[$^]/", ["$", "^"], ["a"]),
     ('%lark { start: /\\d/ "b"\n%ignore " " }', ["1b", "1 b "], [" 1b", "١b"]),
     ("A\nA: /k\\w/i", ["kA", "K_"], ["\u212aa", "ké"]),
+    ('"a"* part\npart: "b"?\n%ignore " "', ["", "a ", "a b ", "b "], [" ", " a", " b", "  "]),
+    ('"a"* part\npart: "b"?\n%ignore " "\n%grammar_options {"allow_initial_skip": true}', ["", "  ", " a"], ["c"]),
 ]  # fmt: skip
 
 
