@@ -255,7 +255,7 @@ def test_captures_and_temperatures() -> None:
 
 @pytest.mark.parametrize(("attributes", "text", "captures"), [
     ('capture="inner", suffix="!"', "xy!z", [("inner", b"xy"), ("outer", b"xy!z")]),
-    ('capture="inner", stop="!"', "xy!z", [("inner", b"xy"), ("outer", b"xy!z")]),
+    ('capture="inner", stop="!"', "xy!z", [("inner", b"xy"), ("outer", b"xyz")]),
     ('capture="inner", suffix=/!!+/, stop_capture="marker"', "xy!!z",
      [("inner", b"xy"), ("marker", b"!!"), ("outer", b"xy!!z")]),
 ])  # fmt: skip

@@ -22,7 +22,6 @@ pytest.importorskip("torch")
 LEFT_OUT = {
     # automata and intermediate grammars of xgrammar, which guided does not have
     "testing.GrammarFunctor",
-    "testing._ebnf_to_grammar_no_normalization",
     "testing._generate_float_regex",
     "testing._generate_range_regex",
     "testing._get_allow_empty_rule_ids",
