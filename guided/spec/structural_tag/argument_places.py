@@ -19,6 +19,8 @@ from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from guided.errors import GuidedError, UnsupportedError
+from guided.ir.nodes import Alt, And, Node, Not, Text
+from guided.ir.serial import serial
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.conditional import bind
 from guided.spec.json_schema.algebra.expand import Expander, Goal
@@ -83,10 +85,10 @@ class ElementNarrowing(Narrowing):
 
 
 class _Members(NamedTuple):
-    """What may be asked of members with each of the names, and of others."""
+    """What may be asked of members: with each of the names, and of others, whose names are in a language."""
 
     named: dict[str, list[Goal]]
-    others: list[Goal]
+    others: list[tuple[Node, list[Goal]]]
 
 
 class Places:
@@ -95,8 +97,8 @@ class Places:
     def __init__(self, expander: Expander, root: Goal, narrowing: Narrowing) -> None:
         self._expander, self._narrowing, self.root = expander, narrowing, frozenset([root])
         self._kinds: dict[Place, frozenset[str]] = {}
-        self._steps: dict[tuple[Place, str | int | None], Place] = {}
-        self._conditions: dict[int, _Members | list[Shape]] = {}  # by shapes, which the expander keeps
+        self._steps: dict[tuple[Place, str | int], Place] = {}
+        self._known: dict[int, list[_Members]] = {}  # by shapes, which the expander keeps
 
     @classmethod
     def of_schema(cls, schema: Any, form: ElementForm) -> Places | None:
@@ -119,9 +121,19 @@ class Places:
         """That of the members with this name in objects of a place."""
         return self._step(place, name)
 
-    def others(self, place: Place) -> Place:
-        """All members in objects of a place."""
-        return self._step(place, None)
+    def apart(self, place: Place, known: Collection[str]) -> Iterator[tuple[Node, Place]]:
+        """The names of members in objects of a place, but for the known ones: languages, and the places of each."""
+        named: dict[str, None] = {}
+        others: list[tuple[Node, list[Goal]]] = []
+        for shape, at in self._shapes(place, "object"):
+            for found in self._said(shape, at):
+                named |= dict.fromkeys(found.named)
+                others += found.others
+        listed = Alt(tuple(map(Text, named)))
+        for names, ids in self._expander.keys.classes((), [some for some, _ in others], named, ""):
+            inner = frozenset(goal for some, goals in others if serial(some) in ids for goal in goals)
+            yield And((*names, Not(listed))), inner
+        yield from ((Text(name), self.member(place, name)) for name in named if name not in known)
 
     def item(self, place: Place, number: int) -> Place:
         """That of the items of this number in arrays of a place; of ~number: of that and all after it."""
@@ -137,10 +149,10 @@ class Places:
 
     def is_alone(self, place: Place) -> bool:
         """Whether one shape says all of the objects of a place, and lists none."""
-        shapes = list(self._objects(place))
+        shapes = list(self._shapes(place, "object"))
         return len(shapes) == 1 and shapes[0][0].values is None and shapes[0][0].formula is None
 
-    def _step(self, place: Place, step: str | int | None) -> Place:
+    def _step(self, place: Place, step: str | int) -> Place:
         key = (place, step)
         if key not in self._steps:
             found: set[Goal] = set()
@@ -148,8 +160,8 @@ class Places:
                 for shape, at in self._shapes(place, "array"):
                     found |= self._items(shape, at, step)
             else:
-                for shape, at in self._objects(place):
-                    found |= set(self._members(shape, at, step))
+                for shape, at in self._shapes(place, "object"):
+                    found |= {goal for said in self._said(shape, at) for goal in self._member(said, step)}
             self._steps[key] = frozenset(found)
         return self._steps[key]
 
@@ -164,9 +176,6 @@ class Places:
                 if kind in shape.types:
                     yield shape, goal
 
-    def _objects(self, place: Place) -> Iterator[tuple[Shape, Goal]]:
-        return self._shapes(place, "object")
-
     def _items(self, shape: Shape, at: Goal, number: int) -> set[Goal]:
         first, stop = (~number, None) if number < 0 else (number, number + 1)
         if shape.values is not None:
@@ -177,49 +186,48 @@ class Places:
         asked = [item_goal(shape, one) for one in numbers]
         return {self._expander.goal(one) for one in asked if not has_false(one)}
 
-    def _members(self, shape: Shape, at: Goal, name: str | None) -> Iterator[Goal]:
-        """What is asked of the members of this name, or of all."""
+    def _member(self, said: _Members, name: str) -> Iterator[Goal]:
+        """What may be asked of the member of this name."""
+        if name in said.named:
+            yield from said.named[name]
+        else:
+            yield from (goal for some, goals in said.others if self._expander.keys.has(some, name) for goal in goals)
+
+    def _said(self, shape: Shape, at: Goal) -> list[_Members]:
+        """What a shape says of members; one for each alternative."""
+        if id(shape) not in self._known:
+            self._known[id(shape)] = list(self._alternatives(shape, at))
+        return self._known[id(shape)]
+
+    def _alternatives(self, shape: Shape, at: Goal) -> Iterator[_Members]:
         expander = self._expander
         if shape.values is not None:
             objects = [value for value in shape.values if isinstance(value, dict)]
-            yield from self._constants([v for one in objects for key, v in one.items() if name in (None, key)], at)
+            names = dict.fromkeys(name for one in objects for name in one)
+            yield _Members(
+                {name: [*self._constants([one[name] for one in objects if name in one], at)] for name in names}, []
+            )
         elif shape.formula is not None:
-            yield from self._bound(shape, at, name)
+            yield from self._bound(shape, at)
         else:
-            named = [one for one in shape.named() if name in (None, one)]
-            asked = [expander.member(shape, one) for one in named if expander.allows_name(shape, one)]
-            if not (named and name is not None) and not expander.is_closed(shape) and not self._narrowing.closes(shape):
-                if name is None:
-                    asked += [one.schemas for one in expander.others(shape)]
-                elif expander.allows_name(shape, name):
-                    asked.append(expander.member(shape, name))
-            yield from (expander.goal(one) for one in asked if not has_false(one))
+            asked = {name: expander.member(shape, name) for name in shape.named() if expander.allows_name(shape, name)}
+            named = {name: [] if has_false(one) else [expander.goal(one)] for name, one in asked.items()}
+            closed = expander.is_closed(shape) or self._narrowing.closes(shape)
+            others = [] if closed else [one for one in expander.others(shape) if not has_false(one.schemas)]
+            yield _Members(named, [(And(one.names), [expander.goal(one.schemas)]) for one in others])
 
-    def _bound(self, shape: Shape, at: Goal, name: str | None) -> Iterator[Goal]:
+    def _bound(self, shape: Shape, at: Goal) -> Iterator[_Members]:
         """The same, where members are bound by a condition."""
-        found = self._conditions.get(id(shape))
-        if found is None:
-            found = self._conditions[id(shape)] = self._condition(shape)
-        if isinstance(found, list):
-            for one in found:
-                yield from self._members(one, at, name)
-            return
-        if name is None:
-            yield from (goal for cells in found.named.values() for goal in cells)
-            yield from found.others
-        else:
-            yield from found.named.get(name, found.others)
-
-    def _condition(self, shape: Shape) -> _Members | list[Shape]:
-        """What may be asked of members under a condition; or the alternatives multiplied out."""
         try:
             bound = bind(shape, self._expander)
         except UnsupportedError:
-            return self._expander.by_type.multiplied(shape)
+            for one in self._expander.by_type.multiplied(shape):
+                yield from self._alternatives(one, at)
+            return
         goals = {one: [cell.goal for cell in cells] for one, cells in bound.slots.items()}
         closed = self._narrowing.closed(shape, list(goals.values()), bound.condition) is not None
-        others = [] if closed else [cell.goal for extra in bound.extras for cell in extra.cells]
-        return _Members(goals, others)
+        others = [] if closed else bound.extras
+        yield _Members(goals, [(And(extra.names), [cell.goal for cell in extra.cells]) for extra in others])
 
     def _constants(self, values: list[Json], at: Goal) -> set[Goal]:
         one_of: Schema = self._expander.negation.one_of(at[0], tuple(values))

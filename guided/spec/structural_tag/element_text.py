@@ -122,7 +122,7 @@ class ElementNotation(Notation):
         """See `Notation`."""
         return level if level < 0 else super().same_text(level)
 
-    def inside(self, level: int, step: str | int | Goal | None) -> int:
+    def inside(self, level: int, step: str | int) -> int:
         """See `Notation`."""
         if level >= 0:
             return level + 1
@@ -131,16 +131,31 @@ class ElementNotation(Notation):
         places, around, where = self._places, self._listed[-level // 2], self._wheres[-level // 2]
         if isinstance(step, int):
             return self._number(places.item(around, step), f"{where}/items")
-        if isinstance(step, str):
-            return self._number(places.member(around, step), f"{where}/properties/{escape(step)}")
+        return self._number(places.member(around, step), f"{where}/properties/{escape(step)}")
+
+    def apart(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
+        """See `Notation`. Where several alternatives say what other members are, names differ in what they may hold."""
+        if level >= 0:
+            return super().apart(level, goal, known)
+        if self._places is None:
+            return [((), -2)]
+        places, around, where = self._places, self._listed[-level // 2], self._wheres[-level // 2]
         if self._form.repeats_names:
             raise UnsupportedError(
                 "properties without a name cannot be written in this style, which repeats the name at the end",
-                pointer=step[0].where if step else where,
+                pointer=goal[0].where if goal else where,
                 hint='write "additionalProperties": false, and name the properties',
             )  # fmt: skip
-        alone = step if places.is_alone(around) else None
-        return self._number(places.others(around) if alone is None else frozenset([alone]), where)
+        alone = frozenset([goal])
+        if places.is_alone(around) or "string" not in places.kinds(alone):
+            return [((), self._number(alone, where))]
+        names: dict[frozenset[str], list[Node]] = {}
+        levels: dict[frozenset[str], int] = {}
+        for some, place in places.apart(around, known):
+            kinds = places.kinds(place)
+            names.setdefault(kinds, []).append(some)
+            levels[kinds] = self._number(place, where)
+        return [((either(some),), levels[kinds]) for kinds, some in names.items()]
 
     def _number(self, place: Place, where: str) -> int:
         if place not in self._numbers:

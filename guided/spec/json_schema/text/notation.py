@@ -53,13 +53,19 @@ class Notation:
         """The same number for all levels at which a goal has the same text."""
         return 0 if self.layout.indent is None else level
 
-    def inside(self, level: int, step: str | int | Goal | None) -> int:
+    def inside(self, level: int, step: str | int) -> int:
         """The level of a value in a container.
 
-        `step`: the name of a member, what is asked of a member with another name, or None for any of these; the number
-        of an item, or ~number for that and any after it.
+        `step`: the name of a member; the number of an item, or ~number for that and any after it.
         """
         return level + 1
+
+    def apart(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
+        """The levels of additional members, which are none of the known ones, each with what its names are in.
+
+        `goal`: what is asked of them.
+        """
+        return [((), level + 1)]
 
     def content_level(self, level: int) -> int:
         """The level of a container itself, for a value of this level."""

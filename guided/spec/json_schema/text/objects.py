@@ -90,12 +90,13 @@ def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[N
     classes = list(lowering.expander.others(shape))
     together = len(classes) > _FEW_CLASSES
     for one in classes:
-        inside = lowering.notation.inside(level, lowering.expander.goal(one.schemas))
+        apart = lowering.notation.apart(level, lowering.expander.goal(one.schemas), shape.named())
         for goal, out in [(one.schemas, members), *_asked(one, some)] if some else [(one.schemas, members)]:
             normal = lowering.expander.goal(goal)
-            if not has_false(normal):
+            for names, inside in () if has_false(normal) else apart:
                 value = lowering.value(normal, inside)
-                out.append(lowering.notation.other(one.names, shape.named(), value, level, where, together))
+                names = (*one.names, *names)
+                out.append(lowering.notation.other(names, shape.named(), value, level, where, together))
     member = either(members) if members else None
     if member is not None and together:
         name = f"other members {lowering.size} of #{where}"
@@ -131,9 +132,13 @@ def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
         for inside in (notation.inside(level, name),)
     ]
     others = [
-        notation.other(extra.names, bound.names, lowering.value(cell.goal, inside), level, where, False)
+        either(
+            [
+                notation.other((*extra.names, *names), bound.names, lowering.value(cell.goal, at), level, where, False)
+                for names, at in notation.apart(level, cell.goal, bound.names)
+            ]
+        )
         for extra in extras
-        for inside in (notation.inside(level, None),)
         for cell in extra.cells
     ]
     window, cap = shape.members, lowering.options.max_items
