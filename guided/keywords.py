@@ -1,20 +1,26 @@
-"""Keyword arguments that a function does not have. In: the names a caller gave, and those there are. Out: a TypeError.
+"""Arguments that a function does not take: keywords that it does not have, and values of another kind or range.
 
-Python's own error names the wrong keyword and nothing else. This one also says which was meant, or how what the keyword
-means in other libraries is given here, and lists the keywords that there are.
+In: the names a caller gave, and those there are. Out: a TypeError. Python's own error names the wrong keyword and
+nothing else. This one also says which was meant, or how what the keyword means in other libraries is given here, and
+lists the keywords that there are.
+
+In: the name of an argument, and its value. Out: an `OptionError` with both, which says what is needed. Without it the
+value would fail later, in an operation that does not know the name.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from functools import wraps
+from numbers import Integral
 from typing import Any, Final, ParamSpec, TypeVar
 
-from guided.errors import brief
+from guided.errors import OptionError, brief
 
-__all__ = ["check_keywords", "keywords_checked", "keywords_checked_class"]
+__all__ = ["check_integer", "check_keywords", "check_path", "keywords_checked", "keywords_checked_class"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -91,3 +97,18 @@ def keywords_checked_class(elsewhere: Mapping[str, str] = _EMPTY) -> Callable[[t
         return cls
 
     return decorate
+
+
+def check_integer(name: str, value: object, *, least: int, optional: bool = False) -> None:
+    """Raise an OptionError for an argument that is no integer of at least `least`; `optional`: None is taken, too."""
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        needed = f"an integer of at least {least}" + (", or None" if optional else "")
+        raise OptionError(f"{name} is {brief(value)}, it must be {needed}")
+
+
+def check_path(name: str, value: object, what: str = "a path") -> None:
+    """Raise an OptionError for an argument that is no path; `what` says what is needed."""
+    if not isinstance(value, str | os.PathLike):
+        raise OptionError(f"{name} is {brief(value)}, it must be {what}")

@@ -1,16 +1,21 @@
-"""Servers for tests: an application that is asked without a network, and one that listens at a socket."""
+"""Servers for tests: an application that is asked without a network, and one that listens at a socket, on a thread of
+this process, so that a test can look into its engine."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 
 import httpx
 import uvicorn
 
+from guided.engine import Engine
 from guided.server.app import create_app
 from guided.server.server import Server
 from guided.server.settings import Settings
@@ -27,25 +32,65 @@ async def served(engine=None, **settings) -> AsyncIterator[tuple[Server, httpx.A
             yield app.state.server, http
 
 
+@dataclass
+class Listening:
+    """A server at a socket: its parts, its port, and the loop that it runs on."""
+
+    server: Server
+    engine: Engine
+    port: int
+    loop: asyncio.AbstractEventLoop
+    http: uvicorn.Server
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left of any request: in the engine, on the loop, among the connections."""
+        state = self.http.server_state
+        return is_idle(self.server) and not (state.tasks or state.connections)
+
+    def tasks(self) -> int:
+        """How many tasks the loop has."""
+        return len(asyncio.all_tasks(self.loop))
+
+
 @contextmanager
-def listening(engine=None, *, uvicorn_options=None, **settings) -> Iterator[tuple[Server, str]]:
-    """A server at a socket, on a thread with a loop of its own, and its address."""
-    app = create_app(engine or small_engine(), Settings(**settings))
-    options = {"http": "h11", "log_level": "critical", "access_log": False, "timeout_graceful_shutdown": 5}
-    server = uvicorn.Server(uvicorn.Config(app, port=0, **options, **(uvicorn_options or {})))
-    thread = threading.Thread(target=lambda: asyncio.run(server._serve()))  # without handlers of signals
-    thread.start()
-    try:
-        for _ in range(1000):
-            if server.started:
-                break
-            time.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield app.state.server, f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(30)
-        assert not thread.is_alive()
+def listening_at(engine=None, *, uvicorn_options=None, **settings) -> Iterator[Listening]:
+    """A server that answers, until the block ends."""
+    engine = engine or small_engine()
+    app = create_app(engine, Settings(**settings))
+    options = {"http": "h11", "h11_max_incomplete_event_size": 64 << 10, "timeout_graceful_shutdown": 5}
+    options |= {"log_level": "critical", "access_log": False, **(uvicorn_options or {})}
+    http, loops = uvicorn.Server(uvicorn.Config(app, **options)), list[asyncio.AbstractEventLoop]()
+
+    async def serve(sockets: list[socket.socket]) -> None:
+        loops.append(asyncio.get_running_loop())
+        await http.serve(sockets)
+
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)  # a reader that stops is felt soon
+        thread = threading.Thread(target=lambda: asyncio.run(serve([listener])), daemon=True)
+        thread.start()
+        try:
+            wait_until(lambda: http.started)
+            yield Listening(app.state.server, engine, listener.getsockname()[1], loops[0], http)
+        finally:
+            http.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+@contextmanager
+def listening(engine=None, **options) -> Iterator[tuple[Server, str]]:
+    """The same: the server, and its address."""
+    with listening_at(engine, **options) as at:
+        yield at.server, f"http://127.0.0.1:{at.port}"
+
+
+def raw_request(path: str, body: object) -> bytes:
+    """The bytes of a request, after whose answer the connection closes."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
 
 def is_idle(server: Server) -> bool:
@@ -70,3 +115,11 @@ async def until(true: Callable[[], object]) -> None:
             return
         await asyncio.sleep(0.005)
     raise AssertionError("it did not become true")
+
+
+def wait_until(true: Callable[[], object], seconds: float = 30.0, otherwise: str = "it did not become true") -> None:
+    """Wait for something that another thread does."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, otherwise
+        time.sleep(0.005)

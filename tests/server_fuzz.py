@@ -9,7 +9,7 @@ from typing import Any
 
 from guided.server.requests import ChatRequest, CompletionRequest
 from guided.server.responses_request import ResponsesRequest
-from tests.server_listening import raw_request
+from tests.live_server import raw_request
 
 SAY = [{"role": "user", "content": "Say something."}]
 SCHEMA = {"type": "object", "properties": {"a": {"enum": [1, "b"]}, "c": {"type": "boolean"}}, "required": ["a"]}

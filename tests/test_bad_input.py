@@ -15,7 +15,15 @@ import numpy as np
 import pytest
 
 import guided
-from guided.errors import BudgetError, GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.errors import (
+    BudgetError,
+    GuidedError,
+    LimitExceeded,
+    OptionError,
+    SpecError,
+    UnsupportedError,
+    VocabularyError,
+)
 from guided.ir import (
     UTF8,
     Alt,
@@ -312,6 +320,13 @@ ARGUMENTS = [
     (lambda: Vocabulary.from_huggingface(b"x"), VocabularyError,
      "from_huggingface takes a fast tokenizer, a tokenizers.Tokenizer or a path, not bytes; for a SentencePiece .model "
      "file use from_sentencepiece"),
+    (lambda: Vocabulary.from_huggingface("nofile.json"), VocabularyError,
+     "nofile.json does not exist: a tokenizer is an object of transformers or tokenizers, the path of a tokenizer.json "
+     'or of a folder with one, or "org/model" on the Hugging Face hub'),
+    (lambda: Vocabulary.from_gguf(None), OptionError, "path is None, it must be the path of a GGUF file"),
+    (lambda: Vocabulary.from_tekken(3), OptionError, "path is 3, it must be the path of a tekken.json"),
+    (lambda: Vocabulary.from_sentencepiece(b"x"), OptionError,
+     "path is b'x', it must be the path of a SentencePiece .model file"),
 
     (lambda: guided.GrammarMatcher(VOCABULARY), TypeError,
      "a matcher is made from a CompiledGrammar, not from a Vocabulary"),

@@ -347,6 +347,18 @@ def test_a_regular_language_has_its_encodings_and_no_others(vocabulary, compiler
     assert found == {tuple(vocabulary.encode(text, continued=True)) for text in texts}
 
 
+def test_a_loop_that_may_end_anywhere_does_not_make_the_spelling_give_way():
+    vocabulary = huggingface([(b"a", b"b")])
+    matcher = CanonicalMatcher(
+        GrammarMatcher(GrammarCompiler(vocabulary).compile_regex("(ab|B)*")), spelling_of(vocabulary)
+    )
+    bitmask = allocate_token_bitmask(1, vocabulary.size)
+    for token in (256, ord("B"), 256):
+        matcher.fill_next_token_bitmask(bitmask)
+        assert sorted({*allowed_tokens(bitmask)} - vocabulary.eos_token_ids) == [ord("B"), 256]  # ab, and not a
+        assert matcher.accept_token(token)
+
+
 def test_where_no_spelling_is_left_the_grammar_holds_and_it_is_counted():
     vocabulary = huggingface([(b"a", b"b")])
     grammar = GrammarCompiler(vocabulary).compile_regex("ab")

@@ -22,6 +22,7 @@ FILES = {
     "_tokenizer.py": "",
     "numpy.py": "numpy",
     "torch.py": "torch",
+    "mlx.py": "mlx",
     "hf.py": "hf",
     "tiktoken.py": "tiktoken",
     "gbnf_to_lark.py": "gbnf_to_lark",
@@ -29,7 +30,6 @@ FILES = {
 LEFT_OUT = {
     "cli.py": "the command line of llguidance: guided has its own",
     "llamacpp.py": "llama.cpp's vocabulary by a pointer: LLTokenizer(guided.Vocabulary.from_gguf(path)) reads the file",
-    "mlx.py": "a kernel for Metal, which could not be tried",
     "gbnf_to_lark.main": "a command",
     "gbnf_to_lark.resolve": "a step of the converter",
     **{
@@ -102,8 +102,8 @@ def test_names_and_arguments(file, name):
     stem = Path(file).stem
     if f"{stem}.{name.split('.')[0]}" in LEFT_OUT:
         return
-    if FILES[file] == "torch":
-        pytest.importorskip("torch", reason="torch is not installed")
+    if FILES[file] in ("torch", "mlx"):
+        pytest.importorskip(FILES[file], reason=f"{FILES[file]} is not installed")
     module = import_module(f"guided.compat.llguidance.{FILES[file]}") if FILES[file] else facade
     if name.startswith("JsonCompileOptions."):
         assert name.split(".")[1] in facade.JsonCompileOptions.__annotations__

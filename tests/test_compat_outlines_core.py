@@ -123,6 +123,11 @@ def test_what_pickle_kept_is_checked(wrong):
             kind.from_binary(wrong)
 
 
+def test_what_is_no_name_of_a_model_is_a_value_error():
+    with pytest.raises(ValueError, match="model is None, it must be the name of a model on the hub"):
+        ours.Vocabulary.from_pretrained(None)
+
+
 @pytest.mark.parametrize("pattern", ["(", "[z-a]", "a{2,1}"])
 def test_a_wrong_pattern_is_a_value_error(core, pattern):
     with pytest.raises(ValueError):

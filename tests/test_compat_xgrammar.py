@@ -255,7 +255,7 @@ def test_captures_and_temperatures() -> None:
 
 @pytest.mark.parametrize(("attributes", "text", "captures"), [
     ('capture="inner", suffix="!"', "xy!z", [("inner", b"xy"), ("outer", b"xy!z")]),
-    ('capture="inner", stop="!"', "xy!z", [("inner", b"xy"), ("outer", b"xy!z")]),
+    ('capture="inner", stop="!"', "xy!z", [("inner", b"xy"), ("outer", b"xyz")]),
     ('capture="inner", suffix=/!!+/, stop_capture="marker"', "xy!!z",
      [("inner", b"xy"), ("marker", b"!!"), ("outer", b"xy!!z")]),
 ])  # fmt: skip
@@ -409,6 +409,19 @@ def test_generate_of_transformers() -> None:
     output = model.generate(**inputs, max_new_tokens=20, logits_processor=processors, do_sample=True)
     for text in tokenizer.batch_decode(output[:, inputs.input_ids.shape[1] :], skip_special_tokens=True):
         assert json.loads(text) in ("red", "green")
+    for number in (1, 40):
+        options = {
+            "max_new_tokens": 60,
+            "min_new_tokens": number,
+            "logits_processor": [xgr.contrib.hf.LogitsProcessor(compiled)],
+        }
+        if number == 1:
+            assert len(model.generate(**inputs, **options)) == 2
+        else:
+            with pytest.raises(
+                RuntimeError, match=r"each token that the grammar allows in row \d is forbidden by another"
+            ):
+                model.generate(**inputs, **options)
     with pytest.raises(ValueError, match="get_vocab"):
         xgr.TokenizerInfo.from_huggingface(object())
 

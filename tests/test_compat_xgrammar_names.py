@@ -22,18 +22,16 @@ pytest.importorskip("torch")
 LEFT_OUT = {
     # automata and intermediate grammars of xgrammar, which guided does not have
     "testing.GrammarFunctor",
-    "testing._ebnf_to_grammar_no_normalization",
     "testing._generate_float_regex",
     "testing._generate_range_regex",
     "testing._get_allow_empty_rule_ids",
     "testing._is_rule_fsm_accept_string",
     "testing._print_grammar_fsms",
-    # its bindings, and MLX, which does not run on the machines that guided is tested on
+    # its bindings and its kernels
     "base",
     "kernels",
     "load_binding",
     "tvm_ffi_binding",
-    "contrib.mlxlm",
 }
 MODULES = ("", "builtin_structural_tag", "config", "contrib.hf", "exception", "openai_tool_call_schema",
            "structural_tag", "testing", "tokenizer_info")  # fmt: skip

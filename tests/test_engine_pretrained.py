@@ -192,6 +192,8 @@ def test_an_adapter(directory, tmp_path):
 
 
 def test_what_does_not_go_together_is_said_before_anything_is_loaded(directory):
+    with pytest.raises(OptionError, match="name is None, it must be the name of a model, or a path"):
+        Engine.from_pretrained(None)
     for option in ({"adapter": "adapter"}, {"compile": True}, {"kv_dtype": "int8"}):
         with pytest.raises(UnsupportedError, match=rf"models in several processes .* \(at {next(iter(option))}\)"):
             Engine.from_pretrained("no such model", tensor_parallel=2, **option)

@@ -15,6 +15,7 @@ import pytest
 
 import guided
 from guided.integrations.llama_cpp import GuidedLogitsProcessor, LlamaGrammar
+from tests.canonical_support import huggingface
 
 VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos_token_ids=[256])
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": [1, "x"]}}, "required": ["a"]}
@@ -49,6 +50,22 @@ def test_the_next_completion_begins_anew():
         text = write(processor, prompt, 4, rng)
         assert re.fullmatch("[ab]{3}", text)
         prompt += text.encode() + b" and "
+
+
+def test_canonical_masks_admit_what_the_tokenizer_writes():
+    vocabulary = huggingface([(b"a", b"b")])
+    for canonical, allowed in ((False, [ord("a"), 256]), (True, [256])):
+        processor = GuidedLogitsProcessor("(ab)+", vocabulary, max_tokens=9, canonical=canonical)
+        for ids in ([1], [1, 256]):
+            scores = processor(np.array(ids, np.intc), np.zeros(vocabulary.size, np.single))
+            assert [id for id in np.flatnonzero(np.isfinite(scores)) if id not in vocabulary.eos_token_ids] == allowed
+
+
+@pytest.mark.parametrize("options", [{"max_tokens": "3"}, {"max_tokens": 0}, {"max_tokens": 2.5}, {"canonical": 1}])
+def test_options_are_checked_when_the_processor_is_made(options):
+    name, value = next(iter(options.items()))
+    with pytest.raises(guided.OptionError, match=f"^{name} is {value!r}, it must be "):
+        GuidedLogitsProcessor("[ab]", VOCABULARY, **options)
 
 
 def test_grammars_by_the_names_of_llama_cpp(tmp_path):

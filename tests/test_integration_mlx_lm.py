@@ -97,6 +97,63 @@ def test_the_vocabulary_is_read_from_its_tokenizer():
     assert vocabulary_of(backend).eos_token_ids == {2}
 
 
+@pytest.mark.parametrize(
+    "needs_it",
+    [
+        lambda: importlib.import_module("guided.compat.xgrammar.contrib.mlxlm"),
+        lambda: importlib.import_module("guided.compat.xgrammar.contrib").mlxlm,
+        lambda: importlib.import_module("guided.compat.llguidance.mlx"),
+        lambda: GuidedLogitsProcessor("ab", VOCABULARY)(np.array([1]), np.zeros((1, WIDTH), np.float32)),
+    ],
+)
+def test_without_mlx_it_is_said_what_to_install(needs_it, monkeypatch):
+    for name in ("mlx", "mlx.core"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in ("guided.compat.xgrammar.contrib.mlxlm", "guided.compat.llguidance.mlx"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ModuleNotFoundError, match=r"need the package mlx: pip install 'guided-decoding\[mlx-lm\]'"):
+        needs_it()
+
+
+def test_the_processor_of_xgrammars_interface(mx, monkeypatch):
+    """The prompt is no part of the output, though its last token may be one that the grammar allows."""
+    xgr = importlib.import_module("guided.compat.xgrammar")
+    monkeypatch.delitem(sys.modules, "guided.compat.xgrammar.contrib.mlxlm", raising=False)
+    tokens = [bytes([byte]) for byte in range(256)]
+    info = xgr.TokenizerInfo([*tokens, b"</s>"], vocab_size=WIDTH, stop_token_ids=[END])
+    grammar = xgr.GrammarCompiler(info).compile_regex("[ab]{3}c{4}")
+    processor, rng = xgr.contrib.mlxlm.XGrammarLogitsProcessor(grammar), random.Random(1)
+    assert processor.vocab_size == WIDTH
+    for _ in range(4):
+        assert re.fullmatch("[ab]{3}c{4}", steps(mx, processor, b"say ab", 12, rng))
+    logits = mx.array([[0.0] * WIDTH])
+    processor(mx.array([1, 2]), logits)
+    with pytest.raises(RuntimeError, match="another processor chose it"):
+        processor(mx.array([1, 2, ord("z")]), logits)
+
+
+def test_bitmasks_of_llguidances_interface(mx, monkeypatch):
+    monkeypatch.delitem(sys.modules, "guided.compat.llguidance.mlx", raising=False)
+    facade = importlib.import_module("guided.compat.llguidance.mlx")
+    rng = random.Random(2)
+    for rows, width in ((1, 40), (3, 64), (2, 5)):
+        mask = np.array([guided.matching.bitmask.row_of(width, rng.sample(range(width), 4)) for _ in range(rows)])
+        logits = np.array([[rng.gauss(0, 1) for _ in range(width)] for _ in range(rows)], np.float32)
+        want = logits.copy()
+        guided.apply_token_bitmask_inplace(want, mask)
+        for found in (
+            facade.apply_token_bitmask(mx.array(logits), mask),
+            facade.apply_token_bitmask_kernel(mx.array(logits), mx.array(mask)),
+        ):
+            assert (np.array(found) == want).all()
+        assert np.array(facade.apply_token_bitmask(mx.array(logits[0]), mask[0])).tolist() == want[:1].tolist()
+    assert facade.get_bitmask_shape(2, 65) == (2, 3)
+    with pytest.raises(AssertionError, match="Batch size mismatch"):
+        facade.apply_token_bitmask(mx.array(logits), mask[:1])
+    with pytest.raises(AssertionError, match="Mask must be int32"):
+        facade.apply_token_bitmask(mx.array(logits), mask.astype(np.int64))
+
+
 def test_it_imports_neither_torch_nor_mlx():
     code = "import sys, guided.integrations.mlx_lm; print({'torch', 'mlx', 'mlx_lm'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -78,6 +78,12 @@ def test_batches_and_a_second_call(model):
         assert len(texts) == 2 and all(re.fullmatch("[0-9]{4}", text) for text in texts)
 
 
+def test_a_constraint_wins_over_a_least_number_of_tokens(model):
+    generate = generator(model, outlines.regex("[ab]{2,3}"), max_new_tokens=9, canonical=True)
+    for number in (3, 5, 9):
+        assert re.fullmatch("[ab]{3}", generate("x", max_new_tokens=9, min_new_tokens=number)), number
+
+
 def test_the_methods_of_a_backend(model):
     backend = GuidedBackend(model, max_new_tokens=BUDGET)
     assert isinstance(backend, outlines.backends.BaseBackend)

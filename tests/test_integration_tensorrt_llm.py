@@ -17,6 +17,7 @@ pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
 import guided  # noqa: E402
 from guided.integrations.tensorrt_llm import GuidedBatchedLogitsProcessor, GuidedLogitsProcessor  # noqa: E402
+from tests.canonical_support import huggingface  # noqa: E402
 
 VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": [1, "x"]}}, "required": ["a"]}
@@ -66,6 +67,18 @@ def test_requests_of_a_batch_are_followed_by_their_ids():
         for req_id, own in zip(running, logits, strict=True):
             rows[req_id] = [*rows[req_id], int(own[0, 0].argmax())]
     assert all(re.fullmatch("[ab]{3}", text(rows[req_id][prompt:])) for req_id, prompt in ((7, 1), (8, 2), (9, 1)))
+
+
+def test_canonical_masks_admit_what_the_tokenizer_writes():
+    vocabulary = huggingface([(b"a", b"b")])
+    processor = GuidedLogitsProcessor("(ab)+", vocabulary, max_tokens=9, canonical=True)
+    assert processor.__reduce__()[0].keywords["canonical"] is True
+    logits = torch.zeros(1, 1, vocabulary.size)
+    processor(1, logits, [[1]], None, None)
+    assert torch.isfinite(logits[0, 0]).nonzero().flatten().tolist() == [256]
+    for options in ({"max_tokens": "3"}, {"canonical": None}):
+        with pytest.raises(guided.OptionError, match="it must be"):
+            GuidedLogitsProcessor("(ab)+", vocabulary, **options)
 
 
 def test_it_is_made_again_in_another_process(tmp_path):

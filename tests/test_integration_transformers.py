@@ -18,6 +18,7 @@ from guided.integrations.transformers import (  # noqa: E402
     prefix_allowed_tokens_fn,
     vocabulary_of,
 )
+from guided.matching.bitmask import first_allowed, row_of  # noqa: E402
 from tests.transformers_support import small_model, small_tokenizer  # noqa: E402
 
 SCHEMA = {
@@ -247,6 +248,81 @@ def test_what_is_wrong_is_said(tokenizer, model):
         model.generate(**inputs, logits_processor=[GuidedLogitsProcessor("a", bigger)], max_new_tokens=4)
 
 
+@pytest.mark.parametrize("least", ["min_new_tokens", "min_length"])
+@pytest.mark.parametrize(
+    "how", [{"do_sample": False}, {"do_sample": True, "num_return_sequences": 2}, {"num_beams": 3}]
+)
+def test_a_constraint_wins_over_a_least_number_of_tokens(tokenizer, model, least, how):
+    """As in guided's own engine: where only the end may follow, the row ends."""
+    inputs = tokenizer(PROMPTS, return_tensors="pt", padding=True)
+    for number, most in ((4, 4), (6, 12), (30, 30)):
+        asked = (
+            {"min_new_tokens": number}
+            if least == "min_new_tokens"
+            else {"min_length": number + inputs["input_ids"].shape[1]}
+        )
+        processor = GuidedLogitsProcessor("[ab]{2,3}", tokenizer, max_new_tokens=most)
+        torch.manual_seed(number)
+        out = model.generate(**inputs, logits_processor=[processor], max_new_tokens=most, **asked, **how)
+        for text in texts(tokenizer, out, inputs):
+            assert re.fullmatch("[ab]{3}", text), text  # as long as it may be
+
+
+def test_of_beams_those_that_reach_the_least_number_are_preferred(tokenizer, model):
+    processor = GuidedLogitsProcessor("[ab]{2}|c{7}", tokenizer)
+    found = ask(tokenizer, model, PROMPTS, processor, max_new_tokens=12, min_new_tokens=6, num_beams=4, do_sample=False)
+    assert found == ["ccccccc"] * 3
+
+
+@pytest.mark.parametrize("how", [{"do_sample": False}, {"num_beams": 2}])
+def test_where_others_forbid_all_that_is_allowed_there_is_an_error(tokenizer, model, how):
+    for forbidden in ({"suppress_tokens": tokenizer.convert_tokens_to_ids(["c", "d"])}, {"no_repeat_ngram_size": 1}):
+        with pytest.raises(guided.GuidedError, match="each token that the constraint of row 0 allows is forbidden by"):
+            ask(
+                tokenizer,
+                model,
+                PROMPTS[:1],
+                GuidedLogitsProcessor("a[cd]a", tokenizer),
+                max_new_tokens=9,
+                **forbidden,
+                **how,
+            )
+
+
+def test_canonical_answers_are_what_the_tokenizer_writes(tokenizer, model):
+    pattern, differ = '[abc12]{1,9}|"(true|:)*', 0
+    for how in ({"do_sample": True, "num_return_sequences": 8}, {"num_beams": 4, "num_return_sequences": 4}):
+        for canonical in (False, True):
+            processor = GuidedLogitsProcessor(pattern, tokenizer, max_new_tokens=20, canonical=canonical)
+            inputs = tokenizer(PROMPTS, return_tensors="pt", padding=True)
+            torch.manual_seed(1)
+            out = model.generate(**inputs, logits_processor=[processor], max_new_tokens=20, **how)
+            for row in out[:, inputs["input_ids"].shape[1] :].tolist():
+                ids = [id for id in row if id not in (tokenizer.eos_token_id, tokenizer.pad_token_id)]
+                text = tokenizer.decode(ids)
+                assert re.fullmatch(pattern, text)
+                same = tokenizer.encode(text) == ids
+                assert same or not canonical, (text, ids)
+                differ += not same
+    assert differ > 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"max_new_tokens": "3"}, "max_new_tokens is '3', it must be an integer of at least 1, or None"),
+        ({"max_new_tokens": 0}, "max_new_tokens is 0, it must be an integer of at least 1"),
+        ({"canonical": "yes"}, "canonical is 'yes', it must be True or False"),
+        ({"tokenizer": "nofile.json"}, "nofile.json does not exist: a tokenizer is an object of transformers"),
+        ({"tokenizer": None}, "takes a fast tokenizer, .* not NoneType"),
+        ({"heal_prompt": True}, "'heal_prompt' is no option of a constraint"),
+    ],
+)
+def test_options_are_checked_when_the_processor_is_made(tokenizer, options, said):
+    with pytest.raises(guided.GuidedError, match=said):
+        GuidedLogitsProcessor("[ab]", **{"tokenizer": tokenizer, **options})
+
+
 def test_a_token_that_another_processor_chose_is_told_of(tokenizer, model):
     class Stubborn(transformers.LogitsProcessor):
         def __call__(self, input_ids, scores):
@@ -258,6 +334,16 @@ def test_a_token_that_another_processor_chose_is_told_of(tokenizer, model):
     inputs = tokenizer(["x"], return_tensors="pt")
     with pytest.warns(RuntimeWarning, match="another processor chose it"):
         model.generate(**inputs, logits_processor=[processor, Stubborn()], max_new_tokens=3)
+
+
+def test_the_first_token_that_a_row_allows():
+    import random
+
+    rng = random.Random(1)
+    for size in (1, 31, 32, 33, 200):
+        for ids in [[0], [size - 1], *(rng.sample(range(size), rng.randint(1, size)) for _ in range(20))]:
+            assert first_allowed(row_of(size, ids)) == min(ids)
+        assert first_allowed(row_of(size, [])) == -1
 
 
 def test_rows_are_found_whatever_becomes_of_them(tokenizer):

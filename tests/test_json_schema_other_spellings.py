@@ -89,6 +89,14 @@ def test_a_vocabulary_with_other_ends():
     assert other.token_bytes(11) == b"\x0b" and other.encode("ab") == [97, 98] and VOCABULARY.size == 257
     with pytest.raises(guided.VocabularyError):
         VOCABULARY.changed(size=3)
+    named = guided.Vocabulary([*VOCABULARY.tokens], eos_token_ids=[256], special_tokens={257: "<x>"})
+    fewer = named.changed(eos_token_ids=[7], size=100)  # what a model cannot write is left out
+    assert (fewer.size, len(fewer.tokens), fewer.special_tokens, fewer.encode("ab")) == (100, 100, {}, [97, 98])
+    with pytest.raises(guided.VocabularyError, match="no tokens of this vocabulary spell"):
+        fewer.encode("z")
+    for wrong in (-1, 0, 2.5):
+        with pytest.raises(guided.VocabularyError, match="size"):
+            named.changed(eos_token_ids=[7], size=wrong)
 
 
 def test_captures_by_end():

@@ -109,7 +109,19 @@ def check(cache: KVCache, lease: Lease, tokens: list[int]) -> None:
 @examples(15)
 @given(st.randoms(use_true_random=False))
 def test_each_sequence_reads_its_own_past(name: str, rng: random.Random) -> None:
-    walk(CACHES[name](), rng, look=0.2)
+    cache = CACHES[name]()
+    cache.touch()
+    walk(cache, rng, look=0.2)
+
+
+@pytest.mark.parametrize("name", ["paged", "radix", "quantised paged", "quantised radix"])
+def test_memory_may_be_taken_at_once(name: str) -> None:
+    cache = CACHES[name]()
+    pool = getattr(cache, "inner", cache)._pool
+    pool.k.fill_(5)
+    pool.v.fill_(5)
+    cache.touch()
+    assert not pool.k.any() and not pool.v.any()
 
 
 def walk(cache: KVCache, rng: random.Random, steps: int = 40, look: float = 1.0) -> None:

@@ -5,12 +5,15 @@ Lark judges texts that are written and random ones, as in test_lark_oracle. GUID
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 
 import pytest
 
 import guided
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.spec.lark import LarkOptions, read_lark
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 
@@ -99,3 +102,28 @@ def test_random_notation_is_read_as_lark_reads_it(how: str, count: int) -> None:
         assert not pairs.differ, text
         done += 1
     assert limited <= 2 + count // 20
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a|ab", "ab|a|", "a*?b??", "(?:a*)*b", "(?>a|ab)b?", "a{1,2}?(?i:B)", "b(?!b)a", "a??|b+?"]
+)
+def test_which_texts_of_a_pattern_count(pattern: str) -> None:
+    """All texts up to four letters: those that re.match takes as a whole, and in a text of llguidance re.fullmatch."""
+    compiled = re.compile(pattern)
+    texts = ["".join(letters) for size in range(5) for letters in itertools.product("abB", repeat=size)]
+    first = {text for text in texts if (found := compiled.match(text)) and found.end() == len(text)}
+    every = {text for text in texts if compiled.fullmatch(text)}
+    for begin, expected in (("", first), ("%llguidance {}\n", every)):
+        try:
+            grammar = read_lark(f"{begin}start: /{pattern}/", LarkOptions(semantics="scannerless"))
+        except UnsupportedError:  # which text is preferred, is not known
+            assert not begin and pattern in ("(?:a*)*b", "(?>a|ab)b?", "b(?!b)a")
+            continue
+        vocabulary = guided.Vocabulary([b"a", b"b", b"B", None], eos_token_ids=[3])
+        native = guided.GrammarCompiler(vocabulary).compile_grammar(grammar)
+        found = set()
+        for text in texts:
+            matcher = guided.GrammarMatcher(native)
+            if matcher.accept_string(text) and matcher.is_accepting():
+                found.add(text)
+        assert found == expected, begin

@@ -106,6 +106,23 @@ def test_all_grammars_are_cut_by_the_basic_lexer(seed):
             assert twin.accepts(sample.encode()) == parses(parser, sample), (text, sample)
 
 
+def test_a_lexeme_that_can_stand_nowhere_leads_nowhere():
+    """And none that leads to an output is taken for one."""
+    rng, alphabet, dead = random.Random(5), "abcAB", 0
+    for _ in range(40):
+        text = random_grammar(rng)
+        twin = LexedLanguage(*lark_to_lexed(text, lexer="basic"), frozenset(alphabet.encode()))
+        for _ in range(12):
+            state = twin.start
+            while state:
+                byte = ord(rng.choice(alphabet))
+                after, read = twin.step(state, byte), twin.read(state, byte)
+                assert twin.may_go_on(read) or after is None, text
+                dead += bool(read) and not twin.may_go_on(read)
+                state = after if rng.random() < 0.9 else None
+    assert dead > 20
+
+
 @pytest.mark.parametrize("lexer", ["contextual", "basic"])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_blocks_are_indented_as_lark_indents_them(seed, lexer):

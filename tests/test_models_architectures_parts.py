@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import torch
@@ -25,28 +23,15 @@ from guided.models.model import AttentionKind
 from tests.engine_support import Reader
 
 pytest.importorskip("transformers", reason="transformers writes the checkpoints")
-from tests.test_models_architectures import FIRST, TOKENS, load, logits_of, make
+from tests.test_models_architectures import FIRST, TOKENS, load, logits_of, make, saved  # noqa: F401 (a fixture)
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
 close = {"atol": 4e-5, "rtol": 2e-5}
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    """The directory of a case; each is written once."""
-
-    @cache
-    def to(case: str) -> Path:
-        path = tmp_path_factory.mktemp("model")
-        make(case).save_pretrained(path)
-        return path
-
-    return to
-
-
 @pytest.mark.parametrize("case", [*FIRST, "phi3 longrope"])
-def test_adapters_are_those_of_peft(case, saved, tmp_path):
+def test_adapters_are_those_of_peft(case, saved, tmp_path):  # noqa: F811
     if find_spec("peft") is None:
         pytest.skip("peft is the judge of its adapters")
     with warnings.catch_warnings():
@@ -68,7 +53,7 @@ def test_adapters_are_those_of_peft(case, saved, tmp_path):
 
 @pytest.mark.parametrize("case", [*FIRST, "smollm3 windows", "phi3 window, a part"])
 @pytest.mark.parametrize("cut", [(2, 1), (1, 3), (2, 2)])
-def test_parts_compute_what_the_whole_does(case, cut, saved, tmp_path):
+def test_parts_compute_what_the_whole_does(case, cut, saved, tmp_path):  # noqa: F811
     tensor, pipeline = cut
     path = saved(case)
     want = Reader(load(path), 40).forward(TOKENS, 40)
@@ -91,7 +76,7 @@ def test_parts_compute_what_the_whole_does(case, cut, saved, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["gemma3_text", "phi3 window, a part", "olmo2", "granite", "smollm3"])
-def test_what_torch_compiles_computes_the_same(case, saved):
+def test_what_torch_compiles_computes_the_same(case, saved):  # noqa: F811
     """By the backend that only traces: others need a compiler. Each form is made of one graph."""
     model = load(saved(case))
     compiled = model.compiled(backend="eager", fullgraph=True, dynamic=True)

@@ -289,6 +289,34 @@ def test_levels():
         guided.to_openai_schema(nested(200))
 
 
+@pytest.mark.parametrize(
+    ("schema", "pointer", "said"),
+    [
+        ({"type": "strng"}, "/type", "'strng' is not a type"),
+        (members(a={"type": ["string", "text"]}), "/properties/a/type/1", "'text' is not a type"),
+        ({"properties": [1]}, "/properties", "properties must be an object of schemas, not an array"),
+        (members(a=3), "/properties/a", "a schema is an object or a boolean, this is a number"),
+        (members(a={"pattern": "("}), "/properties/a/pattern", "pattern: missing \\)"),
+        ({"type": "object", "required": "a"}, "/required", "required must be an array of strings"),
+        (members(a={"anyOf": []}), "/properties/a/anyOf", "anyOf must be a non-empty array of schemas"),
+        (members() | {"$defs": {"n": {"minimum": "1"}}}, "/$defs/n/minimum", "minimum must be a number"),
+        (guided.json_schema({"type": "strng"}), "/type", "'strng' is not a type"),
+    ],
+)
+def test_what_is_no_schema_is_refused(schema, pointer, said):
+    for strict in (True, False):
+        with pytest.raises(SpecError, match=said) as caught:
+            guided.to_openai_schema(schema, strict=strict)
+        assert caught.value.pointer == pointer
+
+
+def test_what_only_others_take_is_no_mistake():
+    assert refused({"$ref": "other.json"}) != {}
+    unknown = guided.to_openai_schema({"$schema": "http://example.org/own", "type": "object", "properties": {}})
+    assert unknown["json_schema"]["schema"]["properties"] == {}
+    assert guided.to_openai_schema(members(a={"type": "string", "format": "own"})).remarks[0].pointer.endswith("format")
+
+
 def test_a_schema_that_grows_when_it_is_written_out_is_refused():
     step = [{"$ref": "#/$defs/%d", "description": side} for side in "ab"]
     defs = {str(n): members(**{s["description"]: {**s, "$ref": f"#/$defs/{n + 1}"} for s in step}) for n in range(30)}

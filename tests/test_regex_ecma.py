@@ -171,6 +171,51 @@ def test_ignoring_case_over_all_characters() -> None:
 
 
 @needs_node
+@pytest.mark.parametrize(
+    "pattern", ["k", "[^k]", "[Σk-s]", r"\w", r"\W", r"[^\w]", "[À-Ö@-C]", r"\u{6B}", "İ|ı|I", "ſ"]
+)
+def test_ignoring_case_of_the_letters_of_ascii(pattern: str) -> None:
+    """As Python's re with the flags a and i."""
+    texts = [
+        "k",
+        "K",
+        "\u212a",
+        "s",
+        "S",
+        "ſ",
+        "σ",
+        "Σ",
+        "à",
+        "À",
+        "@",
+        "[",
+        "`",
+        "c",
+        "C",
+        "_",
+        "i",
+        "I",
+        "İ",
+        "ı",
+        "é",
+    ]
+    python = re.compile(pattern.replace(r"\u{6B}", "k"), re.A | re.I)
+    node = parse_regex(f"(?i:{pattern})", dialect="ecma", ascii_case=True)
+    assert [matches(node, text) for text in texts] == [bool(python.fullmatch(text)) for text in texts]
+    plain = parse_regex(pattern, dialect="ecma", ascii_case=True)
+    assert plain == parse_regex(pattern, dialect="ecma")
+
+
+def test_the_case_of_ascii_at_word_boundaries_and_in_annex_b() -> None:
+    for pattern in (r"(?i:ſ\bk)", r"(?i:ſ]\bk)"):  # the flag u refuses the second one
+        node = parse_regex(pattern, dialect="ecma", ascii_case=True)
+        text = pattern[4:-1].replace("\\b", "")
+        assert matches(node, text) and matches(node, text.replace("k", "K"))
+        assert not matches(node, text.replace("ſ", "s")) and not matches(node, text.replace("k", "\u212a"))
+    with pytest.raises(ValueError, match="ascii_case"):
+        parse_regex("a", ascii_case=True)
+
+
 def test_some_properties_over_all_characters() -> None:
     check_sets(["\\p{L}", "\\P{LC}", "\\p{gc=Cn}", "\\p{Assigned}", "\\p{scx=Deva}", "\\p{sc=Zyyy}", "\\p{Emoji}"])
 

@@ -7,7 +7,6 @@ import contextlib
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,7 +16,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
-from tests.live_server import is_idle, listening  # noqa: E402
+from tests.live_server import is_idle, listening, wait_until  # noqa: E402
 
 LONG = {"prompt": "a", "max_tokens": 300, "ignore_eos": True, "stream": True}
 
@@ -46,14 +45,6 @@ def events_of(lines: Iterator[str]) -> Iterator[dict]:
     for line in lines:
         if line.startswith("data: {"):
             yield json.loads(line.removeprefix("data: "))
-
-
-def wait_until(true) -> None:
-    for _ in range(2000):
-        if true():
-            return
-        time.sleep(0.005)
-    raise AssertionError("it did not become true")
 
 
 @contextlib.contextmanager

@@ -16,8 +16,8 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
+from tests.live_server import Listening, listening_at, raw_request, wait_until
 from tests.server_fuzz import STATUSES, broken_http, broken_json
-from tests.server_listening import Listening, listening, raw_request, until
 from tests.server_support import small_engine
 
 TOGETHER = 8
@@ -102,17 +102,17 @@ def run(number: int) -> None:
     seed = 0 if os.environ.get("CI") else int(os.environ.get("GUIDED_SEED") or secrets.randbits(32))
     print(f"GUIDED_SEED={seed}")
     rng = random.Random(seed)
-    with listening(small_engine(context=200), keep_alive=1.0) as at:
+    with listening_at(small_engine(context=200), keep_alive=1.0) as at:
         before = normal(at)
-        assert until(lambda: at.is_idle)
+        wait_until(lambda: at.is_idle)
         tasks = at.tasks()
         statuses = asyncio.run(storm(at.port, number // 4, rng))
         warm = resident()
         statuses += asyncio.run(storm(at.port, number - number // 4, rng))
         assert len(statuses) == number and {200, 400} <= set(statuses), set(statuses)
         assert normal(at) == before
-        assert until(lambda: at.is_idle), "something is left of a request"
-        assert until(lambda: at.tasks() <= tasks)
+        wait_until(lambda: at.is_idle, otherwise="something is left of a request")
+        wait_until(lambda: at.tasks() <= tasks)
         assert resident() - warm < 192  # one specification may hold 128 MiB (`Limits.memory`) while it is kept
 
 

@@ -25,7 +25,7 @@ from guided.engine import Engine  # noqa: E402 - needs torch
 from guided.engine.runner import cache_shape  # noqa: E402
 from guided.kv.paged import PagedCache  # noqa: E402
 from guided.server.server import stream_response  # noqa: E402
-from tests.server_listening import Listening, listening, raw_request, until  # noqa: E402
+from tests.live_server import Listening, listening_at, raw_request, wait_until  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 from tests.test_server_sockets import events, served  # noqa: E402
 
@@ -69,7 +69,7 @@ class Held:
 
 def test_a_client_that_is_killed_leaves_the_engine_within_two_steps():
     """The engine is held in a step while the client is killed; the step after it, at most, is the last one."""
-    with listening(small_engine()) as at:
+    with listening_at(small_engine()) as at:
         held = Held(at.engine)
         command = [sys.executable, "-c", CLIENT, str(at.port)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
@@ -78,14 +78,14 @@ def test_a_client_that_is_killed_leaves_the_engine_within_two_steps():
             client.stdin.write(raw_request("/v1/completions", LONG))
             client.stdin.close()
             assert client.stdout.readline() == b"reads\n"
-            assert until(lambda: held.begun > 50)  # the others are used up
+            wait_until(lambda: held.begun > 50)  # the others are used up
             assert at.server.thread.requests == 1 and at.engine.scheduler.running == 1
             client.kill()
-        assert until(lambda: at.server.thread.requests == 0)  # the loop has seen it; the engine still stands
+        wait_until(lambda: at.server.thread.requests == 0)  # the loop has seen it; the engine still stands
         before = held.begun
         held.free = True
         held.let.release()
-        assert until(lambda: at.is_idle)
+        wait_until(lambda: at.is_idle)
         assert held.begun - before <= 1
         cache = at.engine.scheduler.runner.cache
         assert cache.available == cache.capacity
@@ -101,24 +101,24 @@ def test_a_client_that_is_killed_leaves_the_engine_within_two_steps():
 )
 def test_a_client_that_leaves_before_its_first_token_is_forgotten(path: str, body: dict):
     """The engine stands in a step of another request all the while."""
-    with listening(small_engine()) as at, socket.socket() as other:
+    with listening_at(small_engine()) as at, socket.socket() as other:
         held = Held(at.engine)
         other.connect(("127.0.0.1", at.port))
         held.free = False
         other.sendall(raw_request("/v1/completions", LONG))
-        assert until(lambda: held.begun)
+        wait_until(lambda: held.begun)
         with socket.create_connection(("127.0.0.1", at.port)) as leaves:
             leaves.sendall(raw_request(path, body))
-            assert until(lambda: at.server.thread.requests == 2)
-        assert until(lambda: at.server.thread.requests == 1)
+            wait_until(lambda: at.server.thread.requests == 2)
+        wait_until(lambda: at.server.thread.requests == 1)
         other.close()
         held.free = True
         held.let.release()
-        assert until(lambda: at.is_idle)
+        wait_until(lambda: at.is_idle)
 
 
 def test_an_exception_in_the_forward_pass_ends_the_requests_in_it_and_no_other():
-    with listening(small_engine()) as at:
+    with listening_at(small_engine()) as at:
         asked = {"prompt": "ab", "max_tokens": 20, "seed": 5, "regex": "[a-z]{20}"}
         wanted = post(at, asked).json()["choices"]
         runner = at.engine.scheduler.runner
@@ -140,7 +140,7 @@ def test_an_exception_in_the_forward_pass_ends_the_requests_in_it_and_no_other()
         runner.step = step
         assert post(at, asked).json()["choices"] == wanted
         assert httpx.get(f"http://127.0.0.1:{at.port}/health").status_code == 200
-        assert until(lambda: at.is_idle)
+        wait_until(lambda: at.is_idle)
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def small_memory() -> Iterator[Listening]:
     """A server whose cache has room for 96 tokens, of 600 that the model could read."""
     whole = small_engine()
     cache = PagedCache(cache_shape(whole.model), 6, 16)
-    with listening(Engine(whole.model, whole.vocabulary, chat=whole.chat, cache=cache)) as at:
+    with listening_at(Engine(whole.model, whole.vocabulary, chat=whole.chat, cache=cache)) as at:
         yield at
 
 
@@ -160,35 +160,35 @@ def test_a_request_too_large_for_the_memory_is_told_so():
         assert error["code"] == "out_of_memory" and "do not fit into a cache of 96" in error["message"]
         found = streamed(at, LONG)
         assert len(found) > 50 and found[-1]["error"]["code"] == "out_of_memory"
-        assert until(lambda: at.is_idle)
+        wait_until(lambda: at.is_idle)
         assert at.engine.scheduler.runner.cache.available == 96
 
 
 def test_requests_too_large_together_wait_for_each_other():
     """Some are put back, and go on when there is room; none of their answers changes."""
     bodies = [{"prompt": "ab" * n, "max_tokens": 60, "seed": n, "ignore_eos": True} for n in range(1, 7)]
-    with listening(small_engine()) as at:
+    with listening_at(small_engine()) as at:
         wanted = [post(at, body).json()["choices"] for body in bodies]
     with small_memory() as at, ThreadPoolExecutor(len(bodies)) as pool:
         found = list(pool.map(lambda body: post(at, body), bodies))
         assert [each.json()["choices"] for each in found] == wanted
         assert at.engine.scheduler.preemptions > 0
-        assert until(lambda: at.is_idle)
+        wait_until(lambda: at.is_idle)
 
 
 def test_a_reader_that_stops_reading_holds_up_no_other():
     """Once its buffers are full the server waits for it with its answer, and with nothing else."""
-    with listening(small_engine()) as at:
+    with listening_at(small_engine()) as at:
         with socket.socket() as slow:
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             slow.connect(("127.0.0.1", at.port))
             slow.sendall(raw_request("/v1/completions", LONG | {"n": 8, "logprobs": 20}))
-            assert until(lambda: at.engine.scheduler.running > 0)
+            wait_until(lambda: at.engine.scheduler.running > 0)
             answer = post(at, {"prompt": "b", "max_tokens": 9, "regex": "[a-z]{9}"})
             assert re.fullmatch("[a-z]{9}", answer.json()["choices"][0]["text"])
-            assert until(lambda: not at.server.thread.requests)  # the engine has done its part
+            wait_until(lambda: not at.server.thread.requests)  # the engine has done its part
             assert not at.is_idle
-        assert until(lambda: at.is_idle)
+        wait_until(lambda: at.is_idle)
 
 
 def test_sigterm_under_load_cuts_no_answer():
@@ -215,7 +215,7 @@ def test_sigterm_under_load_cuts_no_answer():
         begun.wait()  # eight streams have begun
         open_requests = ("waiting", "prefilling", "active", "compiling", "pending_submit")
         health = lambda: httpx.get(f"{address}/health").json()  # noqa: E731
-        assert until(lambda: sum(health()[name] for name in open_requests) >= 16 or answers[1].done())
+        wait_until(lambda: sum(health()[name] for name in open_requests) >= 16 or answers[1].done())
         process.send_signal(signal.SIGTERM)
         texts = [answer.result(120) for answer in answers]
         assert all(re.fullmatch("[a-z ]{150}", text) for text in texts), [len(text) for text in texts]

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 import guided
-from guided.spec.structural_tag.arguments import ELEMENTS
+from guided.spec.structural_tag.element_forms import FORMS
 from tests.structural_tag_support import accepts, byte_compiler, ids_of, of_format
 
 NAMES = ("a", "b", "c", "d")
 
 
 def written(style: str, name: str) -> str:
-    form = ELEMENTS[style]
-    other = form.other.replace("{gap}", "").replace("{type}", "number")
-    return f"{form.begin}{name}{other}1{form.end}"
+    form = FORMS[style]
+    after = f"{form.after}{form.head('number')}".replace("{gap}", "")
+    return f"{form.begin}{name}{after}1{form.end}".replace("{name}", name)
 
 
 def arguments(
@@ -37,7 +37,7 @@ def takes(compiled: guided.CompiledGrammar, text: str) -> bool:
     return accepts(compiled, ids_of(byte_compiler(), text))
 
 
-@pytest.mark.parametrize("style", sorted(ELEMENTS))
+@pytest.mark.parametrize("style", sorted(FORMS))
 @pytest.mark.parametrize("any_order", [False, True])
 @pytest.mark.parametrize(("least", "most"), [(0, 2), (2, 3), (3, None), (1, 9), (4, 4)])
 @pytest.mark.parametrize("required", [(), ("c",)])
@@ -68,13 +68,27 @@ def test_counts_that_no_call_has(bounds: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("bound", [-1, 1.5, "2", True])
 def test_bounds_that_are_no_counts(bound: Any) -> None:
-    with pytest.raises(guided.SpecError, match="count of properties"):
+    with pytest.raises(guided.SpecError, match="non-negative integer"):
         arguments("qwen_xml", maxProperties=bound)
 
 
-def test_other_properties_are_not_counted() -> None:
-    with pytest.raises(guided.UnsupportedError, match="beside properties without a name"):
-        arguments("qwen_xml", additionalProperties={"type": "integer"}, maxProperties=2)
+def test_other_properties_are_counted_where_none_is_there_twice() -> None:
+    others = {"type": "integer"}
+    compiled = arguments("minimax_xml", additionalProperties=others, minProperties=3, maxProperties=3)
+    for names, expected in (
+        ("axy", True),
+        ("abx", True),
+        ("xyz", True),
+        ("ax", False),
+        ("axyz", False),
+        ("axx", False),
+    ):
+        assert takes(compiled, "".join(written("minimax_xml", name) for name in names)) is expected, names
+    compiled = arguments("qwen_xml", additionalProperties=others, minProperties=1, maxProperties=2)
+    for names, expected in (("", False), ("a", True), ("x", True), ("xy", True), ("axy", False)):
+        assert takes(compiled, "".join(written("qwen_xml", name) for name in names)) is expected, names
+    with pytest.raises(guided.UnsupportedError, match="twice in this style"):
+        arguments("qwen_xml", additionalProperties=others, minProperties=2)
 
 
 def test_two_schemas_with_bounds_are_counted_apart() -> None:

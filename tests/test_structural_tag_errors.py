@@ -94,10 +94,16 @@ MALFORMED: list[tuple[Any, str, str, str]] = [
     (of_format({"type": "json_schema", "json_schema": {"type": "strin"}}), "/format/json_schema/type", "strin", ""),
     (of_format({"type": "json_schema", "json_schema": {}, "style": "yaml"}), "/format/style", "no style", "qwen_xml"),
     (
-        of_format({"type": "json_schema", "json_schema": {"required": ["a"]}, "style": "qwen_xml"}),
-        "/format/json_schema/required/0",
-        "none of the properties",
-        "properties",
+        of_format({"type": "json_schema", "json_schema": {"required": "a"}, "style": "qwen_xml"}),
+        "/format/json_schema/required",
+        "array of strings",
+        "",
+    ),
+    (
+        of_format({"type": "json_schema", "json_schema": {"type": "array"}, "style": "qwen_xml"}),
+        "/format/json_schema/type",
+        "arguments are an object",
+        "object",
     ),
     (of_format({"type": "json_schema", "json_schema": False}), "/format/json_schema", "", ""),
     (of_format({"type": "regex", "pattern": "(a"}), "", "", ""),
@@ -113,26 +119,32 @@ MALFORMED: list[tuple[Any, str, str, str]] = [
     ),
 ]
 
+NESTED = ("cohere_xml", "minimax_m3_xml")
 UNSUPPORTED: list[tuple[Any, str]] = [
     *[
         (
             {"type": "json_schema", "json_schema": {"properties": {"a": schema}}, "style": style},
             f"/format/json_schema{at}",
         )
-        for style in ("cohere_xml", "minimax_m3_xml")
-        for schema, at in (
-            ({}, "/properties/a"),
-            (True, "/properties/a"),
-            ({"type": "array"}, "/properties/a"),
-            ({"type": "array", "items": {"type": "null"}, "uniqueItems": True}, "/properties/a/uniqueItems"),
-            ({"type": "object", "minProperties": 1}, "/properties/a/minProperties"),
-            ({"type": "object", "additionalProperties": {"type": "null"}}, "/properties/a/additionalProperties"),
-            ({"type": "object", "properties": {"b\0": {"type": "null"}}}, "/properties/a/properties/b\0"),
-            ({"type": "object", "anyOf": [{"type": "object"}], "title": "t", "not": {}}, "/properties/a/not"),
-            ({"oneOf": [{"type": "object"}, {"type": "object"}]}, "/properties/a"),
-            ({"$ref": "#/elsewhere"}, "/properties/a/$ref"),
-            ({"$ref": "#"}, "/properties/a/$ref"),
+        for styles, schema, at in (
+            (NESTED, {"type": "array", "items": {"type": "null"}, "uniqueItems": True}, "/properties/a/uniqueItems"),
+            (NESTED, {"type": "object", "properties": {"b\0": {"type": "null"}}}, "/properties/a/properties/b\0"),
+            (NESTED[1:], {}, "/properties/a"),
+            (NESTED[1:], True, "/properties/a"),
+            (NESTED[1:], {"type": "array"}, "/properties/a/items"),
+            (NESTED[1:], {"type": "object", "minProperties": 1}, "/properties/a"),
+            (
+                NESTED[1:],
+                {"type": "object", "patternProperties": {"^x": {"type": "null"}}},
+                "/properties/a/patternProperties/^x",
+            ),
+            (
+                NESTED[1:],
+                {"type": "object", "additionalProperties": {"type": "null"}},
+                "/properties/a/additionalProperties",
+            ),
         )
+        for style in styles
     ],
     (
         {
@@ -147,8 +159,8 @@ UNSUPPORTED: list[tuple[Any, str]] = [
         "/format/json_schema/properties/a b",
     ),
     (
-        {"type": "json_schema", "json_schema": {"minProperties": 1, "additionalProperties": True}, "style": "glm_xml"},
-        "/format/json_schema/minProperties",
+        {"type": "json_schema", "json_schema": {"minProperties": 2, "additionalProperties": True}, "style": "glm_xml"},
+        "/format/json_schema",
     ),
     (
         {"type": "json_schema", "json_schema": {"properties": {"a>": {}}}, "style": "qwen_xml"},

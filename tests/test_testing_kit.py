@@ -6,12 +6,13 @@ import itertools
 import json
 import random
 import re
+from types import SimpleNamespace
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
-from hypothesis.errors import Unsatisfiable
 
 import guided
 from guided.testing import MaskMismatch, check_masks, count, counts, equivalent, near_misses, sample, sentences, subset
@@ -76,8 +77,6 @@ def test_languages_of_other_kinds():
     assert "guided.Limits" not in str(caught.value)  # it has no such field
     with pytest.raises(guided.LimitExceeded, match="give a larger max_states"):
         count(balanced, 1000, max_states=100)
-    with pytest.raises(ValueError, match="at least 0"):
-        count("a", -1)
     with pytest.raises(guided.GuidedError, match="no constraint"):
         count(None, 1)
 
@@ -125,14 +124,38 @@ def test_examples_are_shrunk_to_short_and_plain_ones():
     assert find(sentences(SCHEMA), lambda text: "tags" in text) == '{"id": 3, "tags": []}'
     assert find(sentences("[a-z]{2,9}"), lambda text: len(text) >= 4) == "aaaa"
     assert find(near_misses("ab+"), lambda text: True) == ""
-    with pytest.raises(Unsatisfiable):
-        find(
-            near_misses("(?s).*", max_length=3),
-            lambda text: True,
-            settings=settings(max_examples=50, suppress_health_check=list(HealthCheck)),
-        )
     with pytest.raises(guided.BudgetError):
         sentences("a{30}", max_length=20)
+
+
+def test_a_specification_without_near_misses_says_so():
+    for every in ("(?s).*", "(?s)a*.*|b", guided.lark("start: /./s*")):
+        with pytest.raises(guided.GuidedError, match="every text is allowed: there is no near miss"):
+            near_misses(every)
+    short = "(?s).{0,9}"
+    with pytest.raises(guided.GuidedError, match=r"refused has 10 bytes: .* at most 5 bytes have no near miss"):
+        near_misses(short, max_length=5)
+    assert find(near_misses(guided.lark('start: "(" start ")" | "x"')), lambda text: True) == ""
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: sample("a", max_length="x"), "max_length is 'x', it must be an integer of at least 0"),
+        (lambda: sample("a", n=True), "n is True, it must be an integer of at least 1"),
+        (lambda: count("a", 1.5), "length is 1.5, it must be an integer of at least 0"),
+        (lambda: count("a", -1), "length is -1, it must be an integer of at least 0"),
+        (lambda: counts("a", 1, max_states="x"), "max_states is 'x', it must be an integer"),
+        (lambda: equivalent("a", "b", max_pairs=None), "max_pairs is None, it must be an integer of at least 1"),
+        (lambda: sentences("a", max_length=2.0), "max_length is 2.0, it must be an integer of at least 0"),
+        (lambda: near_misses("a", max_length="x"), "max_length is 'x', it must be an integer of at least 0"),
+        (lambda: check_masks(Engine, KEYS, VOCABULARY, walks="x"), "walks is 'x', it must be an integer of at least 1"),
+        (lambda: check_masks(Engine, KEYS, VOCABULARY, length=-1), "length is -1, it must be an integer of at least 0"),
+    ],
+)
+def test_what_is_no_number_is_named(call, said):
+    with pytest.raises(guided.OptionError, match=said):
+        call()
 
 
 BYTES = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
@@ -260,10 +283,48 @@ def test_peers_conform_too():
     check_masks(Theirs, "(ab|c)+", vocabulary, walks=20)
 
 
-@pytest.mark.parametrize("numbers", [{"walks": 0}, {"walks": -1}, {"length": -1}])
-def test_a_check_that_would_check_nothing_is_an_error(numbers):
-    with pytest.raises(ValueError, match="at least 1 walk"):
-        check_masks(lambda: None, "ab?", BYTES, **numbers)
+@pytest.mark.parametrize("walks", [0, -1])
+def test_a_check_that_would_check_nothing_is_an_error(walks):
+    with pytest.raises(ValueError, match="at least 1"):
+        check_masks(Engine, KEYS, VOCABULARY, walks=walks)
+
+
+def gives(allowed, accepted=True):
+    """A maker of followers that return this."""
+    return lambda: SimpleNamespace(allowed=lambda: allowed, accept=lambda token: accepted)
+
+
+ROW = guided.allocate_token_bitmask(1, BYTES.size)
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (gives(None), r"allowed\(\) returned None: .* as a set or a list; guided.allowed_tokens\(bitmask\) gives"),
+        (gives(ROW), r"allowed\(\) returned an array of shape \(1, 9\): "),
+        (gives(ROW[0]), r"allowed\(\) returned an array of shape \(9,\): "),
+        (gives(np.ones(BYTES.size, bool)), r"allowed\(\) returned an array of shape \(257,\): "),
+        (gives("a"), r"allowed\(\) returned 'a': "),
+        (gives([1.5]), r"allowed\(\) returned \[1.5\]: "),
+        (gives({ord("a")}, None), r"accept\(\) returned None: a follower says True, or False"),
+        (lambda: None, r"start\(\) made None, which has no method allowed\(\)"),
+        (None, "start is None, it must be a function that makes a follower"),
+    ],
+)
+def test_what_is_no_follower_is_told_what_one_returns(start, said):
+    with pytest.raises(TypeError, match=said):
+        check_masks(start, "ab?", BYTES)
+
+
+def test_ids_may_come_in_an_array():
+    class Arrays(Engine):
+        def allowed(self):
+            return np.array(sorted(super().allowed()))
+
+        def accept(self, token):
+            return np.bool_(super().accept(token))
+
+    check_masks(Arrays, KEYS, VOCABULARY, walks=3)
 
 
 def test_seeds_give_the_same_walks():

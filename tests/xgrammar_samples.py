@@ -22,6 +22,7 @@ class Sample(NamedTuple):
 
 
 BYTES: Final = "in xgrammar free text may hold bytes that are no UTF-8"
+NAMES: Final = "in xgrammar a name that the schema does not give may be there twice"
 PERSON = {
     "title": "Person", "type": "object",
     "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name", "age"],
@@ -32,6 +33,14 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
 
 def tag(form: dict[str, Any]) -> dict[str, Any]:
     return {"type": "structural_tag", "format": form}
+
+
+def argument(name: str, is_string: str, text: str) -> str:
+    return f'<｜DSML｜parameter name="{name}" string="{is_string}">{text}</｜DSML｜parameter>'
+
+
+def value(name: str, kind: str, text: str) -> str:
+    return f'<cofl:value name="{name}" type="{kind}">{text}</cofl:value>'
 
 
 def ebnf(text: str, accepted: str, refused: str, **more: Any) -> Sample:
@@ -134,6 +143,20 @@ SAMPLES = (
     Sample("from_structural_tag", tag({"type": "json_schema", "json_schema": CITY, "style": "qwen_xml"}),
            ("<parameter=city>Oslo</parameter>",), ("", '{"city": "Oslo"}', "<parameter=x>Oslo</parameter>"),
            masks_differ="a string that begins with a line end stands between line ends"),
+    Sample("from_structural_tag", tag({"type": "json_schema", "style": "deepseek_xml", "json_schema": {
+        "type": "object", "patternProperties": {"^n_[a-z]+$": {"type": "integer"}}, "additionalProperties": False}}),
+           ("", argument("n_a", "false", "3"), argument("n_a", "false", "3") + argument("n_b", "false", "4")),
+           (argument("a", "false", "3"), argument("n_a", "true", "3"), argument("n_a", "false", "x")), masks_differ=NAMES),
+    Sample("from_structural_tag", tag({"type": "json_schema", "style": "deepseek_xml", "json_schema": {
+        "type": "object", "propertyNames": {"pattern": "^[a-z_]+$"}, "additionalProperties": {"type": ["string", "null"]}}}),
+           ("", argument("a_b", "true", "x"), argument("a", "true", "") + argument("b", "false", "null")),
+           (argument("A", "true", "x"), argument("a", "false", "x"), argument("a", "false", "3")), masks_differ=NAMES),
+    Sample("from_structural_tag", tag({"type": "json_schema", "style": "cohere_xml", "json_schema": {
+        "type": "object", "properties": {"a": True}, "required": ["a"], "additionalProperties": False}}),
+           tuple(value("a", *one) for one in (("raw", "x"), ("json", "null"), ("dict", value("&amp;", "json", "1")),
+                                              ("list", '<cofl:value type="raw">x</cofl:value>'))),
+           ("", value("b", "raw", "x"), value("a", "json", "x"), value("a", "dict", value("&", "json", "1")),
+            value("a", "list", value("b", "raw", "x"))), masks_differ=NAMES),
     # docs: Lark
     Sample("from_lark", 'start: item ("," item)*\nitem: /[0-9]+/ | "x"\n%ignore " "', ("1,2", "x , 33 "), ("", ",", " 1")),
     Sample("from_lark", 'start: "<" name ">" rest\nname[lazy]: /[a-z]+/\nrest: /[a-z]+/', ("<a>bc",), ("<ab>c", "<>c")),

@@ -28,6 +28,7 @@ first, `MAX_AHEAD` states at most. Slow on purpose.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -120,6 +121,13 @@ class LexedLanguage:
             return frozenset()
         return frozenset(after for reading in state for after in self.read_one(reading, byte))
 
+    def may_go_on(self, state: LexedState) -> bool:
+        """False: no output begins so, because no lexeme under way can end as one that may stand where it does.
+
+        True says less than that there is an output, which `step` searches for.
+        """
+        return any(not reading.started or any(self._places_after(reading)) for reading in state)
+
     def accepts(self, data: bytes) -> bool:
         """Whether `data` is in the language."""
         state = self.first
@@ -190,6 +198,14 @@ class LexedLanguage:
         if after is not None and name in indentation.closing:
             return after._replace(brackets=brackets - 1) if brackets else None
         return after
+
+    def _places_after(self, reading: Reading) -> Iterator[bool]:
+        """For each terminal that the lexeme under way may still count as, whether it may stand there."""
+        keywords = [(of, self._lexer.terminals[keyword].name) for of, keyword, _ in reading.keywords]
+        for number, _ in reading.matches:
+            names = [self._lexer.terminals[number].name, *(name for of, name in keywords if of == number)]
+            for name in names:  # how wide a line will be is open
+                yield number in self._newlines or self._after(reading.place, number, name, None) is not None
 
     def _shifted(self, place: Place, name: str) -> Place | None:
         parser = self._parser.special(place.parser, {name})

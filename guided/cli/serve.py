@@ -64,12 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
     settings = settings_of(arguments)
     listener = _listener(arguments)
     with contextlib.closing(listener), engine_of(arguments) as engine:
-        from guided.kv.paged import PagedCache
-        from guided.kv.quantised import QuantisedCache
         from guided.server.app import create_app
 
-        if isinstance(cache := engine.scheduler.runner.cache, PagedCache | QuantisedCache):
-            cache.touch()
+        engine.scheduler.runner.cache.touch()
         app = create_app(engine, settings)
         config = uvicorn.Config(
             app,

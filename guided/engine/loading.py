@@ -17,6 +17,7 @@ from guided.engine.runner import KVDtype, ModelRunner, check_kv_dtype, default_b
 from guided.engine.threads import limit_threads
 from guided.errors import GuidedError, OptionError, UnsupportedError, brief
 from guided.files.hub import find_model
+from guided.keywords import check_integer, check_path
 from guided.kv.cache import KVCache
 from guided.models.decoder import Decoder
 from guided.models.lora import with_adapter
@@ -52,12 +53,12 @@ def load(
     revision: str | None = None,
 ) -> Loaded:
     """See `Engine.from_pretrained`. What does not go together is refused before anything is fetched or loaded."""
+    check_path("name", name, "the name of a model, or a path")
     place, number = _device(device), _dtype(dtype)
     if place.type == "cpu":
         limit_threads()
     for option, count in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ValueError(f"{option} is {brief(count)}, it must be an integer of at least 1")
+        check_integer(option, count, least=1)
     check_kv_dtype(kv_dtype)
     if tensor_parallel * pipeline_parallel > 1:
         for option, given in (("adapter", adapter is not None), ("compile", compile), ("kv_dtype", kv_dtype != "auto")):

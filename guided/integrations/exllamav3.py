@@ -25,6 +25,7 @@ from exllamav3.generator.filter import Filter
 
 from guided.errors import GuidedError
 from guided.integrations.sequence_mask import compiler_of, required_grammar
+from guided.keywords import check_integer
 from guided.matching.bitmask import allocate_token_bitmask, row_of
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.matching.matcher import GrammarMatcher
@@ -72,7 +73,7 @@ class GuidedFilter(Filter):  # type: ignore[misc]
 
     Raises:
         SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. GuidedError: this version of ExLlamaV3 has
-        another interface; or the prefix is not allowed.
+        another interface; or the prefix is not allowed. OptionError: `max_tokens` is no number of tokens.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         **options: Unpack[ConstraintOptions],
     ) -> None:
         _check_interface()
+        check_integer("max_tokens", max_tokens, least=1, optional=True)
         super().__init__(tokenizer, trigger_token, prefix_str, eos_after_completed)
         compiler = compiler_of(tokenizer if vocabulary is None else vocabulary, vocabulary_of)
         grammar = required_grammar(compiler, constraint, options)

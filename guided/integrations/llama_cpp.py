@@ -60,21 +60,28 @@ class GuidedLogitsProcessor:
         constraint: what `Engine.generate` takes.
         llama: the `Llama`, or the path of its GGUF file, a `Vocabulary`, or a `GrammarCompiler`.
         max_tokens: what the completion is given; its text is then complete within it.
+        canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
         **options: of `ConstraintOptions`, as `whitespace="compact"`.
 
     Raises:
-        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has no such value.
         BudgetError: no output of the constraint fits the budget.
         GuidedError: the `Llama` has a `draft_model`.
     """
 
     def __init__(
-        self, constraint: Constraint, llama: Any, *, max_tokens: int | None = None, **options: Unpack[ConstraintOptions]
+        self,
+        constraint: Constraint,
+        llama: Any,
+        *,
+        max_tokens: int | None = None,
+        canonical: bool = False,
+        **options: Unpack[ConstraintOptions],
     ) -> None:
         compiler = compiler_of(llama, vocabulary_of)
         self.vocabulary = compiler.vocabulary
         self._ends = row_of(self.vocabulary.size, sorted(self.vocabulary.eos_token_ids))
-        self._mask = SequenceMask(required_grammar(compiler, constraint, options), max_tokens)
+        self._mask = SequenceMask(required_grammar(compiler, constraint, options), max_tokens, canonical=canonical)
 
     def __call__(self, input_ids: Ids, scores: Scores) -> Scores:
         """The scores, (n_vocab,), with -inf for each token that is not allowed after `input_ids`, prompt included.

@@ -21,7 +21,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from guided.integrations.sequence_mask import SequenceMask, check_width, compiler_of, required_grammar
-from guided.matching.bitmask import bits_of
+from guided.logits.mlx import masked
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.vocabulary import Vocabulary
 
@@ -45,10 +45,11 @@ class GuidedLogitsProcessor:
         constraint: what `Engine.generate` takes.
         tokenizer: of mlx-lm, or a `Vocabulary`, or a `GrammarCompiler`, which remembers what it compiled.
         max_tokens: what the generation is given; its text is then complete within it.
+        canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
         **options: of `ConstraintOptions`, as `whitespace="compact"`.
 
     Raises:
-        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has no such value.
         BudgetError: no output of the constraint fits the budget.
     """
 
@@ -58,11 +59,12 @@ class GuidedLogitsProcessor:
         tokenizer: Any,
         *,
         max_tokens: int | None = None,
+        canonical: bool = False,
         **options: Unpack[ConstraintOptions],
     ) -> None:
         compiler = compiler_of(tokenizer, vocabulary_of)
         self.vocabulary = compiler.vocabulary
-        self._mask = SequenceMask(required_grammar(compiler, constraint, options), max_tokens)
+        self._mask = SequenceMask(required_grammar(compiler, constraint, options), max_tokens, canonical=canonical)
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
         """The logits, (1, V), with -inf for each token that is not allowed after `tokens`.
@@ -72,13 +74,7 @@ class GuidedLogitsProcessor:
 
         Raises:
             GuidedError: a token was chosen that the constraint does not allow; or the model is another one.
+            ModuleNotFoundError: MLX is not installed.
         """
-        import mlx.core as mx
-
-        width = logits.shape[-1]
-        check_width(width, self.vocabulary)
-        row = self._mask.after(np.array(tokens))
-        allowed = np.zeros(width, np.bool_)
-        bits = bits_of(row)
-        allowed[: min(width, len(bits))] = bits[:width]
-        return mx.where(mx.array(allowed), logits, mx.array(-np.inf, logits.dtype))
+        check_width(logits.shape[-1], self.vocabulary)
+        return masked(logits, self._mask.after(np.array(tokens)))

@@ -28,9 +28,12 @@ from outlines.types.dsl import CFG, JsonSchema, Term, python_types_to_terms, to_
 import guided.spec.combinators as parts
 from guided.errors import GuidedError
 from guided.integrations import llama_cpp
-from guided.integrations.rows import Row, RowMatchers
+from guided.integrations.rows import RowMatchers
+from guided.integrations.sequence_mask import spelling_if
+from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
-from guided.matching.bitmask import allocate_token_bitmask, fill_batch
+from guided.matching.bitmask import allocate_token_bitmask
+from guided.matching.canonical.spelling import Spelling
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint
@@ -60,6 +63,7 @@ def generator(
     output_type: Any,
     *,
     max_new_tokens: int | None = None,
+    canonical: bool = False,
     **options: Unpack[ConstraintOptions],
 ) -> Any:
     """outlines' generator for a type.
@@ -69,12 +73,13 @@ def generator(
         output_type: a type of Python, a term of outlines (`Regex`, `JsonSchema`, `CFG`, ...), or what
             `Engine.generate` takes and outlines does not: a compiled grammar, parts of `guided`.
         max_new_tokens: what the generator will be called with: each output is then complete within it.
+        canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
         **options: of `ConstraintOptions`, as `whitespace="compact"`.
 
     Raises:
         SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
     """
-    backend = GuidedBackend(model, max_new_tokens=max_new_tokens)
+    backend = GuidedBackend(model, max_new_tokens=max_new_tokens, canonical=canonical)
     return Generator(model, processor=backend.processor(output_type, **options))
 
 
@@ -84,10 +89,16 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
     Args:
         model: whose tokens are meant.
         max_new_tokens: what `generate` is given: each output is then complete within it. None: no budget.
+        canonical: allow only tokens that the tokenizer itself would write.
+
+    Raises:
+        OptionError: an option has no such value. UnsupportedError: it is not known how the tokenizer spells.
     """
 
-    def __init__(self, model: Any, *, max_new_tokens: int | None = None) -> None:
+    def __init__(self, model: Any, *, max_new_tokens: int | None = None, canonical: bool = False) -> None:
+        check_integer("max_new_tokens", max_new_tokens, least=1, optional=True)
         self.compiler, self.max_new_tokens = GrammarCompiler(vocabulary_of(model)), max_new_tokens
+        self._spelling = spelling_if(canonical, self.compiler.vocabulary)
 
     def get_json_schema_logits_processor(
         self, json_schema: str, whitespace_pattern: str | None = None
@@ -123,19 +134,21 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
         grammar = compile_constraint(self.compiler, constraint, options)
         if grammar is None:
             raise GuidedError("there is no constraint: call the model itself")
-        return GuidedProcessor(grammar, self.max_new_tokens)
+        return GuidedProcessor(grammar, self.max_new_tokens, self._spelling)
 
 
 class GuidedProcessor:
     """Masks the logits of each row of a batch by one grammar. Which row is which is found from their ids."""
 
-    def __init__(self, grammar: CompiledGrammar, max_new_tokens: int | None = None) -> None:
-        self.grammar, self.max_new_tokens = grammar, max_new_tokens
+    def __init__(
+        self, grammar: CompiledGrammar, max_new_tokens: int | None = None, spelling: Spelling | None = None
+    ) -> None:
+        self.grammar, self.max_new_tokens, self._spelling = grammar, max_new_tokens, spelling
         self.reset()
 
     def reset(self) -> None:
         """Forget the rows: a generation begins."""
-        self._rows = RowMatchers([self.grammar], self.max_new_tokens)
+        self._rows = RowMatchers([self.grammar], self.max_new_tokens, self._spelling)
 
     def __call__(self, input_ids: Any, logits: Any) -> Any:
         """The logits, (vocab,) or (rows, vocab), of torch or numpy, with -inf where the grammar allows no token.
@@ -144,25 +157,20 @@ class GuidedProcessor:
             input_ids: int (length,) or (rows, length), prompts and padding included.
 
         Raises:
-            BudgetError: no output fits the budget. GuidedError: the arrays are of another kind.
+            BudgetError: no output fits the budget. GuidedError: the arrays are of another kind, or all that the grammar
+                allows is forbidden by others.
         """
         ids = _array(input_ids)
         rows = self._rows.follow(ids[None] if ids.ndim == 1 else ids)
         bitmask = allocate_token_bitmask(len(rows), self.grammar.vocabulary.size)
-        live = [number for number, row in enumerate(rows) if not row.is_dead]
-        for number in live:
-            self._fill(rows[number], bitmask, number)
-        for number in set(range(len(rows))) - set(live):  # another processor chose a token; the row ends
-            bitmask[number] = 0
-            for end in self.grammar.vocabulary.eos_token_ids:
-                bitmask[number, end // 32] |= np.uint32(1 << end % 32).view(np.int32)
+        guided = self._rows.fill(bitmask)
         logits = logits.copy() if isinstance(logits, np.ndarray) else logits  # an engine's own memory may be read-only
         apply_token_bitmask_inplace(logits, bitmask[0] if logits.ndim == 1 else bitmask)
-        return logits
+        if not isinstance(logits, np.ndarray):
+            from guided.integrations.transformers import leave_a_way_on
 
-    def _fill(self, row: Row, bitmask: npt.NDArray[np.int32], number: int) -> None:
-        assert row.matcher is not None
-        fill_batch([row.matcher], bitmask, [number], max_tokens=self._rows.budget(row))
+            leave_a_way_on(self._rows, guided, bitmask, logits.view(len(rows), -1))
+        return logits
 
 
 def _array(ids: Any) -> npt.NDArray[np.int64]:

@@ -11,6 +11,8 @@ does one where tokens were taken back and the last token is refused, since the m
 
 What it cannot tell: a prompt that is the prompt before with the beginning of its answer and at most one token more.
 
+With a `Spelling` the masks admit only what the tokenizer itself would write (matching/canonical/).
+
 Cost: where rows only grow, one comparison of the batch and one accepted token for each row; else a comparison of each
 row with those of the step before.
 """
@@ -20,16 +22,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from guided.errors import BudgetError, GuidedError
 from guided.matching.bitmask import fill_batch, row_of
+from guided.matching.canonical.matcher import CanonicalMatcher
+from guided.matching.canonical.spelling import Spelling
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.matcher import GrammarMatcher
+from guided.matching.protocol import ForkingMatcher
 
-__all__ = ["Row", "RowMatchers"]
+__all__ = ["Row", "RowMatchers", "warn_of_dead"]
 
 Ids = npt.NDArray[np.int64]
 
@@ -44,7 +50,7 @@ class Row:
         is_dead: it has a token that its constraint refuses, which only an engine's beam without a way on may have.
     """
 
-    matcher: GrammarMatcher | None
+    matcher: ForkingMatcher | None
     written: int = 0
     is_dead: bool = False
 
@@ -67,15 +73,21 @@ class RowMatchers:
     Args:
         grammars: of each prompt, None for a free one. The rows of one prompt (several samples, beams) are neighbours.
         max_new_tokens: of each row; its mask then leaves room for the end of the shortest completion. None: no budget.
+        spelling: of the tokenizer, whose tokens alone are allowed; None: any spelling.
 
     Raises:
         BudgetError: no output of a constraint fits `max_new_tokens`.
     """
 
-    def __init__(self, grammars: Sequence[CompiledGrammar | None], max_new_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        grammars: Sequence[CompiledGrammar | None],
+        max_new_tokens: int | None = None,
+        spelling: Spelling | None = None,
+    ) -> None:
         if not grammars:
             raise ValueError("there is no constraint: give one for each prompt, or None")
-        self.grammars, self.max_new_tokens = list(grammars), max_new_tokens
+        self.grammars, self.max_new_tokens, self._spelling = list(grammars), max_new_tokens, spelling
         self._rows: list[Row] = []
         self._ids: Ids = np.zeros((0, 0), np.int64)
         self._prompt = 0  # its length
@@ -124,14 +136,35 @@ class RowMatchers:
         by_budget: dict[int | None, list[tuple[int, GrammarMatcher]]] = {}
         for number, matcher, row in guided:
             if row.is_dead:
-                _warn_of_dead(number)
-                vocabulary = matcher.grammar.vocabulary
-                bitmask[number] = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
-            else:
+                warn_of_dead(number)
+                bitmask[number] = self._ends
+            elif isinstance(matcher, GrammarMatcher):
                 by_budget.setdefault(self.budget(row), []).append((number, matcher))
+            elif not matcher.fill_next_token_bitmask(bitmask, number, max_tokens=self.budget(row)):
+                bitmask[number] = -1
         for budget, each in by_budget.items():
             fill_batch([matcher for _, matcher in each], bitmask, [number for number, _ in each], max_tokens=budget)
         return [number for number, _, _ in guided]
+
+    def prompt_of(self, number: int) -> range:
+        """The rows of the prompt that a row belongs to, this one among them."""
+        each = len(self._rows) // len(self.grammars)
+        return range(number // each * each, (number // each + 1) * each)
+
+    def allows_only_ends(self, row: npt.NDArray[np.int32]) -> bool:
+        """Whether no token but end tokens is allowed by a row of the bitmask."""
+        return not bool(np.any(row & ~self._ends))
+
+    @cached_property
+    def _ends(self) -> npt.NDArray[np.int32]:
+        vocabulary = next(grammar for grammar in self.grammars if grammar is not None).vocabulary
+        return row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
+
+    def _matcher(self, grammar: CompiledGrammar | None) -> ForkingMatcher | None:
+        if grammar is None:
+            return None
+        matcher = GrammarMatcher(grammar)
+        return matcher if self._spelling is None else CanonicalMatcher(matcher, self._spelling)
 
     def _may_go_on(self, ids: Ids) -> bool:
         """Whether each row begins with the prompt of one of its group, and has more."""
@@ -148,18 +181,16 @@ class RowMatchers:
                 "choice among texts is a list"
             )
         each = count // prompts
-        made = [Row(None if grammar is None else GrammarMatcher(grammar)) for grammar in self.grammars]
+        made = [Row(self._matcher(grammar)) for grammar in self.grammars]
         self._rows = [row.fork() for row in made for _ in range(each)] if each > 1 else made
         self._prompt = ids.shape[1]
 
     def _regrouped(self, ids: Ids, grown: int) -> list[Row] | None:
         """The rows after some were copied, dropped, or taken back; None: they are other prompts."""
-        each = len(ids) // len(self.grammars)
         rows = list[Row]()
         for number, own in enumerate(ids):
-            group = range(number // each * each, (number // each + 1) * each)
-            common = {at: _common(own, self._ids[at]) for at in group}
-            parent = max(group, key=lambda at: (common[at], at == number))
+            common = {at: _common(own, self._ids[at]) for at in self.prompt_of(number)}
+            parent = max(common, key=lambda at: (common[at], at == number))
             if common[parent] < len(own) - 1:
                 return None
             row = self._cut(parent, max(0, common[parent] - self._prompt))
@@ -176,12 +207,13 @@ class RowMatchers:
         if row.written == kept:
             return row.fork()
         grammar = self.grammars[number * len(self.grammars) // len(self._rows)]
-        again = Row(None if grammar is None else GrammarMatcher(grammar))
+        again = Row(self._matcher(grammar))
         again.read(self._ids[number, self._prompt : self._prompt + kept].tolist())
         return again
 
 
-def _warn_of_dead(number: int) -> None:
+def warn_of_dead(number: int) -> None:
+    """Say that a row is dead."""
     warnings.warn(
         f"row {number} has a token that its constraint does not allow, and ends: another processor chose it, or a beam "
         "had no other way on",

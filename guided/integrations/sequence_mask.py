@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from guided.errors import GuidedError
+from guided.errors import GuidedError, OptionError, brief
 from guided.integrations.rows import RowMatchers
+from guided.keywords import check_integer
 from guided.matching.bitmask import allocate_token_bitmask
+from guided.matching.canonical.spelling import Spelling, spelling_of
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
 from guided.vocabulary import Vocabulary
 
-__all__ = ["SequenceMask", "check_width", "compiler_of", "required_grammar"]
+__all__ = ["SequenceMask", "check_width", "compiler_of", "required_grammar", "spelling_if"]
 
 
 def compiler_of(source: Any, vocabulary_of: Callable[[Any], Vocabulary]) -> GrammarCompiler:
@@ -43,6 +45,17 @@ def required_grammar(compiler: GrammarCompiler, constraint: Constraint, options:
     return grammar
 
 
+def spelling_if(canonical: bool, vocabulary: Vocabulary) -> Spelling | None:
+    """How the tokenizer spells, where only what it would write itself is allowed.
+
+    Raises:
+        UnsupportedError: that is not known. OptionError: `canonical` is neither True nor False.
+    """
+    if not isinstance(canonical, bool):
+        raise OptionError(f"canonical is {brief(canonical)}, it must be True or False")
+    return spelling_of(vocabulary) if canonical else None
+
+
 def check_width(width: int, vocabulary: Vocabulary) -> None:
     """Raises GuidedError where a model scores fewer tokens than the vocabulary has."""
     if width < vocabulary.size:
@@ -57,13 +70,16 @@ class SequenceMask:
     Args:
         grammar: the constraint, compiled.
         max_tokens: what the generation is given; its text is then complete within it. None: no budget.
+        canonical: allow only what the tokenizer itself would write.
 
     Raises:
+        OptionError: `max_tokens` is no number of tokens. UnsupportedError: it is not known how the tokenizer spells.
         BudgetError: no output of the constraint fits it.
     """
 
-    def __init__(self, grammar: CompiledGrammar, max_tokens: int | None) -> None:
-        self._rows = RowMatchers([grammar], max_tokens)
+    def __init__(self, grammar: CompiledGrammar, max_tokens: int | None, *, canonical: bool = False) -> None:
+        check_integer("max_tokens", max_tokens, least=1, optional=True)
+        self._rows = RowMatchers([grammar], max_tokens, spelling_if(canonical, grammar.vocabulary))
         self._bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
 
     def after(self, ids: npt.ArrayLike) -> npt.NDArray[np.int32]:

@@ -28,7 +28,8 @@ import numpy as np
 from guided.errors import GuidedError
 from guided.integrations.latest import Latest
 from guided.integrations.rows import RowMatchers
-from guided.integrations.sequence_mask import check_width, compiler_of, required_grammar
+from guided.integrations.sequence_mask import check_width, compiler_of, required_grammar, spelling_if
+from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask
 from guided.matching.constraint import Constraint, ConstraintOptions
@@ -50,10 +51,11 @@ class GuidedLogitsProcessor:
         tokenizer: of transformers, or the path of a tokenizer.json; or a `Vocabulary`, or a `GrammarCompiler`, which
             remembers what it compiled, but cannot be sent to other processes.
         max_tokens: what the requests are given; their texts are then complete within it.
+        canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
         **options: of `ConstraintOptions`, as `whitespace="compact"`.
 
     Raises:
-        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has no such value.
     """
 
     def __init__(
@@ -62,13 +64,16 @@ class GuidedLogitsProcessor:
         tokenizer: Any,
         *,
         max_tokens: int | None = None,
+        canonical: bool = False,
         **options: Unpack[ConstraintOptions],
     ) -> None:
-        again = partial(type(self), max_tokens=max_tokens, **options)
+        check_integer("max_tokens", max_tokens, least=1, optional=True)
+        again = partial(type(self), max_tokens=max_tokens, canonical=canonical, **options)
         self._again = (again, (constraint, tokenizer))
         compiler = compiler_of(tokenizer, Vocabulary.from_huggingface)
         self.vocabulary = compiler.vocabulary
         self._grammar, self._max_tokens = required_grammar(compiler, constraint, options), max_tokens
+        self._spelling = spelling_if(canonical, compiler.vocabulary)
         self._requests = Latest[int, RowMatchers](_KEPT)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
@@ -111,7 +116,7 @@ class GuidedLogitsProcessor:
         """What is known of a request."""
         found: RowMatchers | None = self._requests.get(req_id)
         if found is None:
-            found = self._requests[req_id] = RowMatchers([self._grammar], self._max_tokens)
+            found = self._requests[req_id] = RowMatchers([self._grammar], self._max_tokens, self._spelling)
         return found
 
 

@@ -10,32 +10,39 @@ In: constraints as `Engine.generate` takes them, one for all prompts or one for 
 (rows.py), so left padding, several samples, beams, assisted generation, and another prompt later need no help. An
 assistant with a tokenizer of its own drafts badly, or is refused, since the constraint is of the model's tokens.
 
-What it does not do: skip forced tokens, which `generate` has no place for; see `guided.from_transformers`.
+A constraint wins over `min_new_tokens` and the like: where it leaves only an end, the row ends there, as with
+`min_tokens` of guided's own engine. Where it leaves others, and all of them are forbidden, that is an error.
+
+What it does not do: skip forced tokens, and spell a prompt's end anew (`heal_prompt`), which `generate` has no place
+for; see `guided.from_transformers`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from transformers import LogitsProcessor
 
-from guided.integrations.rows import Row, RowMatchers
-from guided.integrations.sequence_mask import check_width, compiler_of
+from guided.errors import GuidedError
+from guided.integrations.rows import Row, RowMatchers, warn_of_dead
+from guided.integrations.sequence_mask import check_width, compiler_of, spelling_if
+from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
-from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
+from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens, first_allowed
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
 from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary import Vocabulary
 
-__all__ = ["GuidedLogitsProcessor", "prefix_allowed_tokens_fn", "vocabulary_of"]
+__all__ = ["GuidedLogitsProcessor", "leave_a_way_on", "prefix_allowed_tokens_fn", "vocabulary_of"]
 
 Tokenizer = Any
+_LAST_RESORT: Final = -1e4  # the score of an end that others have forbidden: a beam that may go on is better
 
 
 def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
@@ -66,10 +73,11 @@ class GuidedLogitsProcessor(LogitsProcessor):
             expression, a list of texts, parts. A tuple gives one for each prompt of the batch, None for a free one.
         tokenizer: of transformers, or a `Vocabulary`, or a `GrammarCompiler`, which remembers what it compiled.
         max_new_tokens: what `generate` is given: each row is then complete within it.
+        canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
         **options: of `ConstraintOptions`, as `whitespace="compact"`.
 
     Raises:
-        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has no such value.
         BudgetError: no output of a constraint fits `max_new_tokens`.
     """
 
@@ -79,14 +87,16 @@ class GuidedLogitsProcessor(LogitsProcessor):
         tokenizer: Tokenizer | Vocabulary | GrammarCompiler,
         *,
         max_new_tokens: int | None = None,
+        canonical: bool = False,
         **options: Unpack[ConstraintOptions],
     ) -> None:
+        check_integer("max_new_tokens", max_new_tokens, least=1, optional=True)
         each = constraint if isinstance(constraint, tuple) else (constraint,)
         compiler = compiler_of(tokenizer, vocabulary_of)
         of_none = options if all(one is None for one in each) else ConstraintOptions()  # an error where there are some
         grammars = [compile_constraint(compiler, one, of_none if one is None else options) for one in each]
         self.vocabulary, self._one_for_all = compiler.vocabulary, not isinstance(constraint, tuple)
-        self._new_rows = partial(RowMatchers, grammars, max_new_tokens)
+        self._new_rows = partial(RowMatchers, grammars, max_new_tokens, spelling_if(canonical, compiler.vocabulary))
         self._of_width = {self.vocabulary.size: self._new_rows()}
 
     def reset(self) -> None:
@@ -102,6 +112,10 @@ class GuidedLogitsProcessor(LogitsProcessor):
         Args:
             input_ids: int64 (rows, length), prompts and padding included.
             scores: float (rows, vocabulary).
+
+        Raises:
+            GuidedError: the model is another one, the rows do not fit the constraints, or all that a constraint allows
+                is forbidden by others.
         """
         width = scores.shape[-1]
         check_width(width, self.vocabulary)
@@ -114,7 +128,37 @@ class GuidedLogitsProcessor(LogitsProcessor):
         if guided := matchers.fill(bitmask):
             scores = scores.clone()  # `generate` gives them away as the raw logits
             apply_token_bitmask_inplace(scores, bitmask, None if len(guided) == len(rows) else guided)
+            leave_a_way_on(matchers, guided, bitmask, scores)
         return scores
+
+
+def leave_a_way_on(
+    matchers: RowMatchers, guided: list[int], bitmask: npt.NDArray[np.int32], scores: torch.Tensor
+) -> None:
+    """Let rows end in which a constraint allows nothing else, and others have forbidden that.
+
+    `generate` would otherwise take token 0, whatever it is.
+
+    Args:
+        guided: the rows that have a constraint.
+        bitmask: what the constraints allow.
+        scores: float (rows, vocabulary), masked, changed in place.
+
+    Raises:
+        GuidedError: in all rows of a prompt another token may come, but each is forbidden.
+    """
+    some = scores[guided, [first_allowed(bitmask[row]) for row in guided]].tolist()  # nearly always enough
+    doubtful = [row for row, score in zip(guided, some, strict=True) if score == -torch.inf]
+    stuck = [row for row in doubtful if scores[row].max() == -torch.inf]
+    for row in [row for row in stuck if matchers.allows_only_ends(bitmask[row])]:
+        scores[row, allowed_tokens(bitmask, row)] = _LAST_RESORT
+        stuck.remove(row)
+    for row in stuck:
+        if set(matchers.prompt_of(row)).issubset(stuck):  # else it is a beam, and others go on
+            raise GuidedError(
+                f"each token that the constraint of row {row} allows is forbidden by another processor or an option "
+                "of generate, such as bad_words_ids, suppress_tokens or no_repeat_ngram_size: leave it out"
+            )
 
 
 def prefix_allowed_tokens_fn(
@@ -122,8 +166,12 @@ def prefix_allowed_tokens_fn(
 ) -> Callable[[int, torch.Tensor], list[int]]:
     """A function for `generate(prefix_allowed_tokens_fn=...)`: the ids that may come next in a row.
 
-    It has no budget, remembers all that a generation has written, and lists of ids are slower than masks: prefer
+    It has no budget, cannot see what other options of `generate` forbid (`min_new_tokens` among them, beyond what the
+    constraint allows), remembers all that a generation has written, and lists of ids are slower than masks: prefer
     `GuidedLogitsProcessor`. An assistant with a tokenizer of its own must not be used beside it.
+
+    Warns:
+        RuntimeWarning: a row has a token that the constraint does not allow; it ends there.
     """
     compiler = compiler_of(tokenizer, vocabulary_of)
     grammar = compile_constraint(compiler, constraint, options)
@@ -149,6 +197,7 @@ def prefix_allowed_tokens_fn(
         if row.matcher is None:
             return list(range(compiler.vocabulary.size))
         if row.is_dead:
+            warn_of_dead(batch_id)
             return sorted(compiler.vocabulary.eos_token_ids)
         row.matcher.fill_next_token_bitmask(bitmask)
         return allowed_tokens(bitmask)

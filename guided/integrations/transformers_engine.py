@@ -132,6 +132,9 @@ class _Sequences:
         """Positions that could still be stored."""
         return self._capacity - self._used
 
+    def touch(self) -> None:
+        """Nothing: the model allocates."""
+
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
         """An empty sequence: nothing is shared."""
         return _Sequence(salt=salt)

@@ -145,6 +145,12 @@ class KVCache(Protocol):
     def available(self) -> int:
         """Positions that could still be stored, once what nobody uses is dropped."""
 
+    def touch(self) -> None:
+        """Take the memory that is allocated now, while the cache is empty, and not page by page as it is first written.
+
+        For servers, whose size should say at the start what it will be.
+        """
+
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
         """A new sequence that begins with `tokens`. What is known of them is in the lease already, but for the last
         `keep`, whose logits are wanted."""

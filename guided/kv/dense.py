@@ -47,6 +47,9 @@ class DenseCache:
         """Positions that can still be reserved."""
         return self._capacity - self._used
 
+    def touch(self) -> None:
+        """Nothing: memory is allocated when it is reserved."""
+
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
         """An empty sequence."""
         return _Region(salt=salt, k=self._empty(0), v=self._empty(0))

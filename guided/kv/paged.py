@@ -130,7 +130,7 @@ class PagedCache:
         self._pages: dict[int, _Page] = {}
 
     def touch(self) -> None:
-        """See `SlotPool.touch`; for servers, whose size should say at the start what it will be."""
+        """Take the memory of all blocks now."""
         self._pool.touch()
 
     @property

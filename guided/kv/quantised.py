@@ -28,7 +28,6 @@ from torch import Tensor
 
 from guided import kernels
 from guided.kv.cache import CacheShape, KVCache, KVView, Lease, Plan, Segment, SegmentedPlan
-from guided.kv.paged import PagedCache
 
 __all__ = ["PackedKVView", "QuantisedCache", "pack", "quantised", "unpack"]
 
@@ -91,15 +90,14 @@ class QuantisedCache:
     def __init__(self, inner: KVCache, shape: CacheShape) -> None:
         self.inner, self._dtype = inner, shape.dtype
 
-    def touch(self) -> None:
-        """As the inner cache does, if it is one that can."""
-        if isinstance(self.inner, PagedCache):
-            self.inner.touch()
-
     @property
     def capacity(self) -> int:
         """See `KVCache`, as for all that follows."""
         return self.inner.capacity
+
+    def touch(self) -> None:
+        """See `KVCache`."""
+        self.inner.touch()
 
     @property
     def available(self) -> int:

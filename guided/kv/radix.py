@@ -59,6 +59,10 @@ class RadixCache:
         """Free slots, and those that nobody locks."""
         return len(self._free) + self._evictable
 
+    def touch(self) -> None:
+        """Take the memory of all slots now."""
+        self._pool.touch()
+
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
         """A new sequence, with the first tokens that the tree has."""
         node = self._root(salt)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from guided.automaton import _core
 from guided.errors import brief
 
-__all__ = ["allocate_token_bitmask", "allowed_tokens", "bits_of", "fill_batch", "is_allowed", "row_of"]
+__all__ = ["allocate_token_bitmask", "allowed_tokens", "bits_of", "fill_batch", "first_allowed", "is_allowed", "row_of"]
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.int32]:
@@ -42,8 +42,15 @@ def allowed_tokens(bitmask: Any, row: int = 0) -> list[int]:
 
 
 def bits_of(row: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
-    """For each id that a row has a bit for 1 where it is allowed, else 0: uint8 (32 * words,)."""
-    return np.unpackbits(row.astype("<i4", copy=False).view(np.uint8), bitorder="little")
+    """For each id that a row has a bit for 1 where it is allowed, else 0: uint8 (32 * words,); rows give rows."""
+    return np.unpackbits(row.astype("<i4", copy=False).view(np.uint8), axis=-1, bitorder="little")
+
+
+def first_allowed(row: npt.NDArray[np.int32]) -> int:
+    """The lowest id that a row allows; -1: it allows none."""
+    word = int(np.argmax(row != 0))
+    bits = int(row[word]) & 0xFFFFFFFF
+    return 32 * word + (bits & -bits).bit_length() - 1 if bits else -1
 
 
 def row_of(vocab_size: int, ids: Sequence[int] | slice) -> npt.NDArray[np.int32]:

@@ -33,6 +33,9 @@ class GrammarMatcher(_core.Matcher):
     After an end token the mask allows the end tokens and nothing else; one more of them is a step that changes nothing.
     """
 
+    names_in_captures = False
+    """Whether the control tokens of a captured text stand in it by their names."""
+
     def __init__(self, grammar: CompiledGrammar | GrammarMatcher) -> None:
         if isinstance(grammar, GrammarMatcher):
             super().__init__(grammar)
@@ -133,6 +136,11 @@ class GrammarMatcher(_core.Matcher):
         `captures` does."""
         return []
 
+    def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
+        """The complete captures in the order in which they begin, and the text in which their places are. Raises as
+        `captures` does."""
+        return (), b""
+
     def temperature(self) -> float | None:
         """What the grammar asks the sampler to take for the next token; None: nothing."""
         return None
@@ -152,6 +160,7 @@ class _CapturingMatcher(GrammarMatcher):
         self._snapshots: list[Snapshot] = []  # before the first step and after each, as far as they were asked for
         if isinstance(source, _CapturingMatcher):
             self._text[:], self._steps[:] = source._text, source._steps
+            self.names_in_captures = source.names_in_captures
             self._readings, self._snapshots[:] = source._readings, source._snapshots
 
     def accept_token(self, token: int, /) -> bool:
@@ -159,9 +168,16 @@ class _CapturingMatcher(GrammarMatcher):
         accepted = super().accept_token(token)
         if accepted:
             ends = is_over or self.is_terminated()
-            self._text += b"" if ends else self.grammar.vocabulary.token_bytes(token) or b""
+            self._text += b"" if ends else self._text_of(token)
             self._steps.append((-1 if ends else token, len(self._text)))
         return accepted
+
+    def _text_of(self, token: int) -> bytes:
+        vocabulary = self.grammar.vocabulary
+        data = vocabulary.token_bytes(token)
+        if data is None and self.names_in_captures:
+            data = vocabulary.special_tokens.get(token, "").encode()
+        return data or b""
 
     def accept_string(self, text: str | bytes) -> bool:
         accepted = super().accept_string(text)
@@ -194,6 +210,9 @@ class _CapturingMatcher(GrammarMatcher):
         found.sort(key=lambda capture: (capture.end, -capture.start))
         return [(capture.name, bytes(self._text[capture.start : capture.end])) for capture in found]
 
+    def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
+        return [capture for capture in self._found() if capture.complete], bytes(self._text)
+
     def _found(self) -> Sequence[Capture]:
         marked = self.grammar.marked
         with marked.lock:
@@ -218,6 +237,7 @@ class _CapturingMatcher(GrammarMatcher):
             if token < 0:
                 after = readings.after_bytes(snapshots[-1], self._text, start, end)
             else:
-                after = readings.after_token(snapshots[-1], token, self._text, start, end)
+                is_control = self.grammar.vocabulary.token_bytes(token) is None
+                after = readings.after_token(snapshots[-1], token, self._text, start, end, is_control=is_control)
             snapshots.append(after)
         return readings, snapshots[-1]

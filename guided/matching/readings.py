@@ -35,11 +35,13 @@ _IGNORED_BEGINS, _IGNORED_ENDS = -2, -1  # marks of ignored lexemes
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A captured text. `complete`: it has ended. `start` and `end` are places in the output, in bytes."""
+    """A captured text. `complete`: it has ended. The rest are places in the output, in bytes; `closed`: where its rule
+    ends, after its `ending`."""
 
     name: str
     start: int
     end: int
+    closed: int
     complete: bool = True
 
 
@@ -83,16 +85,20 @@ class Readings:
             threads = tuple(ended.items())
         return Snapshot(threads)
 
-    def after_token(self, before: Snapshot, token: int, text: bytearray, start: int, end: int) -> Snapshot:
-        """After a token, whose text is that from `start` to `end`, or which the grammar names."""
-        read = self.after_bytes(before, text, start, end) if start < end else Snapshot(())
+    def after_token(
+        self, before: Snapshot, token: int, text: bytearray, start: int, end: int, *, is_control: bool
+    ) -> Snapshot:
+        """After a token, whose text is that from `start` to `end`, or which the grammar names. A control token has no
+        text that could be read otherwise."""
+        is_text = start < end and not is_control
+        read = self.after_bytes(before, text, start, end) if is_text else Snapshot(())
         if self._lexemes is not None:
-            return read if start < end else before
+            return read if is_text else before
         named = [
             (after, past) for state, past in before.threads if (after := self._marked.automaton.token(state, token))
         ]
         if not named:
-            return read if start < end else before
+            return read if is_text else before
         met = {state for state, _ in read.threads}
         return Snapshot((*read.threads, *(each for each in self._entered(named, end) if each[0] not in met)))
 
@@ -212,7 +218,7 @@ class Readings:
         for region, position, order in opened:
             start, end = ignored.without(position, len(text), is_open=True)
             if region.capture and start < end:
-                found.append((order, Capture(region.capture, start, end, False)))
+                found.append((order, Capture(region.capture, start, end, end, False)))
         found.sort(key=lambda each: each[0])
         return [capture for _, capture in found]
 
@@ -221,9 +227,9 @@ class Readings:
         middle = end
         if region.ending is not None and region.captures:
             middle = start + self._marked.split(region.ending, bytes(text[start:end]))
-        out = [Capture(region.capture, start, middle)] if region.capture else []
+        out = [Capture(region.capture, start, middle, end)] if region.capture else []
         if region.ending is not None and region.ending.capture:
-            out.append(Capture(region.ending.capture, middle, end))
+            out.append(Capture(region.ending.capture, middle, end, end))
         return out
 
 

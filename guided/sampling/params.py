@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from guided.errors import OptionError, brief
+from guided.keywords import check_integer
 
 __all__ = ["SamplingParams"]
 
@@ -94,8 +95,7 @@ class SamplingParams:
         for name in ("presence_penalty", "frequency_penalty"):
             if not -2 <= (value := getattr(self, name)) <= 2:
                 raise OptionError(f"{name} is {brief(value)}, it must lie in [-2, 2]")
-        if not _is_integer(self.min_tokens) or self.min_tokens < 0:
-            raise OptionError(f"min_tokens is {brief(self.min_tokens)}, it must be an integer of at least 0")
+        check_integer("min_tokens", self.min_tokens, least=0)
 
     def _check_ids(self) -> None:
         """Copies of what was given, so that nobody changes it meanwhile."""

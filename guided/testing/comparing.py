@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from guided.errors import LimitExceeded
+from guided.keywords import check_integer
 from guided.matching.constraint import Constraint
 from guided.testing.language import Language, State, over_bytes
 
@@ -52,7 +53,7 @@ def equivalent(a: Constraint, b: Constraint, *, max_pairs: int = 100_000, **opti
         max_pairs: of states that are looked at.
 
     Raises:
-        SpecError, UnsupportedError: a specification.
+        SpecError, UnsupportedError: a specification. OptionError: `max_pairs` is no number of pairs.
         LimitExceeded: no difference was found among so many pairs, and there are more.
     """
     return _search(a, b, max_pairs, one_way=False, options=options)
@@ -69,6 +70,7 @@ def subset(a: Constraint, b: Constraint, *, max_pairs: int = 100_000, **options:
 def _search(
     a: Constraint, b: Constraint, max_pairs: int, *, one_way: bool, options: dict[str, Any]
 ) -> Difference | None:
+    check_integer("max_pairs", max_pairs, least=1)
     first, second = Language(over_bytes(a, **options)), Language(over_bytes(b, **options))
     start: _Pair = (first.start, second.start)
     came: dict[_Pair, tuple[_Pair, int] | None] = {start: None}

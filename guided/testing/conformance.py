@@ -1,7 +1,7 @@
 """Whether an engine's masks are those of a specification: what it allows too much, and what it withholds.
 
     class Mine:                                    # around the engine that is judged
-        def allowed(self): ...                     # ids that may come next, end tokens among them
+        def allowed(self): ...                     # ids that may come next, end tokens among them: a set or a list
         def accept(self, token): ...               # True, or False where it is refused
         def rollback(self, n): ...                 # optional
 
@@ -17,11 +17,15 @@ the list. What differs is reported with the fewest tokens that any of the walks 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from numbers import Integral
 from typing import Protocol, Unpack
 
+import numpy as np
+
 from guided.automaton.reference import ReferenceGrammar
-from guided.errors import GuidedError
+from guided.errors import GuidedError, brief
+from guided.keywords import check_integer
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -87,18 +91,23 @@ def check_masks(
 
     Raises:
         MaskMismatch: they differ. SpecError, UnsupportedError: the specification.
-        ValueError: there would be nothing to compare.
+        OptionError: there would be nothing to compare. TypeError: what `start` makes is no follower.
     """
-    if walks < 1 or length < 0:
-        raise ValueError(f"there is at least 1 walk of at least 0 tokens, not {walks} of {length}")
+    if not callable(start):
+        raise TypeError(f"start is {brief(start)}, it must be a function that makes a follower")
+    check_integer("walks", walks, least=1)
+    check_integer("length", length, least=0)
     grammar = compile_constraint(GrammarCompiler(vocabulary), constraint, options)
     if grammar is None:
         raise GuidedError("there is no constraint, and so no mask")
     judge = _Twin(grammar) if reference else _Core(grammar)
     rng, worst = random.Random(seed), None
     for _ in range(walks):
+        own = start()
+        if lacking := [name for name in ("allowed", "accept") if not callable(getattr(own, name, None))]:
+            raise TypeError(f"start() made {brief(own)}, which has no method {lacking[0]}(): see Follower")
         try:
-            _walk(start(), judge, vocabulary, length if worst is None else len(worst.tokens), rng)
+            _walk(own, judge, vocabulary, length if worst is None else len(worst.tokens), rng)
         except MaskMismatch as found:
             if worst is None or len(found.tokens) < len(worst.tokens):
                 worst = found
@@ -110,13 +119,13 @@ def _walk(own: Follower, judge: _Core | _Twin, vocabulary: Vocabulary, length: i
     judge.reset()
     tokens = list[int]()
     for _ in range(length + 1):
-        wanted, found = judge.allowed(), set(own.allowed())
+        wanted, found = judge.allowed(), _ids(own.allowed(), vocabulary)
         if wanted != found:
             raise MaskMismatch(tokens, vocabulary.decode(tokens), found - wanted, wanted - found)
         if judge.ended:
             return
         refused = rng.randrange(vocabulary.size)
-        if refused not in wanted and own.accept(refused):
+        if refused not in wanted and _said(own.accept(refused)):
             raise MaskMismatch(tokens, vocabulary.decode(tokens), [refused], [], "it accepts a token that it masks")
         take_back: Callable[[int], object] | None = getattr(own, "rollback", None)
         if tokens and take_back is not None and rng.random() < 0.15:
@@ -128,11 +137,34 @@ def _walk(own: Follower, judge: _Core | _Twin, vocabulary: Vocabulary, length: i
                 judge.accept(token)
             continue
         token = _chosen(sorted(wanted), vocabulary, rng)
-        if not own.accept(token):
+        if not _said(own.accept(token)):
             what = f"it refuses token {token}, which it allows"
             raise MaskMismatch(tokens, vocabulary.decode(tokens), [], [token], what)
         judge.accept(token)
         tokens.append(token)
+
+
+def _ids(found: object, vocabulary: Vocabulary) -> set[int]:
+    """What `allowed` returned, as a set. An array may hold ids, but for one of the type and shape of a bitmask."""
+    shape = tuple(getattr(found, "shape", ()))
+    is_row = shape == ((vocabulary.size + 31) // 32,) and str(getattr(found, "dtype", "")).endswith("int32")
+    values = found.tolist() if hasattr(found, "tolist") else found
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes) and not is_row:
+        ids = list(values)
+        if all(isinstance(id, Integral) and not isinstance(id, bool) and int(id) >= 0 for id in ids):
+            return set(map(int, ids))
+    given = f"an array of shape {shape}" if shape else brief(found)
+    raise TypeError(
+        f"allowed() returned {given}: a follower returns the ids that may come next, as a set or a list; "
+        "guided.allowed_tokens(bitmask) gives those of a bitmask"
+    )
+
+
+def _said(accepted: object) -> bool:
+    """What `accept` returned."""
+    if not isinstance(accepted, bool | np.bool_):
+        raise TypeError(f"accept() returned {brief(accepted)}: a follower says True, or False for a token it refuses")
+    return bool(accepted)
 
 
 def _chosen(allowed: list[int], vocabulary: Vocabulary, rng: random.Random) -> int:

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import Any
 
 from guided.errors import LimitExceeded
+from guided.keywords import check_integer
 from guided.matching.constraint import Constraint
 from guided.testing.language import Language, State, over_bytes
 
@@ -21,7 +22,7 @@ def count(constraint: Constraint, length: int, *, max_states: int = 100_000, **o
     """How many texts of `length` bytes in UTF-8 the specification allows.
 
     Raises:
-        SpecError, UnsupportedError: the specification. ValueError: the length is negative.
+        SpecError, UnsupportedError: the specification. OptionError: a number is none, or negative.
         LimitExceeded: these texts reach more than `max_states` states.
     """
     return counts(constraint, length, max_states=max_states, **options)[length]
@@ -29,8 +30,8 @@ def count(constraint: Constraint, length: int, *, max_states: int = 100_000, **o
 
 def counts(constraint: Constraint, length: int, *, max_states: int = 100_000, **options: Any) -> list[int]:
     """The numbers of texts of 0, 1, ... `length` bytes; arguments and errors are those of `count`."""
-    if length < 0:
-        raise ValueError(f"a length is at least 0, not {length}")
+    check_integer("length", length, least=0)
+    check_integer("max_states", max_states, least=0)
     language = Language(over_bytes(constraint, **options))
     here: Counter[State] = Counter({language.start: 1})
     found = list[int]()

@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 from typing import Unpack
 
-from guided.errors import BudgetError, OptionError, brief
+from guided.errors import BudgetError
+from guided.keywords import check_integer
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.sentences import sentence
@@ -39,11 +40,11 @@ def sample(
         **options: how the constraint is read and written, see `ConstraintOptions`.
 
     Raises:
-        SpecError, UnsupportedError: the specification. BudgetError: no text of it is short enough. OptionError: n.
-        GuidedError: there is none.
+        SpecError, UnsupportedError: the specification. BudgetError: no text of it is short enough.
+        OptionError: a number is none, or out of its range. GuidedError: there is no constraint.
     """
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise OptionError(f"n is {brief(n)}, at least one text is needed")
+    check_integer("n", n, least=1)
+    check_integer("max_length", max_length, least=0)
     grammar = over_bytes(constraint, **options)
     if (shortest := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_length:
         raise BudgetError(shortest, max_length)

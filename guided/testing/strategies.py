@@ -22,16 +22,18 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from guided.errors import BudgetError
+from guided.errors import BudgetError, GuidedError, LimitExceeded
+from guided.keywords import check_integer
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.constraint import Constraint
 from guided.matching.matcher import GrammarMatcher
+from guided.testing.comparing import subset
 from guided.testing.language import Language, over_bytes
 
 __all__ = ["near_misses", "sentences"]
 
-_PLAIN = b'abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ "{}[]:,.-'
-_RANK = {byte: rank for rank, byte in enumerate(_PLAIN)}
+_MOST_PAIRS = 1000  # of states that are searched for a text that is refused
+_LONGEST_CHARACTER = 4  # bytes of UTF-8
 _OTHERS = st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \n"))  # what parsers often overlook
 
 
@@ -40,7 +42,9 @@ def sentences(constraint: Constraint, *, max_length: int = 100, **options: Any) 
 
     Raises:
         SpecError, UnsupportedError: the specification. BudgetError: none of its texts is so short.
+        OptionError: `max_length` is no length.
     """
+    check_integer("max_length", max_length, least=0)
     language = Language(over_bytes(constraint, **options))
     if (shortest := language.least(language.start)) > max_length:
         raise BudgetError(shortest, max_length)
@@ -51,11 +55,31 @@ def near_misses(constraint: Constraint, *, max_length: int = 100, **options: Any
     """Texts that the specification refuses, one change away from one that it allows: a character is left out, written
     twice, replaced, put in or added at the end, two change places, or the end is cut off.
 
-    Arguments and errors are those of `sentences`. A specification that allows every text has no near misses: hypothesis
-    then says that it found no example.
+    Arguments and errors are those of `sentences`; and
+
+    Raises:
+        GuidedError: there is none, because every text is allowed, or every one that is short enough. Of a language that
+            is not regular this may stay unknown; hypothesis then says that it found no example.
     """
     grammar = over_bytes(constraint, **options)
+    check_integer("max_length", max_length, least=0)
+    _check_refuses(grammar, max_length)
     return _changed(sentences(grammar, max_length=max_length)).filter(lambda text: not _allows(grammar, text))
+
+
+def _check_refuses(grammar: CompiledGrammar, max_length: int) -> None:
+    """Raise a GuidedError where no text that is short enough is refused."""
+    try:
+        found = subset("(?s:.*)", grammar, max_pairs=_MOST_PAIRS)
+    except LimitExceeded:  # then some are looked for
+        return
+    if found is None:
+        raise GuidedError("every text is allowed: there is no near miss")
+    if len(found.data) > max_length + _LONGEST_CHARACTER:
+        raise GuidedError(
+            f"the shortest text that is refused has {len(found.data)} bytes: texts of at most {max_length} bytes have "
+            "no near miss; give a larger max_length"
+        )
 
 
 @st.composite

@@ -16,6 +16,7 @@ import numpy as np
 
 from guided.errors import VocabularyError, brief
 from guided.files.gguf import GgufFile
+from guided.keywords import check_path
 from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, Split, no_byte_pairs, pairs_of_merges
 from guided.vocabulary.encoders import byte_level_encoder, merge_pairs, sentencepiece_encoder
 from guided.vocabulary.pretokenizers import PATTERNS
@@ -59,6 +60,7 @@ def read_gguf(file: str | PathLike[str] | GgufFile) -> Source:
         VocabularyError: the file is corrupt, holds no tokenizer, or one of another kind.
     """
     if not isinstance(file, GgufFile):
+        check_path("path", file, "the path of a GGUF file")
         with GgufFile(file) as opened:
             return read_gguf(opened)
     try:

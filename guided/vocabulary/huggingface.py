@@ -42,6 +42,11 @@ def read_huggingface(tokenizer: Any) -> Source:
         if isinstance(tokenizer, str) and not path.exists() and is_hub_name(tokenizer):
             path = fetch_tokenizer(tokenizer)
         path = path / "tokenizer.json" if path.is_dir() else path
+        if not path.exists():
+            raise VocabularyError(
+                f"{path} does not exist: a tokenizer is an object of transformers or tokenizers, the path of a "
+                'tokenizer.json or of a folder with one, or "org/model" on the Hugging Face hub'
+            )
         data = read_json(path)
         where = str(path)
     else:

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from guided.errors import ModelFileError, VocabularyError, brief
+from guided.keywords import check_path
 from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, no_byte_pairs
 from guided.vocabulary.plain import Characters, FewestTokens
 from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, check_ids
@@ -220,6 +221,7 @@ class Vocabulary:
         """A SentencePiece .model file: unigram, BPE, character or word."""
         from guided.vocabulary.sentencepiece import read_sentencepiece
 
+        check_path("path", path, "the path of a SentencePiece .model file")
         return cls._from(lambda: read_sentencepiece(path), eos_token_ids, size)
 
     @classmethod
@@ -229,6 +231,7 @@ class Vocabulary:
         """Mistral's tekken.json."""
         from guided.vocabulary.tekken import read_tekken
 
+        check_path("path", path, "the path of a tekken.json")
         return cls._from(lambda: read_tekken(path), eos_token_ids, size)
 
     @classmethod
@@ -245,16 +248,21 @@ class Vocabulary:
         return cls._from(lambda: Source(tokens, [len(chars)], encoder=lambda: Characters(ids)), None, size)
 
     def changed(self, *, eos_token_ids: Collection[int] | None = None, size: int | None = None) -> Vocabulary:
-        """The same tokenizer with other end tokens, or more logits; None: as it is.
+        """The same tokenizer with other end tokens, or another number of logits; None: as it is.
+
+        Tokens beyond the logits can never be written, and are left out; text is then encoded by the fewest tokens.
 
         Raises:
-            VocabularyError: as the constructor.
+            VocabularyError: as the constructor, and for an end token beyond the logits.
         """
         ends = self.eos_token_ids if eos_token_ids is None else eos_token_ids
-        names, size = self.special_tokens, self.size if size is None else size
-        other = Vocabulary(self.tokens, eos_token_ids=ends, special_tokens=names, size=size)
-        other._factory, other._special_factory = self._factory, self._special_factory
-        other._pairs_factory, other.text_markers = self._pairs_factory, self.text_markers
+        size = self.size if size is None else _checked_size(size)
+        tokens = self.tokens[: max(size, 0)]
+        names = {id: name for id, name in self.special_tokens.items() if id < size}
+        other = Vocabulary(tokens, eos_token_ids=ends, special_tokens=names, size=size)
+        if len(tokens) == len(self.tokens):
+            other._factory, other._special_factory = self._factory, self._special_factory
+            other._pairs_factory, other.text_markers = self._pairs_factory, self.text_markers
         return other
 
     @classmethod

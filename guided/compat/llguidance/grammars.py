@@ -194,6 +194,8 @@ class _Rewritten:
             end = token.text.rindex("/")
             pattern = token.text[1:end]
             python = python_regex(without_anchors(pattern))
+            if "|" in python:
+                python = f"(?:{python})"  # else what stands beside it in a terminal would be a part of an alternative
             return None if python == pattern else f"/{_escaped(python)}/{token.text[end + 1 :]}"
         if token.kind == "special" and token.text.startswith(("<[*", "<[^")):
             return self._all_tokens(token.text)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from guided import logits as _logits
+from guided.compat.llguidance.checks import check_bitmask, check_pair, require
 from guided.compat.llguidance.executor import LLExecutor
 from guided.compat.llguidance.matcher import LLMatcher
 from guided.matching import bitmask as _bitmask
@@ -41,9 +42,7 @@ def apply_token_bitmask_inplace(logits: npt.NDArray[Any], mask: npt.NDArray[np.i
         AssertionError: the mask is not int32, or the shapes do not fit.
     """
     logits, mask = np.atleast_2d(logits), np.atleast_2d(mask)
-    _require(mask.dtype == np.int32, "Mask must be int32")
-    _require(logits.ndim == 2, "Logits must be 2D")
-    _require(logits.shape[0] == mask.shape[0], "Batch size mismatch")
+    check_pair(logits, mask, np.int32)
     apply_token_bitmask_inplace_kernel(logits, mask)
 
 
@@ -54,9 +53,9 @@ def apply_token_bitmask_inplace_kernel(logits: npt.NDArray[Any], mask: npt.NDArr
 
 def fill_next_token_bitmask(interp: LLMatcher, bitmask: npt.NDArray[np.int32], index: int = 0) -> None:
     """Write the mask of a matcher into a row. AssertionError: it is not int32, not 2D, or not contiguous."""
-    _check(bitmask)
+    check_bitmask(bitmask, np.int32)
     row = bitmask[index, :]
-    _require(row.flags["C_CONTIGUOUS"], "Mask must be contiguous")
+    require(row.flags["C_CONTIGUOUS"], "Mask must be contiguous")
     interp.unsafe_compute_mask_ptr(row.ctypes.data, row.size * row.itemsize)
 
 
@@ -81,17 +80,5 @@ def consume_token_par(executor: LLExecutor, matchers: list[tuple[LLMatcher, int]
     return executor.consume_token_par(matchers)
 
 
-def _check(bitmask: npt.NDArray[np.int32]) -> None:
-    _require(bitmask.dtype == np.int32, "Mask must be int32")
-    _require(bitmask.ndim == 2, "Mask must be 2D")
-
-
 def _whole(bitmask: npt.NDArray[np.int32]) -> tuple[int, int]:
-    _check(bitmask)
-    _require(bitmask.flags["C_CONTIGUOUS"], "Mask must be contiguous")
-    return bitmask.shape[0], bitmask.shape[1]
-
-
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)
+    return check_bitmask(bitmask, np.int32, contiguous=bitmask.flags["C_CONTIGUOUS"])

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from guided import logits as _logits
+from guided.compat.llguidance.checks import check_bitmask, check_pair, require
 from guided.compat.llguidance.executor import LLExecutor
 from guided.compat.llguidance.matcher import LLMatcher
 from guided.compat.llguidance.numpy import consume_token_par, get_bitmask_shape
@@ -37,9 +38,7 @@ def apply_token_bitmask_inplace(logits: torch.Tensor, mask: torch.Tensor) -> Non
     """
     logits = logits.unsqueeze(0) if logits.dim() == 1 else logits
     mask = mask.unsqueeze(0) if mask.dim() == 1 else mask
-    _require(mask.dtype == torch.int32, "Mask must be int32")
-    _require(logits.dim() == 2, "Logits must be 2D")
-    _require(logits.shape[0] == mask.shape[0], "Batch size mismatch")
+    check_pair(logits, mask, torch.int32)
     apply_token_bitmask_inplace_kernel(logits, mask)
 
 
@@ -50,9 +49,10 @@ def apply_token_bitmask_inplace_kernel(logits: torch.Tensor, mask: torch.Tensor)
 
 def fill_next_token_bitmask(interp: LLMatcher | Any, bitmask: torch.Tensor, index: int = 0) -> None:
     """Write the mask of a matcher into a row. AssertionError: not int32, not on the CPU, not 2D, or not contiguous."""
-    _check(bitmask)
+    require(bitmask.is_cpu, "Mask must be on CPU")
+    check_bitmask(bitmask, torch.int32)
     row = bitmask[index, :]
-    _require(row.is_contiguous(), "Mask must be contiguous")
+    require(row.is_contiguous(), "Mask must be contiguous")
     interp.unsafe_compute_mask_ptr(row.data_ptr(), row.numel() * row.element_size())
 
 
@@ -72,18 +72,6 @@ def fill_next_token_bitmask_par_with_draft_tokens(
     executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.data_ptr(), words * 4, batch)
 
 
-def _check(bitmask: torch.Tensor) -> None:
-    _require(bitmask.dtype == torch.int32, "Mask must be int32")
-    _require(bitmask.is_cpu, "Mask must be on CPU")
-    _require(bitmask.dim() == 2, "Mask must be 2D")
-
-
 def _whole(bitmask: torch.Tensor) -> tuple[int, int]:
-    _check(bitmask)
-    _require(bitmask.is_contiguous(), "Mask must be contiguous")
-    return bitmask.shape[0], bitmask.shape[1]
-
-
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)
+    require(bitmask.is_cpu, "Mask must be on CPU")
+    return check_bitmask(bitmask, torch.int32, contiguous=bitmask.is_contiguous())

@@ -9,6 +9,7 @@ from typing import Any
 
 import guided.vocabulary as vocabularies
 from guided.errors import VocabularyError
+from guided.keywords import check_path
 
 __all__ = ["Vocabulary"]
 
@@ -42,8 +43,9 @@ class Vocabulary:
         """The vocabulary of a model on the Hugging Face hub, or of a folder.
 
         Raises:
-            ValueError: there is none, or its tokens have no fixed bytes.
+            ValueError: it is no name, there is no such model, or its tokens have no fixed bytes.
         """
+        check_path("model", model, "the name of a model on the hub, or the path of a folder")
         folder = model if Path(model).is_dir() else _downloaded(model, revision, token)
         try:
             read = vocabularies.Vocabulary.from_huggingface(folder)

@@ -97,12 +97,15 @@ class _Parts:
         ends = tokens.stops if stops is None else stops
         with self._lock:
             if ends not in self._made:
-                vocabulary = tokens.vocabulary(ends)
+                controls = self.grammar._recipe.tokens
+                vocabulary = tokens.vocabulary(ends, controls)
                 ir = self.grammar._read.ir(later=native_vocabulary(vocabulary).byte_complete)
                 compiler = Compiler(vocabulary, cache_bytes=0)
                 with as_xgrammar():
                     try:
-                        self._made[ends] = compiler.compile_grammar(ir)
+                        self._made[ends] = compiler.compile_grammar(
+                            with_token_ids(ir, tokens.ids_of) if controls else ir
+                        )
                     except VocabularyError as error:
                         if not isinstance(error.token, str):
                             raise

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from guided.compat.xgrammar.base import XGRObject
 from guided.compat.xgrammar.config import SERIALIZATION_VERSION
-from guided.compat.xgrammar.exception import DeserializeFormatError
+from guided.compat.xgrammar.exception import DeserializeFormatError, as_xgrammar
+from guided.compat.xgrammar.lark_text import check_tokens
 from guided.compat.xgrammar.recipe import (
     Joined,
     JsonSchema,
@@ -83,12 +84,16 @@ class Grammar(XGRObject):
         """From a grammar of Lark, which begins with the rule `start`.
 
         Args:
-            tokenizer_info: not needed: names of tokens are looked up when the grammar is compiled.
+            tokenizer_info: whose tokens the grammar names. Without it, they are looked up when it is compiled.
             named_grammars: what `@name` refers to.
 
         Raises:
-            RuntimeError: it is malformed. TypeError: `named_grammars` is.
+            RuntimeError: it is malformed, or names a token that the tokenizer lacks. TypeError: `named_grammars` is
+                malformed.
         """
+        if tokenizer_info is not None:
+            with as_xgrammar(what="Lark"):
+                check_tokens(lark_string, tokenizer_info._tokens.ids_of)
         return _made(Lark(lark_string, named_recipes(named_grammars)))
 
     @staticmethod

@@ -22,6 +22,7 @@ from guided.compat.xgrammar.bitmask import (
     get_bitmask_shape,
     reset_token_bitmask,
 )
+from guided.compat.xgrammar.captures import in_order
 from guided.compat.xgrammar.compiler import CompiledGrammar
 from guided.compat.xgrammar.exception import as_xgrammar
 from guided.compat.xgrammar.packages import imported
@@ -85,7 +86,9 @@ class GrammarMatcher(XGRObject):
         self._default_temperature = _checked_temperature(default_temperature)
         compiled = compiled_grammar._parts.compiled(stops)
         self._parts_of_steps: list[int] | None = [] if _counts_tokens(compiled) else None
-        self._init_handle(Matcher(compiled))
+        matcher = Matcher(compiled)
+        matcher.names_in_captures = True
+        self._init_handle(matcher)
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
         """Step over a token. False, with the state unchanged: it is not allowed, no token id, or the output is over."""
@@ -209,7 +212,7 @@ class GrammarMatcher(XGRObject):
         Each text is captured once, as one reading of the output has it, so `deduplicate` changes nothing.
         """
         with as_xgrammar():
-            return self._matcher.captures_by_end()
+            return in_order(*self._matcher.captures_with_places())
 
     def is_terminated(self) -> bool:
         """Whether the output is over: after a stop token, or, if there is to be none, as soon as it is complete."""

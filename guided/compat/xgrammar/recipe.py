@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias
 
 from guided.compat.xgrammar.exception import InvalidJSONError, InvalidStructuralTagError, as_xgrammar
+from guided.compat.xgrammar.lark_text import LarkText, named_tokens
 from guided.compat.xgrammar.schema_options import SchemaOptions
-from guided.errors import Finding, SpecError, warn_of
+from guided.errors import Finding, GuidedError, SpecError, warn_of
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
 from guided.spec.combinators import choice, sequence
@@ -39,12 +40,6 @@ TAG_OPTIONS: Final = JsonSchemaOptions(
 """How xgrammar writes the schemas of a structural tag."""
 
 
-_AS_THEIRS: Final = "\n%grammar_options {}\n"
-"""Says that a text of Lark is xgrammar's: ignored terminals do not stand first."""
-_STOP: Final = re.compile(r"(?m)^([ \t]*[a-z_]\w*\[[^\]\n]*?\b)stop(?=[ \t]*=)")
-"""The attribute `stop` of a rule. In xgrammar its text is written, as that of `suffix`; in guided it is not."""
-
-
 @dataclass(frozen=True, slots=True)
 class Ebnf:
     """A grammar in EBNF."""
@@ -52,11 +47,12 @@ class Ebnf:
     source: str
     root: str = "root"
     name: ClassVar[str] = "Ebnf"
+    tokens: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def text(self) -> str:
         """See the module."""
-        return self.source if self.root == "root" else _rule(self.call())
+        return self.source.rstrip("\n") + "\n" if self.root == "root" else _rule(self.call())
 
     def call(self) -> str:
         """As a macro."""
@@ -74,6 +70,7 @@ class Regex:
 
     pattern: str
     name: ClassVar[str] = "Regex"
+    tokens: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def text(self) -> str:
@@ -86,10 +83,10 @@ class Regex:
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
-        from guided.spec.gbnf.macros import regex_node
+        from guided.spec.gbnf.patterns import regex_node
 
         with as_xgrammar(what="Regex parsing"):
-            return Grammar({"root": regex_node(self.pattern, Limits())}, "root")
+            return Grammar({"root": regex_node(self.pattern, Limits(), ascii_case=True)}, "root")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +96,7 @@ class JsonSchema:
     schema: str
     options: SchemaOptions
     name: ClassVar[str] = "JsonSchema"
+    tokens: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def text(self) -> str:
@@ -124,6 +122,12 @@ class Lark:
     name: ClassVar[str] = "Lark"
 
     @property
+    def tokens(self) -> frozenset[str]:
+        """The tokens that are named, which are no text."""
+        given = [one.tokens if not isinstance(one, str) else _tokens(one) for _, one in self.named]
+        return _tokens(self.source).union(*given)
+
+    @property
     def text(self) -> str:
         """See the module."""
         return _rule(self.call())
@@ -136,15 +140,23 @@ class Lark:
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
-        grammars: dict[str, Any] = {
-            name: _as_theirs(one) if isinstance(one, str) else sequence(one.read(found)) for name, one in self.named
-        }
-        options = LarkOptions(
-            start="start", semantics="scannerless", lexer="contextual", import_paths=(), postlex=None,
-            grammars=grammars, allow_special_tokens=True,
-        )  # fmt: skip
         with as_xgrammar(what="Lark"):
-            return read_lark(_as_theirs(self.source), options, Limits(), TAG_OPTIONS, found)
+            texts = {name: LarkText(one) for name, one in self.named if isinstance(one, str)}
+            whole = LarkText(self.source)
+            grammars: dict[str, Any] = {
+                name: texts[name].text if isinstance(one, str) else sequence(one.read(found))
+                for name, one in self.named
+            }
+            options = LarkOptions(
+                start="start", semantics="scannerless", lexer="contextual", import_paths=(), postlex=None,
+                grammars=grammars, allow_special_tokens=True,
+            )  # fmt: skip
+            try:
+                return read_lark(whole.text, options, Limits(), TAG_OPTIONS, found)
+            except GuidedError as error:
+                for text in (whole, *texts.values()):
+                    text.locate(error)
+                raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +165,7 @@ class StructuralTag:
 
     document: str
     name: ClassVar[str] = "StructuralTag"
+    tokens: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def text(self) -> str:
@@ -183,6 +196,11 @@ class Joined:
     parts: tuple[Recipe, ...]
 
     @property
+    def tokens(self) -> frozenset[str]:
+        """The tokens that are named, which are no text."""
+        return frozenset[str]().union(*(part.tokens for part in self.parts))
+
+    @property
     def text(self) -> str:
         """See the module."""
         return _rule(self.call())
@@ -201,9 +219,8 @@ class Joined:
 Recipe: TypeAlias = Ebnf | Regex | JsonSchema | Lark | StructuralTag | Joined
 
 
-def _as_theirs(lark: str) -> str:
-    """A text of Lark with xgrammar's meaning."""
-    return _STOP.sub(r"\1suffix", lark) + _AS_THEIRS
+def _tokens(lark: str) -> frozenset[str]:
+    return frozenset(token.text for token in named_tokens(lark))
 
 
 def _rule(body: str) -> str:

@@ -63,6 +63,11 @@ def _regex_to_ebnf(regex: str, with_rule_name: bool = True) -> str:
     return text if with_rule_name else text.removeprefix("root ::= ").removesuffix("\n")
 
 
+def _ebnf_to_grammar_no_normalization(ebnf_string: str, root_rule_name: str = "root") -> Grammar:
+    """`Grammar.from_ebnf`: nothing is normalised here in any case."""
+    return Grammar.from_ebnf(ebnf_string, root_rule_name=root_rule_name)
+
+
 def _get_matcher_from_grammar(grammar: Grammar | str, **kwargs: Any) -> GrammarMatcher:
     """A matcher without tokens, which accepts strings, and is over when it is complete."""
     compiled = GrammarCompiler(TokenizerInfo([]), cache_enabled=False).compile_grammar(grammar)

@@ -165,21 +165,7 @@ class TokenizerInfo(XGRObject):
 
     def serialize_json(self) -> str:
         """All of it as JSON, with the keys of xgrammar; bytes stand there as the characters U+0000 to U+00FF."""
-        tokens = self._tokens
-        by_bytes = sorted(
-            (data, number) for number, data in enumerate(tokens.tokens) if data and number not in tokens.stops
-        )
-        return json.dumps(
-            {
-                **tokens.metadata(),
-                "special_token_ids": list(tokens.special),
-                "decoded_vocab": [data.decode("latin-1") for data in tokens.tokens],
-                "sorted_decoded_vocab": [[number, data.decode("latin-1")] for data, number in by_bytes],
-                "trie_subtree_nodes_range": _ranges([data for data, _ in by_bytes]),
-                "__VERSION__": SERIALIZATION_VERSION,
-            },
-            separators=(",", ":"),
-        )
+        return json.dumps(self._tokens.stored(), separators=(",", ":"))
 
     @staticmethod
     def deserialize_json(json_string: str) -> TokenizerInfo:
@@ -195,6 +181,9 @@ class TokenizerInfo(XGRObject):
             made = _Tokens(tokens, kind, size, stops, bool(data["add_prefix_space"]))
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise DeserializeFormatError(f"this is no TokenizerInfo: {type(error).__name__} {error}") from None
+        for key, value in made.stored().items():
+            if key != "__VERSION__" and not _is_same(data.get(key), value):
+                raise DeserializeFormatError(f'"{key}" is not what follows from the tokens: the text was changed')
         return TokenizerInfo._create_from_handle(made)
 
     @property
@@ -236,7 +225,7 @@ class _Tokens:
             if number not in self.stops and (number >= len(tokens) or not tokens[number])
         )
         self.hidden = 0 if {data[0] for data in tokens if len(data) == 1} >= _PRINTABLE else len(_BYTES)
-        self._vocabularies: dict[tuple[int, ...], Vocabulary] = {}
+        self._vocabularies: dict[tuple[tuple[int, ...], frozenset[str]], Vocabulary] = {}
         self._lock = threading.Lock()
 
     def checked_stops(self, stops: Sequence[int]) -> tuple[int, ...]:
@@ -255,19 +244,38 @@ class _Tokens:
             "stop_token_ids": list(self.stops),
         }
 
-    def vocabulary(self, stops: tuple[int, ...] | None = None) -> Vocabulary:
-        """With these stop tokens, which take the place of its own; the same object each time."""
+    def stored(self) -> dict[str, Any]:
+        """As `serialize_json` has it."""
+        by_bytes = sorted(
+            (data, number) for number, data in enumerate(self.tokens) if data and number not in self.stops
+        )
+        return {
+            **self.metadata(),
+            "special_token_ids": list(self.special),
+            "decoded_vocab": [data.decode("latin-1") for data in self.tokens],
+            "sorted_decoded_vocab": [[number, data.decode("latin-1")] for data, number in by_bytes],
+            "trie_subtree_nodes_range": _ranges([data for data, _ in by_bytes]),
+            "__VERSION__": SERIALIZATION_VERSION,
+        }
+
+    def vocabulary(self, stops: tuple[int, ...] | None = None, controls: frozenset[str] = frozenset()) -> Vocabulary:
+        """With these stop tokens, which take the place of its own; the same object each time.
+
+        Args:
+            controls: what is spelled so is no text, but a control token.
+        """
         ends = self.stops if stops is None else stops
         with self._lock:
-            if ends not in self._vocabularies:
-                without_text = dict.fromkeys(self.stops)
+            if (ends, controls) not in self._vocabularies:
+                named = {number: name for name in controls for number in self.ids_of(name) if number not in ends}
+                without_text = dict.fromkeys((*self.stops, *named))
                 known = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
                 if self.hidden:
                     known += [None] * (self.size - len(known)) + list(_BYTES)
                 with as_xgrammar():
-                    made = Vocabulary(known, eos_token_ids=ends, size=self.size + self.hidden)
-                self._vocabularies[ends] = made
-            return self._vocabularies[ends]
+                    made = Vocabulary(known, eos_token_ids=ends, special_tokens=named, size=self.size + self.hidden)
+                self._vocabularies[ends, controls] = made
+            return self._vocabularies[ends, controls]
 
     def ids_of(self, name: str) -> list[int]:
         """The tokens that are spelled so."""
@@ -277,6 +285,18 @@ class _Tokens:
 
 def _ids(given: list[int] | int | None) -> list[int] | None:
     return [given] if isinstance(given, int) else given if given is None else list(given)
+
+
+def _is_same(given: Any, value: Any) -> bool:
+    """Whether a stored value is this one; tokens that are spelled alike may stand in another order."""
+    if (
+        given != value
+        and isinstance(given, list)
+        and isinstance(value, list)
+        and all(isinstance(x, list) for x in given)
+    ):
+        return sorted(map(repr, given)) == sorted(map(repr, value))
+    return bool(given == value)
 
 
 def _ranges(ordered: Sequence[bytes]) -> list[int]:

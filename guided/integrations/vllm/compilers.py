@@ -65,13 +65,9 @@ class Compilers:
         with self._lock:
             found: GrammarCompiler | None = self._kept.get(ends)
             if found is None:
-                found = self._kept[ends] = GrammarCompiler(self._ending(ends), limits=self.limits)
+                vocabulary = self.vocabulary.changed(eos_token_ids=ends, size=self.size)
+                found = self._kept[ends] = GrammarCompiler(vocabulary, limits=self.limits)
             return found
-
-    def _ending(self, ends: frozenset[int]) -> Vocabulary:
-        own = self.vocabulary
-        special = {id: name for id, name in own.special_tokens.items() if id < self.size}
-        return Vocabulary(own.tokens[: self.size], eos_token_ids=ends, special_tokens=special, size=self.size)
 
 
 _of = Latest[int, tuple[Any, Compilers]](_KEPT)

@@ -21,6 +21,7 @@ Tokens that do not go through a mask, as those of tools' results, are accepted a
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -151,7 +152,7 @@ class CanonicalMatcher:
             return True
         row = self._spelling.row(state)
         allowed = [token for token in mask if is_allowed(row, token)]
-        allowed.sort(key=self._spelling.length, reverse=True)
+        allowed.sort(key=lambda token: self._spelling.length(token) or inf, reverse=True)  # an end is found at once
         return any(self._goes_on(state, token, left, fuel) for token in allowed)
 
     def _leaves_few(self, left: int | None) -> bool:

@@ -49,8 +49,8 @@ def gbnf_to_grammar(
         root: the rule to begin with.
         allow_special_tokens: whether the text may name tokens that are to be written, such as `<|call|>`. Texts of
             strangers should not. Tokens that are excluded (`!<name>`) may always be named.
-        xgrammar: where the two dialects differ, the text is xgrammar's: `\\x` takes all digits that follow, and `[]`
-            is a class without characters.
+        xgrammar: where the two dialects differ, the text is xgrammar's: `\\x` takes all digits that follow, `[]` is
+            a class without characters, and the flag i of `Regex` folds the letters of ASCII alone.
         found: takes what is read and not enforced; without it, it is warned of.
         ask_why_empty: raise the error of a grammar that generates nothing, if it is one.
 

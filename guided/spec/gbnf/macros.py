@@ -13,10 +13,8 @@
 `guided.spec.aho_corasick`. `TokenTagDispatch` is the same with tokens: free text is any tokens with text, but none of
 those that are named.
 
-Regular expressions are those of ECMA-262 with the flag s, so a dot is a line end too, and \\s has the spaces of ASCII:
-so they are in xgrammar. With `flags` a dot is a line end only if they say s; i is that of ECMA-262, so of all scripts.
-`(?i)` at the begin of a pattern is the flag i. Lookarounds and word boundaries are enforced, which xgrammar leaves out
-or refuses.
+Regular expressions are read by `patterns.py`. With `flags` a dot is a line end only if they say s; i is that of
+ECMA-262, so of all scripts; in a text that is xgrammar's, it folds the letters of ASCII alone.
 """
 
 from __future__ import annotations
@@ -28,34 +26,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Chars, Node, OtherTokens, Ref, charset
-from guided.limits import Limits
 from guided.spec.aho_corasick import free_text
-from guided.spec.regex import Classes, parse_regex
 from guided.spec.regex.algebra import alt, conj, repeat, seq
 from guided.spec.substrings import of_pieces
 
+from .patterns import regex_node
 from .tokens import Token
 
 if TYPE_CHECKING:
     from .rules import Reader
 
-__all__ = ["MACROS", "Macros", "regex_node"]
+__all__ = ["MACROS", "Macros"]
 
 MACROS: Final = ("Regex", "Substring", "Token", "ExcludeToken", "TagDispatch", "TokenTagDispatch")
 
 _JSON_CHARS: Final = repeat(Chars(charset([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])), 0, None)
 """What a JSON string holds as it is: no quotation mark, backslash or control character."""
-
-
-def regex_node(pattern: str, limits: Limits, flags: str = "s", classes: Classes = "plain") -> Node:
-    """What a regular expression matches in xgrammar's dialect. SpecError, UnsupportedError: it is malformed.
-
-    `flags`: some of i and s. `classes`: see `parse_regex`.
-    """
-    if pattern.startswith("(?i)"):
-        pattern, flags = pattern[4:], "i" + flags.replace("i", "")
-    parse_regex(pattern, dialect="ecma", limits=limits)  # what is wrong has its own place
-    return parse_regex(f"(?{flags}:{pattern})", dialect="ecma", classes=classes, limits=limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +79,9 @@ class Macros:
         pattern = given[0]
         json_string = self._flag(named, "json_string", False)
         try:
-            node = regex_node(pattern.value, self._reader.limits, self._flags(named))
+            node = regex_node(
+                pattern.value, self._reader.limits, self._flags(named), ascii_case=self._reader.is_xgrammar
+            )
         except LimitExceeded:
             raise
         except UnsupportedError as error:

@@ -101,7 +101,7 @@ class Reader:
         self, text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool
     ) -> None:
         self.text, self.limits, self.allowed, self.found = text, limits, allow_special_tokens, found
-        self.characters = Characters(text, found, xgrammar)
+        self.characters, self.is_xgrammar = Characters(text, found, xgrammar), xgrammar
         self.tokens = tokens_of(text)
         self.at = 0
         self.defined: dict[str, Token] = {}

@@ -1,5 +1,7 @@
 """The report: what happens to each keyword of a schema? In: a schema. Out: a `Report`. Nothing is raised.
 
+`mistakes` says only what makes it no JSON Schema, for those who do not compile it.
+
 There is one entry for each keyword of each subschema: enforced, refused (with the reason and a hint), an annotation,
 or ignored (with the reason and a hint). Notes tell of stated limits where they apply. `ok` says whether the schema
 compiles. It may compile although a definition is refused, if nothing refers to it. Likewise `findings` are the
@@ -23,12 +25,13 @@ from guided.spec.json_schema.text.numbers import REACH
 from guided.spec.json_schema.unenforced import findings
 from guided.spec.regex import refused_with_u
 
-__all__ = ["Entry", "Report", "check_json_schema", "pattern_notes"]
+__all__ = ["Entry", "Report", "check_json_schema", "mistakes", "pattern_notes"]
 
 _NUMBERS = (
     f"every number can be written, but some spellings with an exponent beyond {REACH} whose first digit is not next "
     "to the point are not accepted"
 )
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
 
@@ -80,12 +83,8 @@ def check_json_schema(
     error: GuidedError | None = None
     found: list[Finding] = []
     try:
-        library = Library(schema, options, registry or {}, limits)
-        reader = Reader(library, options, limits)
-        problems: dict[Schema, list[Problem]] = {}
-        for place in _all_schemas(library):
-            reader.read(place, problems.setdefault(place, []))
-        for place, found_here in problems.items():
+        reader = Reader(Library(schema, options, registry or {}, limits), options, limits)
+        for place, found_here in _problems(reader):
             entries += _entries(place, found_here, reader)
     except GuidedError as problem:
         error = problem
@@ -97,6 +96,32 @@ def check_json_schema(
         if not any(known.status == "refused" and known.pointer == entry.pointer for known in entries):
             entries.append(entry)
     return Report(tuple(entries), error, tuple(found))
+
+
+def mistakes(schema: object) -> list[SpecError]:
+    """What makes a value no JSON Schema, in its order: values that keywords do not have. References are not followed.
+
+    Raises:
+        SpecError: it is no object or boolean of JSON. LimitExceeded: it is too large.
+    """
+    try:
+        reader = Reader(Library(schema, DEFAULTS, {}, NO_LIMITS_GIVEN), DEFAULTS, NO_LIMITS_GIVEN)
+    except UnsupportedError:  # a dialect that is not known, whose keywords may have other values
+        return []
+    found = [problem for _, problems in _problems(reader) for problem in problems]
+    return [
+        problem
+        for problem in found
+        if isinstance(problem, SpecError) and problem.pointer.rpartition("/")[2] not in _REFERENCES
+    ]
+
+
+def _problems(reader: Reader) -> Iterator[tuple[Schema, list[Problem]]]:
+    """Each subschema of the main document, and what is wrong with its keywords."""
+    for place in _all_schemas(reader.library):
+        problems = list[Problem]()
+        reader.read(place, problems)
+        yield place, problems
 
 
 def _all_schemas(library: Library) -> Iterator[Schema]:

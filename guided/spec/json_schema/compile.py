@@ -4,7 +4,7 @@ place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from guided.errors import Finding, SpecError, UnsupportedError, warn_of
@@ -17,6 +17,7 @@ from guided.spec.json_schema.documents.places import locate
 from guided.spec.json_schema.documents.resolve import Library
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.json_schema.text.lower import Lowering
+from guided.spec.json_schema.text.notation import Notation
 from guided.spec.json_schema.unenforced import findings
 
 __all__ = ["NO_LIMITS_GIVEN", "json_schema_to_grammar"]
@@ -32,19 +33,20 @@ def json_schema_to_grammar(
     limits: Limits = NO_LIMITS_GIVEN,
     found: list[Finding] | None = None,
     ask_for_values: bool = True,
+    notation: Callable[[Lowering], Notation] = Notation,
 ) -> Grammar:
     """The JSON texts whose values satisfy the schema, as a grammar.
 
     `schema` is JSON text, or a dict or bool as `json.loads` gives; `registry` maps URIs to schemas of either kind.
     With `ask_for_values=False` an unsatisfiable schema is no error here: the compiler of the grammar notices it, and
-    calls again for the reason. Keywords that are read and not enforced are added to `found`; without a list they are
-    warned of (`GuidedWarning`).
+    calls again for the reason. `notation` says how values are written, if not as JSON. Keywords that are read and not
+    enforced are added to `found`; without a list they are warned of (`GuidedWarning`).
     Raises SpecError (invalid, or no value satisfies it), UnsupportedError (a keyword is not enforced) or LimitExceeded.
     """
     try:
         library = Library(schema, options, registry or {}, limits)
         expander = Expander(Reader(library, options, limits), options, limits)
-        grammar = Lowering(library, expander, options, limits).grammar(asked=ask_for_values)
+        grammar = Lowering(library, expander, options, limits, notation).grammar(asked=ask_for_values)
         unenforced = _unenforced(library, options) if library.noteworthy else []
     except (SpecError, UnsupportedError) as error:
         # A pointer into the main document begins with a slash; a problem inside a pattern shows the pattern itself.

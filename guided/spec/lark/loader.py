@@ -59,6 +59,7 @@ class LoadedTerminal:
     is_lazy: bool = False  # it ends where it first matches, and other terminals do not run over that place
     max_tokens: int | None = None  # in which each text is written
     shown: str = ""
+    all_texts: bool = False  # its texts are those that `re.fullmatch` takes, not `re.match`
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,8 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
         table.define(
             _rule(name), origin(loaded, name), Alt(tuple(Seq(tuple(items(name, n))) for n in range(len(found))))
         )
-    begin: Node = Ref(_rule(loaded.start))
+    end = gaps.any() if loaded.final_skip else EPSILON
+    whole: Node = Seq((Ref(_rule(loaded.start)), end))
     if not loaded.initial_skip:
         empty = nullable(rules)
         for name, found in rules.items():  # its texts that are not empty, without a gap before them
@@ -72,8 +73,9 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
                 if all(symbol in empty for symbol, _ in symbols[:at])
             ]
             table.define(_first_rule(name), origin(loaded, name), Alt(tuple(ways)))
-        begin = Repeat(Ref(_first_rule(loaded.start)), 0 if loaded.start in empty else 1, 1)
-    start = table.define("start", "", Seq((begin, gaps.any() if loaded.final_skip else EPSILON)))
+        # where nothing is written, there is no gap after it
+        whole = Repeat(Seq((Ref(_first_rule(loaded.start)), end)), 0 if loaded.start in empty else 1, 1)
+    start = table.define("start", "", whole)
     for name, region in loaded.regions.items():
         table.regions |= {rule: region for rule in (_rule(name), _first_rule(name)) if rule in table.rules}
     for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last: their rules must not take the names of these

@@ -7,7 +7,7 @@ terminal's own text. `check_borders` refuses lookarounds that can see past the b
 `/".*?(?<!\\\\)"/`, they are the terminal's own and become boolean operations (`spec/regex/lookarounds.py`).
 
 A terminal's texts are those that `re.match` takes as a whole, as Lark's lexers do: `".*?"` takes `"x"`, but never
-`"x" y"`, which `re.fullmatch` would accept (`spec/regex/preferred.py`).
+`"x" y"`, which `re.fullmatch` would accept (`spec/regex/preferred.py`). With `all_texts` they are those of the latter.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, Final
 from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.ir.nodes import Automaton, Node
 from guided.limits import Limits
+from guided.spec.regex import parse_regex
 from guided.spec.regex.budget import Budget
 from guided.spec.regex.derivatives import TooLarge
 from guided.spec.regex.preferred import Undecided, preferred
@@ -57,6 +58,8 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         return _string(terminal.value, bool(terminal.flags))
     try:
         _check_borders(parser.parse(terminal.source), 0, 0)
+        if terminal.all_texts:
+            return parse_regex(terminal.source, limits=limits)
         return preferred(PythonReader(terminal.source, Budget(limits), classes="full", ordered=True).read())
     except Undecided:
         raise UnsupportedError(

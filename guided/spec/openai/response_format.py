@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from guided.errors import SpecError, brief
 from guided.spec.combinators import Expr
 from guided.spec.composition import only_part
-from guided.spec.json_schema.check import Entry
+from guided.spec.json_schema.check import Entry, mistakes
 from guided.spec.openai.limits import limit_remarks
 from guided.spec.openai.parts import schemas_in
 from guided.spec.openai.strict import strictly
@@ -77,6 +77,8 @@ def to_openai_schema(
     ['', '/additionalProperties', '/properties/age']
     """
     schema = _schema_of(constraint)
+    if wrong := mistakes(schema):
+        raise wrong[0]
     written, remarks = strictly(schema)
     remarks += tuple(limit_remarks(written))
     if name is None:

@@ -19,6 +19,7 @@ that need too many states.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 from guided.errors import GuidedError, SpecError, UnsupportedError
@@ -45,6 +46,7 @@ def parse_regex(
     dialect: Literal["python", "ecma"] = "python",
     search: bool = False,
     classes: Classes = "full",
+    ascii_case: bool = False,
     limits: Limits | None = None,
 ) -> Node:
     """The IR node of the texts that `pattern` matches.
@@ -56,6 +58,7 @@ def parse_regex(
         classes: with "full", \\d, \\s and \\w mean what the dialect says. With "plain" they are narrower: \\d and
             \\s are ASCII, \\w has the letters of all scripts, the digits of ASCII and the underscore. The result is a
             part of the full language. The flags (?a) and (?u), which choose the characters themselves, take precedence.
+        ascii_case: in "ecma", the flag i folds the letters of ASCII alone. In "python", the flag (?a) says so.
         limits: bounds on length, nesting and size.
 
     Raises:
@@ -68,7 +71,9 @@ def parse_regex(
     if classes not in ("full", "plain"):
         raise ValueError(f"classes must be 'full' or 'plain', not {classes!r}")
     budget = Budget(Limits() if limits is None else limits)
-    make = PythonReader if dialect == "python" else EcmaReader
+    if ascii_case and dialect == "python":
+        raise ValueError("ascii_case is for the dialect 'ecma': write (?a) into the pattern")
+    make = PythonReader if dialect == "python" else partial(EcmaReader, ascii_case=ascii_case)
 
     def language(classes: Classes, ordered: bool) -> Node:
         tree = make(pattern, budget, classes=classes, ordered=ordered).read()
@@ -82,7 +87,9 @@ def parse_regex(
     except SpecError as problem:
         if dialect == "python":
             raise
-        return _without_u(pattern, search, classes, budget, problem)
+        return _without_u(
+            AnnexBReader(pattern, budget, classes=classes, ascii_case=ascii_case), search, budget, problem
+        )
 
 
 def _placed(tree: Tree, search: bool) -> Tree:
@@ -101,15 +108,14 @@ def refused_with_u(pattern: str, limits: Limits | None = None) -> SpecError | No
     return None
 
 
-def _without_u(pattern: str, search: bool, classes: Classes, budget: Budget, problem: SpecError) -> Node:
+def _without_u(reader: AnnexBReader, search: bool, budget: Budget, problem: SpecError) -> Node:
     """The node of a pattern that is valid only without the flag u. If it is not valid either way, raises `problem`."""
-    reader = AnnexBReader(pattern, budget, classes=classes)
     try:
         tree = reader.read()
     except SpecError:
         raise problem from None
     except UnsupportedError as error:
-        raise UnsupportedError(error.reason, pointer=error.pointer, hint=error.hint, text=pattern,
+        raise UnsupportedError(error.reason, pointer=error.pointer, hint=error.hint, text=problem.text,
                                span=reader.span(*error.span)) from None  # fmt: skip
     node = lower(_placed(tree, search), reader.text, budget)
     if not reader.of_units:
@@ -119,5 +125,5 @@ def _without_u(pattern: str, search: bool, classes: Classes, budget: Budget, pro
     except TooLarge:
         raise UnsupportedError(
             f"without the flag u, which refuses this ({problem.message}), the pattern needs too many states",
-            hint=problem.hint, text=pattern, span=problem.span,
+            hint=problem.hint, text=problem.text, span=problem.span,
         ) from None  # fmt: skip

@@ -54,8 +54,8 @@ class AnnexBReader(EcmaReader):
 
     repeatable = ("atom", "group", "look")
 
-    def __init__(self, pattern: str, budget: Budget, *, classes: Classes = "full") -> None:
-        super().__init__(_in_units(pattern), budget, classes=classes)
+    def __init__(self, pattern: str, budget: Budget, *, classes: Classes = "full", ascii_case: bool = False) -> None:
+        super().__init__(_in_units(pattern), budget, classes=classes, ascii_case=ascii_case)
         found = [match[0] for match in _SKIPPED.finditer(self.text)]
         self.named = "(?<" in found
         self.all_groups = sum(part.startswith("(") for part in found)
@@ -139,7 +139,9 @@ class AnnexBReader(EcmaReader):
         return number <= self.all_groups
 
     def _folded(self, ranges: Ranges) -> Ranges:
-        return ignore_case_of_units(ranges) if self.flags & I else ranges
+        return (
+            super()._folded(ranges) if self.ascii_case else ignore_case_of_units(ranges) if self.flags & I else ranges
+        )
 
     def _class(self, start: int, *, negated: bool = False) -> Ranges:
         letter = self.text[self.at]

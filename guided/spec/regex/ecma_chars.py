@@ -133,6 +133,12 @@ def ignore_case(ranges: Ranges) -> Ranges:
     return _with_orbits(ranges, _orbits())
 
 
+def ignore_case_of_ascii(ranges: Ranges) -> Ranges:
+    """`ranges`, and the letters of ASCII that are in them in the other case."""
+    more = [(code ^ 32, code ^ 32) for code in (*range(65, 91), *range(97, 123)) if contains(ranges, code)]
+    return charset((*ranges, *more))
+
+
 def _with_orbits(ranges: Ranges, orbits: dict[int, tuple[int, ...]]) -> Ranges:
     """The characters of `ranges`, and the orbits of these."""
     more = [(other, other) for code, orbit in orbits.items() if contains(ranges, code) for other in orbit]

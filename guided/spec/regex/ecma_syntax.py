@@ -15,7 +15,16 @@ from guided.ir.nodes import ALL_CHARS, EPSILON, Ranges, charset, complement
 
 from .algebra import text
 from .budget import Budget
-from .ecma_chars import LINE_ENDS, UnknownProperty, category, ignore_case, plain, property_set, word
+from .ecma_chars import (
+    LINE_ENDS,
+    UnknownProperty,
+    category,
+    ignore_case,
+    ignore_case_of_ascii,
+    plain,
+    property_set,
+    word,
+)  # fmt: skip
 from .reader import DIGITS, HEX, Classes, Frame, Reader
 from .tree import boundary, line_end, line_start
 
@@ -34,8 +43,17 @@ class EcmaReader(Reader):
     repeatable: tuple[str, ...] = ("atom", "group")
     """The kinds of pieces that a quantifier may follow."""
 
-    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False, classes: Classes = "full") -> None:
+    def __init__(
+        self,
+        pattern: str,
+        budget: Budget,
+        *,
+        ordered: bool = False,
+        classes: Classes = "full",
+        ascii_case: bool = False,
+    ) -> None:
         super().__init__(pattern, budget, ordered=ordered, classes=classes)
+        self.ascii_case = ascii_case
         self.groups = 0
         self.names: dict[str, list[tuple[tuple[int, int], ...]]] = {}
         self.references: list[tuple[int | str, int, int]] = []
@@ -90,7 +108,7 @@ class EcmaReader(Reader):
         c = self.peek()
         if c and c in "bB":
             self.at += 1
-            span, characters = (start, self.at), word(bool(self.flags & I))
+            span, characters = (start, self.at), word(self._folds_words)
             self.push_boundary(c, self.flags & I, start, lambda: boundary(characters, c == "B", span))
         elif c and c in "123456789":
             digits = self.digits(DIGITS)
@@ -107,7 +125,14 @@ class EcmaReader(Reader):
 
     def _folded(self, ranges: Ranges) -> Ranges:
         """The characters that match one of `ranges` under the flags that hold here."""
-        return ignore_case(ranges) if self.flags & I else ranges
+        if not self.flags & I:
+            return ranges
+        return ignore_case_of_ascii(ranges) if self.ascii_case else ignore_case(ranges)
+
+    @property
+    def _folds_words(self) -> bool:
+        r"""Whether \w has characters of other scripts that are letters of ASCII in another case."""
+        return bool(self.flags & I) and not self.ascii_case
 
     def _refer(self, group: int | str, start: int) -> None:
         self.references.append((group, start, self.at))
@@ -118,7 +143,7 @@ class EcmaReader(Reader):
         letter = self.text[self.at]
         self.at += 1
         if letter not in "pP":
-            return self._category(letter, any_case=bool(self.flags & I), negated=negated)
+            return self._category(letter, any_case=self._folds_words, negated=negated)
         end = self.text.find("}", self.at)
         if not self.take("{") or end < 0:
             raise self.error("invalid property name", start, hint="write \\p{Property} or \\p{Property=Value}")

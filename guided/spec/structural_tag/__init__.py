@@ -5,7 +5,7 @@
         "tags": [{"begin": "<tool>", "content": {"type": "json_schema", "json_schema": {...}}, "end": "</tool>"}]}}
 
 How: `formats.py` names the formats and their fields, `reader.py` reads and checks them, `lower.py` says what they mean,
-and `arguments.py` and `nested_arguments.py` how the XML styles write the arguments of a call. `styles/` has the formats
+and `arguments.py` how the XML styles write the arguments of a call. `styles/` has the formats
 in which families of models write tool calls and reasoning, as data; `tool_styles.py` makes structural tags of them, and
 `calls.py` reads back what was called.
 """

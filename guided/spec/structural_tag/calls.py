@@ -19,9 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from guided.spec.structural_tag.arguments import ELEMENTS
 from guided.spec.structural_tag.call_arguments import JsonArguments, XmlArguments, kept
-from guided.spec.structural_tag.nested_arguments import NESTED
+from guided.spec.structural_tag.element_forms import FORMS
 from guided.spec.structural_tag.nested_call_arguments import NestedArguments
 from guided.spec.structural_tag.tools import Function
 
@@ -203,9 +202,10 @@ class CallReader:
 
 def _arguments(style: str, function: Function) -> Arguments:
     """What reads the arguments of a call."""
-    if style in NESTED:
-        return NestedArguments(NESTED[style], function.parameters)
-    return XmlArguments(ELEMENTS[style], function.parameters) if style in ELEMENTS else JsonArguments()
+    form = FORMS.get(style)
+    if form is None:
+        return JsonArguments()
+    return NestedArguments(form, function.parameters) if form.nests else XmlArguments(form, function.parameters)
 
 
 def _marks(style: Mapping[str, Any]) -> dict[str, str]:

@@ -40,7 +40,7 @@ from guided.spec.combinators import (
 )
 from guided.spec.composition import expr_to_grammar
 from guided.spec.gbnf import gbnf_to_grammar
-from guided.spec.gbnf.macros import regex_node
+from guided.spec.gbnf.patterns import regex_node
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.simple import least_text

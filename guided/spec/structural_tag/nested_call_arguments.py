@@ -3,21 +3,21 @@ valid JSON at any time.
 
     <cofl:value name="at" type="dict"><cofl:value name="city" type="raw">Os      ->      {"at": {"city": "Os"}}
 
-The interface is that of `call_arguments.py`. What an element holds, the style says by a type, or it follows from the
-schemas that may stand there (`nested_shapes.py`) and from what was written. Cost: each character is looked at once, but
+The interface is that of `call_arguments.py`. What an element holds, the style says by a type, or it follows from what
+the schema allows there (`argument_places.py`) and from what was written. Cost: each character is looked at once, but
 for a number that may go on, and `text` copies the arguments so far.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from guided.spec.structural_tag.arguments import shared_definitions
+from guided.spec.structural_tag.argument_places import Place, Places, is_json
 from guided.spec.structural_tag.call_arguments import json_string, kept
-from guided.spec.structural_tag.nested_arguments import NestedElement, looks
-from guided.spec.structural_tag.nested_shapes import OF_OBJECTS, Place, Shapes, item_at, member_of
+from guided.spec.structural_tag.element_forms import ElementForm
 
 __all__ = ["NestedArguments"]
 
@@ -30,14 +30,14 @@ class _Container:
     """An object or array that is written.
 
     Attributes:
-        leaves: the schemas that it may have.
+        place: where in the schema it stands.
         name: before it in the JSON text: the name of the member that it is.
         end: of its element.
         parts: the JSON of its members or items so far.
     """
 
     kind: str
-    leaves: list[Place]
+    place: Place
     name: str = ""
     end: str = ""
     parts: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class _Value:
         told: whether `fresh` has its name.
     """
 
-    places: list[Place]
+    place: Place
     kinds: set[str]
     name: str
     end: str
@@ -65,15 +65,14 @@ class _Value:
 class NestedArguments:
     """An element for each argument. `may_end`: whether they may end here."""
 
-    def __init__(self, form: NestedElement, parameters: Any) -> None:
-        self._form, self._shapes = form, Shapes(shared_definitions(parameters))
-        schema = parameters if isinstance(parameters, dict) else {}
-        root = Place({name: schema[name] for name in OF_OBJECTS if name in schema}, "")
-        self._open = [_Container("object", [root])]
+    def __init__(self, form: ElementForm, parameters: Any) -> None:
+        self._form = form
+        self._places = None if form.is_typed else Places.of_schema(parameters, form)
+        self._open = [_Container("object", frozenset() if self._places is None else self._places.root)]
         self._value: _Value | None = None
         self._buffer = ""
         self._fresh = ["{"]
-        self._headers: dict[tuple[str, ...], tuple[re.Pattern[str], dict[str, str]]] = {}
+        self._headers = {kind: _header(form, kind) for kind in ("object", "array")}
 
     @property
     def may_end(self) -> bool:
@@ -118,26 +117,24 @@ class NestedArguments:
             self._fresh.append("}" if container.kind == "object" else "]")
             self._open[-1].parts.append(_joined(container.kind, container.name, container.parts))
             return True
-        header, names = self._header(container)
-        found = header.match(skipped)
+        found = self._headers[container.kind].match(skipped)
         if found is None:
             return False
         self._buffer = skipped[found.end() :]
-        self._begin(container, found, names)
+        self._begin(container, found)
         return True
 
-    def _begin(self, container: _Container, found: re.Match[str], names: dict[str, str]) -> None:
+    def _begin(self, container: _Container, found: re.Match[str]) -> None:
         """An element begins."""
+        name, end, place, key = "", self._form.item_end, container.place, ""
         if container.kind == "object":
-            written = found["name"]
-            name, end = f"{json_string(names[written])}: ", self._form.end.replace("{name}", written)
-            known = [leaf for leaf in container.leaves if names[written] in leaf.schema["properties"]]
-            places = [member_of(leaf, names[written]) for leaf in known]
-        else:
-            name, end = "", self._form.item_end
-            places = [item_at(leaf, len(container.parts)) for leaf in container.leaves]
-        kinds = [_KINDS[found["type"]]] if self._form.is_typed else map(self._shapes.kinds, places)
-        self._value = _Value(places, set[str]().union(*kinds), name, end)
+            key = self._form.name_read(found["name"])
+            name, end = f"{json_string(key)}: ", self._form.end.replace("{name}", found["name"])
+        kinds: Collection[str] = _KINDS[found["type"]] if self._form.is_typed else _KINDS["raw"]
+        if (places := self._places) is not None:
+            place, known = places.read(place, len(container.parts) if container.kind == "array" else key)
+            kinds = known or kinds
+        self._value = _Value(place, set(kinds), name, end)
 
     def _read_value(self, value: _Value) -> bool:
         if inner := value.kinds & {"object", "array"}:
@@ -147,8 +144,7 @@ class NestedArguments:
             if opens:
                 (kind,) = inner
                 self._tell(value.name, "{" if kind == "object" else "[")
-                leaves = {leaf.at: leaf for place in value.places for leaf in self._shapes.leaves(place, kind)}
-                self._open.append(_Container(kind, list(leaves.values()), value.name, value.end))
+                self._open.append(_Container(kind, value.place, value.name, value.end))
                 self._value = None
                 return True
             value.kinds -= inner
@@ -170,7 +166,7 @@ class NestedArguments:
         if value.kinds == {"string"}:
             out = f'"{value.sure}"'
             self._fresh.append('"')
-        elif "string" in value.kinds and not re.fullmatch(looks(value.kinds), written):
+        elif "string" in value.kinds and not is_json(written, value.kinds, nests=True):
             out = json_string(written)
         else:
             out = written.strip(_SPACE)
@@ -184,23 +180,16 @@ class NestedArguments:
         """Whether an element has elements in it, or could; None if that is not known yet."""
         if self._form.is_typed:
             return True
-        written, mark = self._buffer.lstrip(_SPACE), self._form.never
+        written, mark = self._buffer.lstrip(_SPACE), self._form.excluded
         return True if written.startswith(mark) else None if mark.startswith(written) else False
 
-    def _header(self, container: _Container) -> tuple[re.Pattern[str], dict[str, str]]:
-        """What begins an element of a container, and its names as they are written."""
-        key = (container.kind, *[leaf.at for leaf in container.leaves])
-        if key not in self._headers:
-            names: dict[str, str] = {}
-            if container.kind == "object":
-                known = [name for leaf in container.leaves for name in leaf.schema.get("properties", ())]
-                names = {self._form.name(name): name for name in known}
-            form = re.escape(self._form.member if container.kind == "object" else self._form.item)
-            listed = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
-            pattern = form.replace(re.escape("{name}"), f"(?P<name>{listed})")
-            pattern = pattern.replace(re.escape("{type}"), f"(?P<type>{'|'.join(_KINDS)})")
-            self._headers[key] = re.compile(pattern), names
-        return self._headers[key]
+
+def _header(form: ElementForm, kind: str) -> re.Pattern[str]:
+    """What begins an element of an object or array, before its value."""
+    name = f"(?P<name>{form.name_pattern})"
+    types = re.escape(form.other).replace(re.escape("{type}"), f"(?P<type>{'|'.join(_KINDS)})")
+    begin = f"{re.escape(form.begin)}{name}{re.escape(form.after)}" if kind == "object" else re.escape(form.item)
+    return re.compile(begin + types)
 
 
 def _joined(kind: str, name: str, parts: list[str]) -> str:

@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from guided.errors import SpecError, UnsupportedError, brief
-from guided.spec.structural_tag.arguments import ELEMENTS, Element
-from guided.spec.structural_tag.nested_arguments import NESTED, TYPES, NestedElement
+from guided.spec.structural_tag.element_forms import FORMS, ElementForm
 from guided.spec.structural_tag.tool_styles import TOOL_STYLES, ToolStyle, tool_style
 
 __all__ = ["Piece", "check_style", "found_style", "read_arguments", "tools_told", "written_calls"]
@@ -71,10 +70,8 @@ def _call(call: Mapping[str, Any], name: str, written: str, number: int) -> list
     begin = call["begin"] if isinstance(call["begin"], str) else call["begin"][0]
     kind, arguments = call["arguments"], read_arguments(written)
     inner = [Piece(written, True)]
-    if kind in ELEMENTS:
-        inner = _elements(ELEMENTS[kind], arguments)
-    elif kind in NESTED:
-        inner = _members(NESTED[kind], arguments)
+    if kind in FORMS:
+        inner = _members(FORMS[kind], arguments)
     before, _, after = begin.replace("{index}", str(number)).partition("{name}")
     return [Piece(before), Piece(name, True), Piece(after), *inner, Piece(call["end"])]
 
@@ -95,36 +92,24 @@ def read_arguments(written: object) -> dict[str, Any]:
     return value
 
 
-def _elements(form: Element, arguments: Mapping[str, Any]) -> list[Piece]:
+def _members(form: ElementForm, value: Mapping[str, Any]) -> list[Piece]:
     out: list[Piece] = []
-    for number, (name, value) in enumerate(arguments.items()):
-        middle = (form.string if isinstance(value, str) else form.other).replace("{gap}", "")
-        around = "\n" if form.framed else ""
-        out += [
-            Piece("\n" * bool(number and form.framed) + form.begin), Piece(name, True),
-            Piece(middle.replace("{type}", _type(value)) + around), Piece(_plain(value), True),
-            Piece(around + form.end),
-        ]  # fmt: skip
+    for number, (key, inner) in enumerate(value.items()):
+        name, around = form.name(key), "\n" if form.lines else ""
+        head = f"{form.after}{form.head(_type(inner))}".replace("{gap}", "")
+        end, repeats, tail = form.end.partition("{name}")
+        closing = [Piece(around + end), Piece(name, True), Piece(tail)] if repeats else [Piece(around + end)]
+        begin = [Piece((around if number else "") + form.begin), Piece(name, True), Piece(head + around)]
+        out += [*begin, *_value(form, inner), *closing]
     return out
 
 
-def _members(form: NestedElement, value: Mapping[str, Any]) -> list[Piece]:
-    out: list[Piece] = []
-    for key, inner in value.items():
-        name = form.name(key)
-        before, _, after = form.member.replace("{type}", TYPES[_type(inner)]).partition("{name}")
-        end, _, tail = form.end.partition("{name}")
-        closing = [Piece(end), Piece(name, True), Piece(tail)] if "{name}" in form.end else [Piece(end)]
-        out += [Piece(before), Piece(name, True), Piece(after), *_nested(form, inner), *closing]
-    return out
-
-
-def _nested(form: NestedElement, value: Any) -> list[Piece]:
-    if isinstance(value, dict):
+def _value(form: ElementForm, value: Any) -> list[Piece]:
+    if form.nests and isinstance(value, dict):
         return _members(form, value)
-    if isinstance(value, list):
-        items = [(Piece(form.item.replace("{type}", TYPES[_type(item)])), item) for item in value]
-        return [piece for begin, item in items for piece in (begin, *_nested(form, item), Piece(form.item_end))]
+    if form.nests and isinstance(value, list):
+        items = [(Piece(form.item + form.head(_type(item))), item) for item in value]
+        return [piece for begin, item in items for piece in (begin, *_value(form, item), Piece(form.item_end))]
     return [Piece(_plain(value), True)]
 
 
@@ -144,8 +129,8 @@ def found_style(template: str) -> str | None:
         call = tool_style(name).data["call"]
         begin = call["begin"] if isinstance(call["begin"], str) else call["begin"][0]
         head = begin.partition("{name}")[0]
-        element = ELEMENTS.get(call["arguments"])
-        sure = head.startswith(("<", "]")) and head in text and (element is None or element.begin in text)
+        form = FORMS.get(call["arguments"])
+        sure = head.startswith(("<", "]")) and head in text and (form is None or form.nests or form.begin in text)
         if sure and len(head) > len(best[0]):
             best = (head, name)
     shown = (

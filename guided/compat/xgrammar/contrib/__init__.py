@@ -1,4 +1,4 @@
-"""xgrammar inside other systems. `hf` is imported when it is asked for: it needs transformers."""
+"""xgrammar inside other systems: `hf` needs transformers, `mlxlm` MLX. Each is imported when it is asked for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    if name == "hf":
-        return import_module("guided.compat.xgrammar.contrib.hf")
+    if name in ("hf", "mlxlm"):
+        return import_module(f"guided.compat.xgrammar.contrib.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

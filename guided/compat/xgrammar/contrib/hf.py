@@ -53,7 +53,8 @@ class LogitsProcessor(_Processor):
             scores: (batch, vocab).
 
         Raises:
-            RuntimeError: there are other rows than before, or a token was written that the mask did not allow.
+            RuntimeError: there are other rows than before; a token was written that the mask did not allow; or others
+                forbid all that it allows.
             ValueError: there are more grammars than one, and not one for each row.
         """
         if not self.matchers:
@@ -74,6 +75,12 @@ class LogitsProcessor(_Processor):
             if not matcher.is_terminated():
                 matcher.fill_next_token_bitmask(bitmask, row)
         apply_token_bitmask_inplace(scores, bitmask.to(scores.device))
+        for row, matcher in enumerate(self.matchers):
+            if not matcher.is_terminated() and scores[row].max() == -float("inf"):
+                raise RuntimeError(
+                    f"each token that the grammar allows in row {row} is forbidden by another processor or an option "
+                    "of generate, such as min_new_tokens: leave it out"
+                )
         return scores
 
     def _begin(self, rows: int) -> None:

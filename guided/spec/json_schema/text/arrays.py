@@ -33,8 +33,8 @@ def array_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node
     """The text of the arrays of a shape."""
     if shape.count_graph is not None:
         rules, graph = lowering.rule_maker("items", where), shape.count_graph
-        item, comma = partial(_item, lowering, shape, level=level), lowering.layout.between(level)
-        text = lowering.layout.wrap("[]", graph_body(graph, item, comma, rules), 0 in graph.ends, level)
+        item, comma = partial(_item, lowering, shape, level=level), lowering.notation.between(level)
+        text = lowering.notation.wrap("[]", graph_body(graph, item, comma, rules), 0 in graph.ends, level)
     elif shape.repeated is not None:
         raise refuse_repeated(shape)
     else:
@@ -46,18 +46,18 @@ def _items(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     """The text of an array. If its items must differ, each of them is an `Entry`."""
     longest = shape.prefix_length if shape.arrays else 0
     window = lowering.capped(shape.items, lowering.options.max_items, "max_items", where)
-    comma, prefix = lowering.layout.between(level), []
+    comma, prefix = lowering.notation.between(level), []
     for at in range(longest if window.high is None else min(longest, window.high)):
         goal = lowering.expander.goal(item_goal(shape, at))
         if has_false(goal):
             window = window.meet(Window(0, at))
             break
-        prefix.append(_item(lowering, shape, goal, level))
+        prefix.append(_item(lowering, shape, goal, level, at))
     rest = None
     if window.high is None or window.high > longest:
         goal = lowering.expander.goal(item_goal(shape, longest))
         if not has_false(goal):
-            rest = _item(lowering, shape, goal, level)
+            rest = _item(lowering, shape, goal, level, ~longest)
     if rest is None and window.low > len(prefix):
         lowering.reasons.append((where, f"{window.low} items are required, but only {len(prefix)} are allowed"))
     if shape.item_counts:
@@ -66,16 +66,19 @@ def _items(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
         return _bound(lowering, shape, window, where, level)
     if shape.rest_blocks:
         goals = [lowering.expander.goal((*item_goal(shape, longest), *block)) for block in shape.rest_blocks]
-        some = [_item(lowering, shape, goal, level) for goal in goals]
+        some = [_item(lowering, shape, goal, level, ~longest) for goal in goals]
         body = None if rest is None else array_with(prefix, some, rest, comma, window)
-        return lowering.layout.wrap("[]", body, False, level)
-    return lowering.layout.wrap("[]", array_body(prefix, rest, comma, window), window.low == 0, level)
+        return lowering.notation.wrap("[]", body, False, level)
+    return lowering.notation.wrap("[]", array_body(prefix, rest, comma, window), window.low == 0, level)
 
 
-def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int) -> Node:
+def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int, at: int = ~0) -> Node:
+    """An item. `at`: its number, or ~number for that and any after it."""
+    inside = lowering.notation.inside(level, at)
     if shape.unique is None:
-        return lowering.value(goal, level + 1)
-    return Entry(lowering.value(lowering.narrowing.item(goal), level + 1))
+        return lowering.notation.item(lowering.value(goal, inside), level)
+    lowering.notation.check_unique(shape.unique, level)
+    return Entry(lowering.value(lowering.notation.narrowing_at(level).item(goal), inside))
 
 
 def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
@@ -83,8 +86,8 @@ def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
     (counted,) = shape.item_counts
     goals = [lowering.expander.goal((*item_goal(shape, 0), one)) for one in (counted.schema, counted.others)]
     yes, no = (EMPTY if has_false(goal) else _item(lowering, shape, goal, level) for goal in goals)
-    body = counted_items(yes, no, lowering.layout.between(level), counted.count)
-    return lowering.layout.wrap("[]", body, counted.count.low == 0, level)
+    body = counted_items(yes, no, lowering.notation.between(level), counted.count)
+    return lowering.notation.wrap("[]", body, counted.count.low == 0, level)
 
 
 def _bound(lowering: Lowering, shape: Shape, window: Window, where: str, level: int) -> Node:
@@ -99,6 +102,6 @@ def _bound(lowering: Lowering, shape: Shape, window: Window, where: str, level: 
             raise
         return either([array_text(lowering, one, where, level) for one in obliged_items(shape)])
     within = [Written(tuple(at for at, cell in enumerate(cells) if not goal or goal in cell.within)) for goal in asked]
-    items = [lowering.value(cell.goal, level + 1) for cell in cells]
-    body = bound_members([], items, lowering.layout.between(level), window, AllOf(tuple(within)), False)
-    return lowering.layout.wrap("[]", body, False, level)
+    items = [_item(lowering, shape, cell.goal, level) for cell in cells]
+    body = bound_members([], items, lowering.notation.between(level), window, AllOf(tuple(within)), False)
+    return lowering.notation.wrap("[]", body, False, level)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
-from guided.ir.nodes import EMPTY, Alt, And, Encoding, Node, Text
+from guided.ir.nodes import EMPTY, Alt, And, Node, Text
 from guided.ir.serial import serial
 from guided.spec.json_schema.algebra.content import content_fits
 from guided.spec.json_schema.algebra.expand import Goal
@@ -24,7 +24,7 @@ from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.documents.values import Decimal10, Json, canonical, json_type
 from guided.spec.json_schema.text.containers import Members, RuleMaker, array_body, declared_order, permuted
 from guided.spec.json_schema.text.numbers import number_constant
-from guided.spec.json_schema.text.spelling import MINIMAL_STRING, quoted, quoted_text
+from guided.spec.json_schema.text.spelling import MINIMAL_STRING
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.text.lower import Lowering
@@ -49,11 +49,11 @@ class Constants:
         if "string" in shape.types:
             texts = [v for v in shape.values or () if isinstance(v, str) and _fits(v, shape)]
             if texts:
-                parts.insert(0, _strings(texts, shape, self._lowering.constant_encoding))
+                parts.insert(0, self._lowering.notation.framed("string", self._strings(texts, shape, level), level))
         if "number" in shape.types:
             numbers = tuple(v for v in shape.values or () if isinstance(v, Decimal10) and v in shape.numbers)
             if numbers:
-                parts.append(self._numbers(numbers, shape.numbers))
+                parts.append(self._lowering.notation.framed("number", self._numbers(numbers, shape.numbers), level))
         return either(parts)
 
     def _literal(self, value: Json, goal: Goal, level: int, nested: int) -> Node | None:
@@ -73,19 +73,32 @@ class Constants:
         return either(unique) if unique else None
 
     def _in_shape(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
-        if json_type(value) not in shape.types:
+        if (kind := json_type(value)) not in shape.types:
             return None
+        node = self._spelled(value, shape, level, nested)
+        return None if node is None else self._lowering.notation.framed(kind, node, level)
+
+    def _spelled(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
         if value is None or isinstance(value, bool):
             return Text({None: "null", True: "true", False: "false"}[value])
         if isinstance(value, Decimal10):
             return self._numbers((value,), shape.numbers) if value in shape.numbers else None
         if isinstance(value, str):
-            return _strings([value], shape, self._lowering.constant_encoding) if _fits(value, shape) else None
+            return self._strings([value], shape, level) if _fits(value, shape) else None
+        level = self._lowering.notation.content_level(level)
         return (
             self._array(value, shape, level, nested)
             if isinstance(value, list)
             else self._object(value, shape, level, nested)
         )
+
+    def _strings(self, texts: list[str], shape: Shape, level: int) -> Node:
+        notation = self._lowering.notation
+        patterns, encoding = {serial(pattern): pattern for pattern in shape.patterns}, notation.constant_encoding
+        if not patterns and (len(texts) == 1 or encoding is MINIMAL_STRING):
+            return either([notation.quoted_text(text, level) for text in texts])
+        content = Alt(tuple(Text(text) for text in texts))
+        return notation.quoted(And((content, *patterns.values())) if patterns else content, encoding, level)
 
     def _numbers(self, values: tuple[Decimal10, ...], numbers: NumberSet) -> Node:
         """One rule for several numbers of a set: their spellings share most of their states."""
@@ -104,25 +117,28 @@ class Constants:
         equal = len({canonical(item) for item in value}) < len(value)
         if (equal and shape.unique is not None) or (not equal and shape.repeated is not None):
             return None
-        has, layout = self._lowering.expander.membership.has, self._lowering.layout
+        has, lowering = self._lowering.expander.membership.has, self._lowering
         if not all(sum(has((one.schema,), item) for item in value) in one.count for one in shape.item_counts):
             return None
         cases: list[Node] = []
         for chosen in self._choices(range(shape.prefix_length, len(value)), shape.rest_blocks):
-            goals = ((*item_goal(shape, at), *chosen.get(at, ())) for at in range(len(value)))
-            items = self._literals(zip(value, goals, strict=True), level, nested)
+            goals = [(*item_goal(shape, at), *chosen.get(at, ())) for at in range(len(value))]
+            items = self._literals(enumerate(value), goals, level, nested)
             if items is not None:
-                body = array_body(items, None, layout.between(level), Window(len(items), len(items)))
-                cases.append(layout.wrap("[]", body, not items, level))
+                items = [lowering.notation.item(item, level) for item in items]
+                body = array_body(items, None, lowering.notation.between(level), Window(len(items), len(items)))
+                cases.append(lowering.notation.wrap("[]", body, not items, level))
         return either(cases) if cases else None
 
     def _literals(
-        self, values: Iterable[tuple[Json, tuple[Schema, ...]]], level: int, nested: int
+        self, values: Iterable[tuple[str | int, Json]], goals: Iterable[tuple[Schema, ...]], level: int, nested: int
     ) -> list[Node] | None:
-        """The spellings of each value under its schemas. None if some value does not satisfy them."""
-        out = []
-        for value, schemas in values:
-            node = self._literal(value, self._lowering.expander.goal(schemas), level + 1, nested + 1)
+        """The spellings of each value, given with its name or number, under its schemas. None if some value does not
+        satisfy them."""
+        out, lowering = [], self._lowering
+        for (step, value), schemas in zip(values, goals, strict=True):
+            inside = lowering.notation.inside(level, step)
+            node = self._literal(value, lowering.expander.goal(schemas), inside, nested + 1)
             if node is None:
                 return None
             out.append(node)
@@ -157,38 +173,29 @@ class Constants:
         for chosen in self._choices(others, shape.extra_blocks):
             if not all(expander.keys.has(some.keys, name) for name, asked in chosen.items() for some in asked):
                 continue
-            goals = (
+            goals = [
                 (*expander.member(shape, name), *(s.schema for s in chosen.get(name, ()) if s.schema is not None))
                 for name in value
-            )
-            members = self._literals(zip(value.values(), goals, strict=True), level, nested)
+            ]
+            members = self._literals(value.items(), goals, level, nested)
             if members is not None:
                 cases.append(self._members(value, members, level))
         return either(cases) if cases else None
 
     def _members(self, value: dict[str, Json], members: list[Node], level: int) -> Node:
-        fields = [self._lowering.field(name, node, True) for name, node in zip(value, members, strict=True)]
-        layout = self._lowering.layout
-        comma, window = layout.between(level), Window()
-        if self._lowering.options.property_order == "any":
+        lowering = self._lowering
+        fields = [lowering.notation.field(name, node, True, level) for name, node in zip(value, members, strict=True)]
+        comma, window = lowering.notation.between(level), Window()
+        if lowering.options.property_order == "any":
             body = permuted(fields, None, comma, window)
         else:
             body = declared_order(Members(fields, comma), RuleMaker(_no_rule, ""))
-        return layout.wrap("{}", body, not fields, level)
+        return lowering.notation.wrap("{}", body, not fields, level)
 
 
 def _fits(text: str, shape: Shape) -> bool:
     """Whether a string satisfies the shape, without regard to patterns."""
     return len(text) in shape.length and content_fits(text, shape)
-
-
-def _strings(texts: list[str], shape: Shape, encoding: Encoding) -> Node:
-    patterns = {serial(pattern): pattern for pattern in shape.patterns}
-    if not patterns and (len(texts) == 1 or encoding is MINIMAL_STRING):
-        nodes = tuple(quoted_text(text, encoding) for text in texts)
-        return nodes[0] if len(nodes) == 1 else Alt(nodes)
-    content = Alt(tuple(Text(text) for text in texts))
-    return quoted(And((content, *patterns.values())) if patterns else content, encoding)
 
 
 def _no_rule(name: str, node: Node) -> None:

@@ -70,12 +70,13 @@ class Members(NamedTuple):
 class RuleMaker(NamedTuple):
     """Adds the rules of one object or array: `add` takes a rule's name, which begins with `name`, and its node.
 
-    `spell` writes a part of a key.
+    `spell` writes a part of a key, `quotes` stand before and behind it.
     """
 
     add: Callable[[str, Node], None]
     name: str
     spell: Callable[[str], Node] = Text
+    quotes: tuple[Node, Node] = (Text('"'), Text('"'))
 
 
 def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: Window) -> Node | None:
@@ -230,7 +231,7 @@ def declared_order(members: Members, rules: RuleMaker) -> Node | None:
         if len(fields) <= _LONG or _optional_run(fields) <= _LONG:
             return _uncounted(members)
         extras = None if members.extra is None else members.extras()
-        return MemberTries(members.comma, extras, rules.spell, rules.add, rules.name).members(fields)
+        return MemberTries(members.comma, extras, rules.spell, rules.add, rules.name, rules.quotes).members(fields)
     return _counted(members, window, rules)
 
 

@@ -21,13 +21,10 @@ from guided.ir.nodes import (
     EMPTY,
     Alt,
     And,
-    Encoded,
-    Entry,
     Grammar,
     Node,
     Not,
     Ref,
-    Seq,
     Text,
 )
 from guided.ir.serial import serial
@@ -44,12 +41,10 @@ from guided.spec.json_schema.text.constants import Constants
 from guided.spec.json_schema.text.containers import RuleMaker
 from guided.spec.json_schema.text.content_base64 import json_in_base64
 from guided.spec.json_schema.text.content_json import json_string
-from guided.spec.json_schema.text.member_tries import Field
-from guided.spec.json_schema.text.narrow import Narrowing
+from guided.spec.json_schema.text.notation import Notation
 from guided.spec.json_schema.text.numbers import number_node
 from guided.spec.json_schema.text.objects import object_text
 from guided.spec.json_schema.text.productive import generates
-from guided.spec.json_schema.text.spelling import MINIMAL_STRING, encoding_of, layout_of, quoted, quoted_text
 
 __all__ = ["Lowering"]
 
@@ -61,41 +56,40 @@ _BOOLEAN = Alt((Text("true"), Text("false")))
 class Lowering:
     """Makes the rules of one grammar."""
 
-    def __init__(self, library: Library, expander: Expander, options: JsonSchemaOptions, limits: Limits) -> None:
+    def __init__(
+        self,
+        library: Library,
+        expander: Expander,
+        options: JsonSchemaOptions,
+        limits: Limits,
+        notation: Callable[[Lowering], Notation] = Notation,
+    ) -> None:
         self.expander, self.options, self._limits = expander, options, limits
-        self.layout = layout_of(options)
-        self.encoding = encoding_of(options.escapes)
+        self.notation = notation(self)
         self._plain, self._plain_integers = options.numbers == "plain", options.numbers == "plain_integers"
-        one_spelling = options.escapes == "minimal" or options.constants == "plain"
-        self.constant_encoding = MINIMAL_STRING if one_spelling else self.encoding  # of keys with a name, and constants
         self._constants = Constants(self)
-        self.narrowing = Narrowing(expander, options.additional_properties)
-        self._root = library.root
+        self.root = library.root
         self._rules: dict[str, Node] = {}
         self._origins: dict[str, str] = {}
         self._values: dict[tuple[Goal, int], Node] = {}
         self._refs: dict[object, Ref] = {}
         self._numbers: dict[str, int] = {}  # label -> the last number that was given to a rule with it
         self._containers: set[str] = set()  # rules of one location of the schema
-        self._after_key: dict[int, Node] = {}  # by the serial number of the value's node
         self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
         self.reasons: list[tuple[str, str]] = []  # locations without a value, and why
         self._nested: set[Goal] = set()
-        self._other_keys: dict[object, Node] = {}
 
     def grammar(self, *, asked: bool, of: tuple[Schema, ...] | None = None) -> Grammar:
         """The whole grammar, or that of the values which satisfy all schemas in `of`. With `asked`, SpecError if no
         value does."""
-        around = self.layout.around
-        goal = self.expander.goal((self._root,) if of is None else of)
-        top = self.value(goal, 0)
-        self.add("start", Seq((around, top, around)) if self.options.surrounding_whitespace else top, self._root.where)
+        goal = self.expander.goal((self.root,) if of is None else of)
+        self.add("start", self.notation.top(goal), self.root.where)
         while self._queue:
             self.expander.step()
             name, make = self._queue.popleft()
             self._rules[name] = make()
         if asked and not generates("start", self._rules):
-            pointer, reason = self.reasons[0] if self.reasons else (self._root.where, "every value would be infinite")
+            pointer, reason = self.reasons[0] if self.reasons else (self.root.where, "every value would be infinite")
             raise SpecError(f"no JSON value satisfies the schema: {reason}", pointer=pointer)
         return Grammar(self._rules, "start", self._origins)
 
@@ -128,8 +122,8 @@ class Lowering:
         return found
 
     def value(self, goal: Goal, level: int) -> Node:
-        """The text of the values that satisfy the goal, inside of `level` containers."""
-        key = (goal, 0 if self.layout.indent is None else level)
+        """The text of the values that satisfy the goal, inside of `level` containers; see `notation.py`."""
+        key = (goal, self.notation.same_text(level))
         found = self._values.get(key)
         if found is None:
             found = self._values[key] = self._value(goal, level)
@@ -141,16 +135,16 @@ class Lowering:
             self.reasons.append((where, "false allows no value"))
             return EMPTY
         expansion = self.expander.expand(goal)
-        if len(expansion.shapes) <= _SMALL and all(map(_is_small, expansion.shapes)):
+        # what stands in another notation has a rule, so that explanations name its place
+        if level >= 0 and len(expansion.shapes) <= _SMALL and all(map(_is_small, expansion.shapes)):
             return self._in_place(goal, expansion, level)
-        if self.layout.indent is None:
-            level = 0
-        else:
+        level = self.notation.same_text(level)
+        if self.notation.layout.indent is not None and level >= 0:
             self._nested.add(goal)
             if level > len(self._nested) or (level and not goal):  # more levels than goals: a goal is inside of itself
                 self._refuse_indent(goal)
         if not goal:
-            return self.rule((goal, level), "json value", "", self._anything)
+            return self.rule((goal, level), "json value", "", lambda: self._anything(level))
         where = goal[0].where
         label = f"#{where}" if len(goal) == 1 else " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4]))
         label += f" @{level}" if level else ""
@@ -158,11 +152,14 @@ class Lowering:
         self._containers.add(found.name)
         return found
 
-    def _anything(self) -> Node:
-        """The text of any value. It depends only on the options and the rules in it, and is kept with the layout."""
-        member = (self.other_key((), ""), self.after(self.value((), 0)))
+    def _anything(self, level: int) -> Node:
+        """The text of any value. As JSON it depends only on the options and the rules in it, and is kept with the
+        layout."""
+        if level < 0:
+            return self._in_place((), self.expander.expand(()), level)
+        member = (self.notation.other_key((), ""), self.notation.after(self.value((), 0)))
         rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), *member)
-        known = self.layout.anything
+        known = self.notation.layout.anything
         if rules not in known:
             whole = self._in_place((), self.expander.expand(()), 0)
             if known:
@@ -178,13 +175,13 @@ class Lowering:
         shapes, together = strings_of_same_patterns(expansion.shapes)
         for shape in shapes:
             parts += self.texts_of(shape, where, level)
-        parts += [self._strings(group, where) for group in together]
+        parts += [self.notation.framed("string", self._strings(group, where, level), level) for group in together]
         return parts[0] if len(parts) == 1 else either(list({serial(part): part for part in parts}.values()))
 
     def _refuse_indent(self, goal: Goal) -> None:
         raise UnsupportedError(
             "indentation needs values of bounded depth, and this value can contain itself",
-            pointer=goal[0].where if goal else self._root.where,
+            pointer=goal[0].where if goal else self.root.where,
             hint="give every value a type and close the objects, or use whitespace='single_space'",
         )
 
@@ -201,7 +198,8 @@ class Lowering:
             if node == EMPTY:
                 self.reasons.append((where, "no value of the enumeration satisfies the other keywords"))
             return [node]
-        return [_OF_TYPE[name](self, shape, where, level) for name in shape.types]
+        makes = [(name, partial(_OF_TYPE[name], self, shape, where)) for name in shape.types]
+        return [self.notation.text_of(name, make, where, level) for name, make in makes]
 
     def _number(self, shape: Shape, where: str, level: int) -> Node:
         numbers = replace(shape.numbers, bare=True) if self._writes_bare(shape.numbers) else shape.numbers
@@ -223,20 +221,26 @@ class Lowering:
         if length.is_empty:
             return EMPTY
         refuse_content(shape, length)
+        encoding = self.notation.encoding
+        if (asked := shape.json_text or shape.json_base64) is not None and level < 0:
+            raise UnsupportedError(
+                "a JSON text in a string is not written here", pointer=asked.where, hint="drop contentMediaType"
+            )
         if shape.json_text is not None:
-            return self.rule("json string", "string of JSON", "", lambda: json_string(self.rule, self.encoding))
+            return self.rule("json string", "string of JSON", "", lambda: json_string(self.rule, encoding))
         if shape.json_base64 is not None:
             label = "string of JSON in base64"
-            return self.rule("json in base64", label, "", lambda: json_in_base64(self.rule, self.encoding))
+            return self.rule("json in base64", label, "", lambda: json_in_base64(self.rule, encoding))
         if not shape.patterns:
             window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
-            return self.rule(length, f"json string{window}", "", lambda: quoted(any_text(low, high), self.encoding))
+            label = f"json string{window}"
+            return self.notation.string(length, label, "", lambda: any_text(low, high), level)
         patterns = self._written(shape)
         content = patterns[0] if len(patterns) == 1 else And(patterns)
         key = ("string", tuple(map(serial, patterns)), length)
-        return self.rule(key, f"string of #{where}", where, lambda: quoted(sized(content, low, high), self.encoding))
+        return self.notation.string(key, f"string of #{where}", where, lambda: sized(content, low, high), level)
 
-    def _strings(self, shapes: Sequence[Shape], where: str) -> Node:
+    def _strings(self, shapes: Sequence[Shape], where: str, level: int) -> Node:
         """Strings of several alternatives that combine the same patterns, as one rule: one automaton reads them."""
         length = self.capped(Window(), self.options.max_string, "max_string", where)
         for shape in shapes:
@@ -244,8 +248,8 @@ class Lowering:
         written = [self._written(shape) for shape in shapes]
         content = either([patterns[0] if len(patterns) == 1 else And(patterns) for patterns in written])
         key = ("strings", tuple(tuple(map(serial, patterns)) for patterns in written), length)
-        make = partial(quoted, sized(content, length.low, length.high), self.encoding)
-        return self.rule(key, f"string of #{where}", where, make)
+        sizes = length.low, length.high
+        return self.notation.string(key, f"string of #{where}", where, lambda: sized(content, *sizes), level)
 
     def _written(self, shape: Shape) -> tuple[Node, ...]:
         """The patterns of a string, restricted to what may be written, without duplicates."""
@@ -260,45 +264,14 @@ class Lowering:
             self.reasons.append((where, f"at least {window.low} are required, but the option {option} is {cap}"))
         return capped
 
-    def other_key(self, names: tuple[Node, ...], where: str, *, in_place: bool = False) -> Node:
-        """The key of an additional member, whose name is in all of these languages."""
-        key = ("key", in_place, *map(serial, names))
-        found = self._other_keys.get(key)
-        if found is None:
-            content = any_text(0, self.options.max_string)
-            content = And((*names, content)) if names else content
-            label = f"other key of #{where}" if names else "json key"
-            make = partial(quoted, content, self.encoding)
-            found = Entry(make() if in_place else self.rule(key, label, where, make))
-            self._other_keys[key] = found
-        return found
-
-    def rule_maker(self, parts: str, where: str) -> RuleMaker:
+    def rule_maker(self, parts: str, where: str, level: int = 0) -> RuleMaker:
         """What adds the rules of the members or items (`parts`) of one place of the schema."""
-        return RuleMaker(lambda name, node: self.add(name, node, where), f"{parts} {self.size} of #{where}", self.spell)
+        label = f"{parts} {self.size} of #{where}"
+        return RuleMaker(lambda name, node: self.add(name, node, where), label, *self.notation.spelling(level))
 
-    def field(self, name: str, value: Node, required: bool) -> Field:
-        """A declared member, with the text of its value."""
-        return Field(name, self.after(value), required, quoted_text(name, self.constant_encoding))
-
-    def after(self, value: Node) -> Node:
-        """The colon and a value: all that follows a key.
-
-        Scalars have a rule for it. Most schemas share these few rules, and with them their token tables.
-        """
-        key = serial(value)
-        found = self._after_key.get(key)
-        if found is None:
-            text = Seq((self.layout.colon, value))
-            name = value.name if isinstance(value, Ref) else "value"
-            in_place = name in self._containers
-            found = text if in_place else self.rule(("after", key), f"{name} of a member", "", lambda: text)
-            self._after_key[key] = found
-        return found
-
-    def spell(self, text: str) -> Node:
-        """A part of a key."""
-        return Encoded(Text(text), self.constant_encoding)
+    def is_container(self, name: str) -> bool:
+        """Whether this is the rule of one location of the schema."""
+        return name in self._containers
 
 
 _OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {

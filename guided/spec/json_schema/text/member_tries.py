@@ -22,8 +22,6 @@ from guided.spec.json_schema.algebra.strings import either
 
 __all__ = ["Field", "MemberTries"]
 
-_QUOTE = Text('"')
-
 
 class Field(NamedTuple):
     """A declared member: its name, what follows its key, whether it must be there, and the text of its key."""
@@ -64,14 +62,16 @@ _EMPTY_TRIE = _Trie({})
 class MemberTries:
     """Makes the rules of one object, named after `name`.
 
-    `spell` writes a part of a key, `comma` stands between members.
+    `spell` writes a part of a key, `quotes` stand before and behind it, `comma` stands between members.
     `extras`: one or more additional members after all others (None: there are none).
     """
 
     def __init__(
-        self, comma: Node, extras: Node | None, spell: Callable[[str], Node], new_rule: _Rule, name: str
-    ) -> None:
-        self._comma, self._spell, self._new_rule, self._name = comma, spell, new_rule, name
+        self, comma: Node, extras: Node | None, spell: Callable[[str], Node], new_rule: _Rule, name: str,
+        quotes: tuple[Node, Node] = (Text('"'), Text('"')),
+    ) -> None:  # fmt: skip
+        self._comma, self._spell, self._quotes = comma, spell, quotes
+        self._new_rule, self._name = new_rule, name
         self._made = 0
         self._extras = None if extras is None else self._rule(extras)
 
@@ -83,7 +83,7 @@ class MemberTries:
             cases = [EPSILON] if optional else []
             if following is not None:
                 cases.append(Seq((self._comma, following)))
-            leaf = Seq((_QUOTE, field.value, self._rule(Alt(tuple(cases)))))
+            leaf = Seq((self._quotes[1], field.value, self._rule(Alt(tuple(cases)))))
             trie = self._insert(_EMPTY_TRIE if field.required else trie, field.name, leaf)
             optional = optional and not field.required
         first = self._first(trie, optional)
@@ -94,7 +94,7 @@ class MemberTries:
         """The next member: one of the trie, or an additional one if no required member is left."""
         cases: list[Node] = []
         if trie is not _EMPTY_TRIE:
-            cases.append(Seq((_QUOTE, self._node(trie))))
+            cases.append(Seq((self._quotes[0], self._node(trie))))
         if optional and self._extras is not None:
             cases.append(self._extras)
         return either(cases) if cases else None

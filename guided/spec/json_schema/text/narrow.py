@@ -31,7 +31,7 @@ from guided.spec.json_schema.documents.resolve import Schema
 if TYPE_CHECKING:
     from guided.spec.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["Narrowing"]
+__all__ = ["Narrowing", "constrains_others"]
 
 _DEEPEST = 8  # objects and arrays inside of one another that are looked at
 _MOST = 2_000  # goals that are looked at for one answer
@@ -42,13 +42,13 @@ class Narrowing:
     """Answers for one compilation; with any other value of the option nothing is left out."""
 
     def __init__(self, expander: Expander, option: object) -> None:
-        self._expander, self._on = expander, option == "minimal"
+        self._expander, self.is_on = expander, option == "minimal"
         self._open: Schema | None = None
         self._looks = 0
 
     def closes(self, shape: Shape) -> bool:
         """Whether the objects of a shape without a formula have no members but those that are named."""
-        if not self._on or _constrains_others(shape):
+        if not self.is_on or constrains_others(shape):
             return False
         goals, low = self._named(shape), shape.members.low
         return bool(goals) and (low <= len(shape.required) or sum(map(self._is_finite, goals.values())) >= low)
@@ -59,7 +59,7 @@ class Narrowing:
         `slots`: for each named member the schemas of its cells, which the condition counts through from 0.
         """
         parts = () if shape.formula is None else leaves(shape.formula)
-        if not self._on or not slots or any(map(_constrains_others, (shape, *(leaf.shape for leaf in parts)))):
+        if not self.is_on or not slots or any(map(constrains_others, (shape, *(leaf.shape for leaf in parts)))):
             return None
         alone = _of_first(condition, sum(map(len, slots)), {})
         low = shape.members.low
@@ -69,7 +69,7 @@ class Narrowing:
 
     def item(self, goal: Goal) -> Goal:
         """What is asked of an item that must differ from the others: to stay open, where few would be left."""
-        if not self._on or not goal or self._ask(self._has_many, goal):
+        if not self.is_on or not goal or self._ask(self._has_many, goal):
             return goal
         return self._expander.goal((*goal, self._left_open(goal[0])))
 
@@ -145,7 +145,7 @@ class Narrowing:
         return any(self._has_many(goal, depth) for goal in inside)
 
 
-def _constrains_others(shape: Shape) -> bool:
+def constrains_others(shape: Shape) -> bool:
     """Whether something is said of members that are not named."""
     if shape.names or shape.some_members or shape.extra_blocks:
         return True

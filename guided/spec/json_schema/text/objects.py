@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from guided.errors import LimitExceeded, UnsupportedError
-from guided.ir.nodes import EMPTY, Alt, Distinct, Member, Node, Permutation, Ref, Seq
+from guided.ir.nodes import EMPTY, Alt, Member, Node, Permutation, Ref
 from guided.spec.json_schema.algebra.conditional import bind
 from guided.spec.json_schema.algebra.expand import KeyClass
 from guided.spec.json_schema.algebra.shape import Shape, Window, has_false
@@ -24,7 +24,6 @@ from guided.spec.json_schema.text.containers import (
     bound_members,
     declared_order,
     declared_then,
-    many_optional,
     permuted,
 )
 from guided.spec.json_schema.text.member_tries import Field
@@ -41,7 +40,8 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
     """The text of the objects of a shape."""
     if shape.formula is not None:
         return _bound(lowering, shape, where, level)
-    comma, fields = lowering.layout.between(level), list[Field]()
+    notation, fields = lowering.notation, list[Field]()
+    comma = notation.between(level)
     names = shape.named()
     required = set(shape.required)
     closed = lowering.expander.is_closed(shape)
@@ -49,8 +49,9 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
         schemas = lowering.expander.member(shape, name)
         goal = lowering.expander.goal(schemas)
         if not has_false(schemas) and (not shape.names or lowering.expander.allows_name(shape, name)):
-            fields.append(lowering.field(name, lowering.value(goal, level + 1), name in required))
-    closed = closed or lowering.narrowing.closes(shape)
+            value = lowering.value(goal, notation.inside(level, name))
+            fields.append(notation.field(name, value, name in required, level, where))
+    closed = closed or notation.narrowing_at(level).closes(shape)
     extra, some = (None, []) if closed else _others(lowering, shape, where, level)
     may_be_empty = not shape.required and shape.members.low == 0 and not some
     window, cap = shape.members, lowering.options.max_items
@@ -61,18 +62,21 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
     ordered = lowering.options.property_order == "declared"
     if not ordered or (some and extra is not None and (window != Window() or cap is not None)):
         most = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
-        if extra is None and not ordered and (extra := many_optional(fields, window)) is not None:
+        if extra is None and not ordered and (extra := notation.many_optional(fields, window, level)) is not None:
             fields, names = [field for field in fields if field.required], {}
         body = permuted(fields, extra, comma, most, some, ordered)
     else:
-        rules = lowering.rule_maker("members", where)
+        rules = lowering.rule_maker("members", where, level)
         if some and extra is not None:
             others = Permutation((*(Member(one, required=True) for one in some), Member(extra, False, True)), comma)
             body = declared_then(fields, others, comma, rules)
         else:
             body = declared_order(Members(fields, comma, extra, window, cap), rules)
-    text = lowering.layout.wrap("{}", body, may_be_empty, level)
-    return text if extra is None or text == EMPTY else Distinct(text, tuple(names))
+    text = notation.wrap("{}", body, may_be_empty, level)
+    if extra is None or text == EMPTY:
+        return text
+    counted = bool(some) or window.low > len(required) + 1
+    return notation.distinct(text, tuple(names), level, where if counted else None)
 
 
 def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
@@ -86,11 +90,13 @@ def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[N
     classes = list(lowering.expander.others(shape))
     together = len(classes) > _FEW_CLASSES
     for one in classes:
-        key = lowering.other_key(one.names, where, in_place=together)
+        apart = lowering.notation.apart(level, lowering.expander.goal(one.schemas), shape.named())
         for goal, out in [(one.schemas, members), *_asked(one, some)] if some else [(one.schemas, members)]:
             normal = lowering.expander.goal(goal)
-            if not has_false(normal):
-                out.append(Seq((key, lowering.after(lowering.value(normal, level + 1)))))
+            for names, inside in () if has_false(normal) else apart:
+                value = lowering.value(normal, inside)
+                names = (*one.names, *names)
+                out.append(lowering.notation.other(names, shape.named(), value, level, where, together))
     member = either(members) if members else None
     if member is not None and together:
         name = f"other members {lowering.size} of #{where}"
@@ -115,16 +121,23 @@ def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
         except LimitExceeded:
             raise error from None
         return either([node for one in settled for node in lowering.texts_of(one, where, level)])
-    condition, extras = bound.condition, bound.extras
-    alone = lowering.narrowing.closed(shape, [[c.goal for c in cells] for cells in bound.slots.values()], condition)
+    notation, condition, extras = lowering.notation, bound.condition, bound.extras
+    goals = [[cell.goal for cell in cells] for cells in bound.slots.values()]
+    alone = notation.narrowing_at(level).closed(shape, goals, condition)
     if alone is not None:
         condition, extras = alone, []
     slots = [
-        [lowering.field(name, lowering.value(cell.goal, level + 1), False).node for cell in cells]
+        [notation.field(name, lowering.value(cell.goal, inside), False, level, where).node for cell in cells]
         for name, cells in bound.slots.items()
+        for inside in (notation.inside(level, name),)
     ]
     others = [
-        Seq((lowering.other_key(extra.names, where), lowering.after(lowering.value(cell.goal, level + 1))))
+        either(
+            [
+                notation.other((*extra.names, *names), bound.names, lowering.value(cell.goal, at), level, where, False)
+                for names, at in notation.apart(level, cell.goal, bound.names)
+            ]
+        )
         for extra in extras
         for cell in extra.cells
     ]
@@ -132,6 +145,6 @@ def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     if others and cap is not None:
         window = window.meet(Window(0, len(slots) + cap))
     ordered = lowering.options.property_order == "declared"
-    body = bound_members(slots, others, lowering.layout.between(level), window, condition, ordered)
-    text = lowering.layout.wrap("{}", body, bound.may_be_empty, level)
-    return Distinct(text, bound.names) if others and text != EMPTY else text
+    body = bound_members(slots, others, notation.between(level), window, condition, ordered)
+    text = notation.wrap("{}", body, bound.may_be_empty, level)
+    return notation.distinct(text, bound.names, level, where) if others and text != EMPTY else text

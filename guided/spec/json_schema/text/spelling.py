@@ -38,6 +38,7 @@ __all__ = [
     "GAP",
     "JSON_STRING",
     "MINIMAL_STRING",
+    "QUOTE",
     "Layout",
     "comma_list",
     "encoding_of",
@@ -135,7 +136,7 @@ def encoding_of(escapes: str) -> Encoding:
 JSON_STRING = Encoding("json-string", _string_forms())
 MINIMAL_STRING = Encoding("minimal-json-string", _minimal_forms())
 
-_QUOTE = Text('"')
+QUOTE = Text('"')
 _BRACKETS = {"[]": (Text("["), Text("]")), "{}": (Text("{"), Text("}"))}
 GAP = Repeat(Chars(charset(((9, 10), (13, 13), (32, 32)))), 0, None)
 """Any white space of JSON, or none."""
@@ -143,7 +144,7 @@ GAP = Repeat(Chars(charset(((9, 10), (13, 13), (32, 32)))), 0, None)
 
 def quoted(content: Node, encoding: Encoding) -> Node:
     """A JSON string with this decoded content."""
-    return Seq((_QUOTE, Encoded(content, encoding), _QUOTE))
+    return Seq((QUOTE, Encoded(content, encoding), QUOTE))
 
 
 def quoted_text(text: str, encoding: Encoding) -> Node:

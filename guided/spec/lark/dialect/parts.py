@@ -71,7 +71,7 @@ def resolved(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
         SpecError, UnsupportedError, LimitExceeded: of a part; with the place in the text.
     """
     terminals = _Terminals(plain, loaded.terminals, context.limits)
-    found = dict(loaded.terminals)
+    found = {name: replace(terminal, all_texts=plain.all_texts) for name, terminal in loaded.terminals.items()}
     for name, source in plain.terminals.items():
         written = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
         node, is_lazy = terminals.node(source, name), source.lazy or source.suffix is not None

@@ -59,6 +59,7 @@ class Plain:
         regions: name of a rule in `text` -> what is asked of its text.
         initial_skip, final_skip: whether ignored terminals may stand first, and last.
         skip_once: whether they may stand once only in one place.
+        all_texts: whether patterns stand for all texts that they match, see `LoadedTerminal`.
         is_regular: whether the text has no parts, and no attribute that changes what a rule takes.
     """
 
@@ -71,6 +72,7 @@ class Plain:
     initial_skip: bool = True
     final_skip: bool = True
     skip_once: bool = False
+    all_texts: bool = False
     is_regular: bool = True
     regions: dict[str, RegionSource] = field(default_factory=dict)
     places: list[tuple[int, int, int]] = field(default_factory=list)  # in `text`; in `source`, from and to
@@ -222,7 +224,7 @@ class _Writer:
         self.plain.initial_skip = self.options.get("allow_initial_skip", False)
         self.plain.final_skip = self.options.get("allow_final_skip", True)
         once = self.options.get("skip_repetition") == "once" or self.options.get("ignore_once", False)
-        self.plain.skip_once = once
+        self.plain.skip_once, self.plain.all_texts = once, True
 
     def _definition(self, line: Definition, name: str, parameter: int | None) -> None:
         before = "".join(token.text + " " * token.text.startswith("%") for token in line.before)

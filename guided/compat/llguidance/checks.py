@@ -1,0 +1,28 @@
+"""What llguidance asks of bitmasks and logits, in arrays of any library. In: an array. Out: nothing, or its error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["check_bitmask", "check_pair", "require"]
+
+
+def require(holds: bool, message: str) -> None:
+    """Raise an AssertionError with this message where something does not hold, also under `python -O`."""
+    if not holds:
+        raise AssertionError(message)
+
+
+def check_bitmask(bitmask: Any, int32: Any, *, contiguous: bool = True) -> tuple[int, int]:
+    """The shape of a bitmask, which must be of the type `int32` of its library, and have two dimensions."""
+    require(bitmask.dtype == int32, "Mask must be int32")
+    require(bitmask.ndim == 2, "Mask must be 2D")
+    require(contiguous, "Mask must be contiguous")
+    return bitmask.shape[0], bitmask.shape[1]
+
+
+def check_pair(logits: Any, mask: Any, int32: Any) -> None:
+    """Whether a bitmask fits the rows of logits."""
+    require(mask.dtype == int32, "Mask must be int32")
+    require(logits.ndim == 2, "Logits must be 2D")
+    require(logits.shape[0] == mask.shape[0], "Batch size mismatch")

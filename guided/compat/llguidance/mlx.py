@@ -1,0 +1,39 @@
+"""Bitmasks as arrays of numpy for logits of MLX, as `llguidance.mlx` has them: int32 (batch, ceil(vocab / 32))."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from guided.compat.llguidance.checks import check_pair
+from guided.compat.llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask, get_bitmask_shape
+from guided.logits.mlx import masked, mlx
+
+__all__ = [
+    "allocate_token_bitmask",
+    "apply_token_bitmask",
+    "apply_token_bitmask_kernel",
+    "fill_next_token_bitmask",
+    "get_bitmask_shape",
+]
+
+mlx()  # who imports this learns at once what is missing
+
+
+def apply_token_bitmask_kernel(data: Any, mask: Any) -> Any:
+    """Logits (batch, vocab) with -inf for what is not allowed; both are arrays of MLX. It runs on a CPU, too."""
+    return masked(data, np.array(mask))
+
+
+def apply_token_bitmask(logits: Any, mask_np: npt.NDArray[np.int32]) -> Any:
+    """Logits, (vocab,) or (batch, vocab), with -inf for what is not allowed: (batch, vocab).
+
+    Raises:
+        AssertionError: the mask is not int32, or the shapes do not fit.
+    """
+    mask = np.atleast_2d(mask_np)
+    logits = logits.reshape(1, -1) if len(logits.shape) == 1 else logits
+    check_pair(logits, mask, np.int32)
+    return masked(logits, mask)

@@ -1,0 +1,32 @@
+"""What a matcher captured, as xgrammar gives it. In: captures of guided, with their places. Out: (name, text).
+
+They are in the order in which their rules end, after a `suffix`, inner ones first. The text of a `stop`
+(`lark_text.py`) belongs to no capture but its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from guided.compat.xgrammar.lark_text import HIDDEN
+from guided.matching.readings import Capture
+
+__all__ = ["in_order"]
+
+
+def in_order(found: Sequence[Capture], text: bytes) -> list[tuple[str, bytes]]:
+    """The captures of a text. `found`: in the order in which they begin."""
+    hidden = [capture for capture in found if capture.name.startswith(HIDDEN)]
+    ordered = [*reversed(found)]
+    ordered.sort(key=lambda capture: (capture.closed, -capture.start))
+    named = [(capture.name.removeprefix(HIDDEN), _without(capture, hidden, text)) for capture in ordered]
+    return [each for each in named if each[0]]
+
+
+def _without(capture: Capture, hidden: Sequence[Capture], text: bytes) -> bytes:
+    out, at = bytearray(), capture.start
+    for one in hidden:
+        if one is not capture and at <= one.start and one.end <= capture.end:
+            out += text[at : one.start]
+            at = one.end
+    return bytes(out + text[at : capture.end])

@@ -1,0 +1,42 @@
+"""A logits processor for mlx-lm.
+
+guided has one that completes answers within a budget: `guided.integrations.mlx_lm.GuidedLogitsProcessor`. This one is
+as xgrammar's, but that the prompt is no part of the output: the first call's tokens are the prompt, whatever they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from guided.compat.xgrammar.compiler import CompiledGrammar
+from guided.compat.xgrammar.exception import as_xgrammar
+from guided.integrations.sequence_mask import SequenceMask
+from guided.logits.mlx import masked, mlx
+
+__all__ = ["XGrammarLogitsProcessor"]
+
+mlx()  # who imports this learns at once what is missing
+
+
+class XGrammarLogitsProcessor:
+    """Masks the logits of one sequence by a grammar; the next generation begins anew.
+
+    Args:
+        grammar: what the output must be.
+        max_rollback_tokens: any number of tokens can be taken back.
+    """
+
+    def __init__(self, grammar: CompiledGrammar, max_rollback_tokens: int = 16) -> None:
+        self.vocab_size = grammar.tokenizer_info.vocab_size
+        self._mask = SequenceMask(grammar._parts.compiled(), None)
+
+    def __call__(self, tokens: Any, logits: Any) -> Any:
+        """The logits, (1, vocab), with -inf for each token that may not come after `tokens`, both arrays of MLX.
+
+        Raises:
+            RuntimeError: a token was written that the grammar does not allow.
+        """
+        with as_xgrammar():
+            return masked(logits, self._mask.after(np.array(tokens)))

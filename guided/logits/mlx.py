@@ -1,0 +1,46 @@
+"""Logits of MLX, masked. In: logits and a bitmask, both with one or two dimensions. Out: other logits.
+
+MLX has no memory that could be changed in place, so this is no part of `apply_token_bitmask_inplace`. It is imported
+when something is masked, or asked for. Cost: a bool for each logit goes to MLX.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from guided.matching.bitmask import bits_of
+
+__all__ = ["masked", "mlx"]
+
+
+def mlx() -> Any:
+    """The module `mlx.core`.
+
+    Raises:
+        ModuleNotFoundError: it is not installed; the message says what to install.
+    """
+    try:
+        return import_module("mlx.core")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "logits of MLX need the package mlx: pip install 'guided-decoding[mlx-lm]' (on Linux also 'mlx[cpu]')",
+            name="mlx",
+        ) from error
+
+
+def masked(logits: Any, bitmask: npt.NDArray[np.int32]) -> Any:
+    """The logits, (vocab,) or (rows, vocab), with -inf for each token that the bitmask does not allow.
+
+    Args:
+        logits: of MLX. Those at ids past the bitmask's last word are masked, too.
+        bitmask: int32, (words,) or (rows, words), of as many rows.
+    """
+    core, width = mlx(), logits.shape[-1]
+    bits = bits_of(bitmask)[..., :width]
+    allowed = np.zeros((*bits.shape[:-1], width), np.bool_)
+    allowed[..., : bits.shape[-1]] = bits
+    return core.where(core.array(allowed), logits, core.array(-np.inf, logits.dtype))

@@ -1,0 +1,143 @@
+"""How the XML styles write the arguments of a call: data. What is read of it: `element_text.py` writes, the readers of
+`call_arguments.py` and `nested_call_arguments.py` read back.
+
+    {"city": "Oslo", "days": 3}        in the style qwen_xml
+    <parameter=city>
+    Oslo
+    </parameter>
+
+    <parameter=days>
+    3
+    </parameter>
+
+    {"city": "Oslo", "at": {"lat": 1.5}, "tags": ["a"]}        in the style cohere_xml, without the line ends
+    <cofl:value name="city" type="raw">Oslo</cofl:value>
+    <cofl:value name="at" type="dict"><cofl:value name="lat" type="json">1.5</cofl:value></cofl:value>
+    <cofl:value name="tags" type="list"><cofl:value type="raw">a</cofl:value></cofl:value>
+
+Source: xgrammar 0.2.8, what its grammars for these styles accept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+__all__ = ["FORMS", "ElementForm"]
+
+_NONE: Final[Mapping[str, str]] = {}
+_COFL: Final = {"number": "json", "boolean": "json", "null": "json", "object": "dict", "array": "list"}
+_MARK: Final = "]<]minimax[>["
+_QUOTED: Final = {"&": "&amp;", '"': "&quot;"}
+_ESCAPED: Final = {**_QUOTED, "<": "&lt;", ">": "&gt;"}
+
+
+class ElementForm(NamedTuple):
+    """How a style writes one value: begin, name, `after`, `string` or `other`, value, end.
+
+    In all of them {gap} is white space; {type} is the type of the value, and {name} the name of the member.
+
+    Attributes:
+        begin, after: before and behind the name of a member.
+        string, other: before the value: if a string follows, or anything else.
+        end: behind the value.
+        item, item_end: in place of `begin` and `after`, and of `end`, for the items of an array. If "", the style
+            writes members of objects and items of arrays as JSON.
+        never: what no string contains; if "", the end.
+        types: what the style calls the types of values.
+        lines: whether a string may stand on lines of its own, behind a line end and before one.
+        around: whether white space may stand around what is no string.
+        between: whether white space may stand between items.
+        escapes: how characters of names are written, & first; if there are any, all but \0 may stand in a name.
+    """
+
+    begin: str
+    after: str
+    string: str
+    other: str
+    end: str
+    item: str = ""
+    item_end: str = ""
+    never: str = ""
+    types: Mapping[str, str] = _NONE
+    lines: bool = False
+    around: bool = True
+    between: bool = False
+    escapes: Mapping[str, str] = _NONE
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether it is written if a value is a string. If not, it follows from the schema and the text."""
+        return self.string != self.other
+
+    @property
+    def nests(self) -> bool:
+        """Whether members of objects and items of arrays are elements, too."""
+        return self.item != ""
+
+    @property
+    def quotes(self) -> bool:
+        """Whether a name stands between quotation marks."""
+        return self.after.startswith('"')
+
+    @property
+    def repeats_names(self) -> bool:
+        """Whether the name of a member stands at its end, too."""
+        return "{name}" in self.end
+
+    @property
+    def excluded(self) -> str:
+        """What no string contains."""
+        return self.never or self.end
+
+    def head(self, kind: str) -> str:
+        """What stands before a value of a type."""
+        return self.string if kind == "string" else self.other.replace("{type}", self.types.get(kind, kind))
+
+    def name(self, name: str) -> str:
+        """A name as it is written."""
+        return "".join([self.escapes.get(char, char) for char in name])
+
+    def name_read(self, written: str) -> str:
+        """The name that is written so."""
+        for char, escape in reversed([*self.escapes.items()]):
+            written = written.replace(escape, char)
+        return written
+
+    @property
+    def name_pattern(self) -> str:
+        """A regular expression of names as they are written, for those who read them."""
+        return '[^"]+' if self.quotes else r'(?!/)[^<>"\s]+' if self.repeats_names else r'[^<>"\s]+'
+
+    def may_be_called(self, name: str) -> bool:
+        """Whether a member of this name can be written."""
+        if self.escapes:
+            return name != "" and "\0" not in name
+        is_end = self.repeats_names and name.startswith("/")
+        return re.fullmatch(r'[^\0<>&"\s]+', name) is not None and not is_end
+
+
+FORMS: Final[Mapping[str, ElementForm]] = {
+    "qwen_xml": ElementForm("<parameter=", ">", "", "", "</parameter>", lines=True),
+    "minimax_xml": ElementForm('<parameter name="', '"', ">", ">", "</parameter>"),
+    "glm_xml": ElementForm("<arg_key>", "</arg_key>{gap}<arg_value>", "", "", "</arg_value>"),
+    "deepseek_xml": ElementForm(
+        '<｜DSML｜parameter name="', '"', ' string="true">', ' string="false">', "</｜DSML｜parameter>"
+    ),
+    "deepseek_v4_1_xml": ElementForm(
+        '<｜DSML｜ parameter name="', '"', ' string="true">', ' string="false">', "</｜DSML｜ parameter>"
+    ),
+    "kimi_k3_xml": ElementForm(
+        '<|open|>argument key="', '"', ' type="string"<|sep|>', ' type="{type}"<|sep|>', "<|close|>argument<|sep|>",
+        escapes=_QUOTED,
+    ),
+    "cohere_xml": ElementForm(
+        '<cofl:value name="', '"', ' type="raw">', ' type="{type}">', "</cofl:value>",
+        item="<cofl:value", item_end="</cofl:value>", types=_COFL, escapes=_ESCAPED,
+    ),
+    "minimax_m3_xml": ElementForm(
+        _MARK + "<", ">", "", "", _MARK + "</{name}>",
+        item=_MARK + "<item>", item_end=_MARK + "</item>", never=_MARK, around=False, between=True,
+    ),
+}  # fmt: skip
