@@ -151,6 +151,7 @@ class Sequence:
         self.most_drafts, self.ngrams = drafts, Ngrams(prompt) if drafts else None
         self.prompt_is_read = False
         self.finish_reason: FinishReason | None = None
+        self.cut = False  # the last choice was an end, since the budget left nothing else
         self.stop: str | int | None = None
         self.chosen_logprobs: TokenLogprobs | None = None  # of the last choice
         self.choosing = False  # a token is chosen from the pass under way, and nothing was drafted for it
@@ -347,6 +348,7 @@ class Sequence:
         else:
             applied = self.masks.apply(logits, at)
             removed = applied.removed
+            self.cut = self.masks.is_cut(at) and self.masks.allows_only_ends(at)
             if applied.by_budget is not None:
                 self.budget_bound = self.budget_bound.with_step(applied.by_budget)
         if self.penalties is not None and not (self.masks is not None and self.masks.allows_only_ends(at)):
@@ -411,6 +413,7 @@ class Sequence:
             healed=self.healed.decode("utf-8", "replace"),
             non_canonical=0 if self.canonical is None else self.canonical.non_canonical,
             captures={} if self.regions is None else _texts(self.regions.captures()),
+            cut=self.cut or self.finish_reason == "length",
         )
 
 
