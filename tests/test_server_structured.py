@@ -105,10 +105,10 @@ def test_the_older_structural_tag():
 
 
 def test_old_names_are_warned_of():
-    assert structured({"guided_regex": "a"}).warnings == (
-        "guided_regex is an old name: write structured_outputs={'regex': ...}",
-    )
-    assert structured({"regex": "a"}).warnings == ()
+    assert structured({"guided_regex": "a"}).warnings == {
+        "guided_regex": "guided_regex is an old name: write structured_outputs={'regex': ...}"
+    }
+    assert structured({"regex": "a"}).warnings == {}
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ class Sequence:
         self.forced_log_mass = 0.0
         self.timings = Timings()
         self.budget_bound = BudgetBound()
-        self.free = free
+        self.free, self.cut = free, False  # cut: the last choice was the end, since the budget left nothing else
         self.masks: Masks | None = None
         if matcher is not None:
             times = self.timings.mask
@@ -151,7 +151,6 @@ class Sequence:
         self.most_drafts, self.ngrams = drafts, Ngrams(prompt) if drafts else None
         self.prompt_is_read = False
         self.finish_reason: FinishReason | None = None
-        self.cut = False  # the last choice was an end, since the budget left nothing else
         self.stop: str | int | None = None
         self.chosen_logprobs: TokenLogprobs | None = None  # of the last choice
         self.choosing = False  # a token is chosen from the pass under way, and nothing was drafted for it

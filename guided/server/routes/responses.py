@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 
 from guided.server.answers import Answer
 from guided.server.errors import RequestError
+from guided.server.notices import header_of
 from guided.server.openapi import takes
 from guided.server.requests import read_request
 from guided.server.responses_events import ResponseEvents, sent, whole
@@ -66,10 +67,11 @@ async def _answer(server: Server, request: Request) -> Response:
         request.state.param, visit_of(request).kind = asked.param(found.param), asked.param(found.text.param) or ""
         [stream] = server.submit(request, found.parts, asked.priority, rid=asked.rid, streams=asked.stream)
         answer = Answer(True, server.settings.model_name, server.engine.vocabulary, asked.top)
-        events = ResponseEvents(answer, asked.told())
-        if not asked.stream:
-            return JSONResponse(
-                await unless_gone(request, whole(events, stream, found.new_reading)), headers=found.headers
-            )
         await unless_gone(request, all_begun([stream]))
-    return stream_response(sent(events, stream, found.new_reading, server.settings.keep_alive), found.headers)
+        notices = found.notices([stream])
+        told = [each | {"param": asked.param(each["param"])} for each in notices]
+        events = ResponseEvents(answer, asked.told() | ({"warnings": told} if told else {}))
+        headers = header_of(told)
+        if not asked.stream:
+            return JSONResponse(await unless_gone(request, whole(events, stream, found.new_reading)), headers=headers)
+    return stream_response(sent(events, stream, found.new_reading, server.settings.keep_alive), headers)
