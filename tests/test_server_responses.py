@@ -182,7 +182,7 @@ def rendered(steps, finish_reason="stop", top=None):
         tokens += ids
     logprobs = [TokenLogprobs(id, -float(id), [(id, -0.25)]) for id in tokens]
     result = SimpleNamespace(**RESULT, tokens=tokens, logprobs=logprobs, finish_reason=finish_reason)
-    out += events.end(SimpleNamespace(result=result))
+    out += events.end(SimpleNamespace(result=result, finish_reason=finish_reason))
     return checked(out)
 
 

@@ -1,8 +1,8 @@
 """The bodies of answers, as OpenAI's client reads them. In: deltas and readings. Out: dicts for JSON.
 
-Beyond OpenAI's fields an answer may have `warnings` (notices.py). A choice has `stop_reason` (the stop that ended it, as vLLM says), `budget_bound` where the
-budget took something from it (`guided.BudgetBound`), `captures` of its grammar, and in chunks `partial`, if it is asked
-for (`Reading.partial`). A message and a delta have `reasoning` (and `reasoning_content`, as older clients call it) and
+Beyond OpenAI's fields an answer may have `warnings` (notices.py). A choice has `stop_reason` (the stop that ended it,
+as vLLM says), `budget_bound` where the budget took something from it (`guided.BudgetBound`), `captures` of its grammar,
+and in chunks `partial`, if it is asked for (`Reading.partial`). A message and a delta have `reasoning` (and `reasoning_content`, as older clients call it) and
 `tool_results`: what the server's own tools said. With `return_token_ids` a choice has `token_ids`, as vLLM has them,
 and `tokens`: of each its text and bytes, and whether it was forced.
 """
