@@ -24,7 +24,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from guided.errors import BudgetError, GuidedError, LimitExceeded, OptionError, SpecError, UnsupportedError
+from guided.errors import (
+    BudgetError,
+    ContextError,
+    GuidedError,
+    LimitExceeded,
+    OptionError,
+    SpecError,
+    UnsupportedError,
+)
 from guided.server.engine_thread import EngineStopped
 from guided.server.preparing import CompilerBusy, CompileTimeout
 
@@ -109,6 +117,8 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
             param = (param or "") + error.pointer or None
         case LimitExceeded():
             code = "limit_exceeded"
+        case ContextError():
+            code, param = "context_length_exceeded", None
         case BudgetError() if error.asked is not None:
             code, param = "context_length_exceeded", None
             message = f"{message}: shorten the prompt, or the specification"
