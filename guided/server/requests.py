@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator, model_validator
 
 from guided.engine.request import Options, Request
 from guided.errors import brief
@@ -29,6 +29,13 @@ _MOST_PROMPTS = 1 << 16
 _STOPS = ("stop", "stop_token_ids", "ignore_eos")
 _Count = Annotated[int, Field(ge=0, strict=True)]
 _Counts = Annotated[list[_Count], Field(fail_fast=True)]  # a million errors take half a minute, and gigabytes
+_PART: dict[str, Any] = {
+    "type": "object",
+    "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+    "required": ["type", "text"],
+    "additionalProperties": False,
+}
+_CONTENT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": _PART}, {"type": "null"}]}
 _Read = TypeVar("_Read", bound=BaseModel)
 
 
@@ -204,11 +211,6 @@ class CompletionRequest(TextRequest):
         return [Request(prompt, asked.constraint, n=self.n, options=own) for prompt in self.prompts()]
 
 
-class _Text(_Checked):
-    type: Literal["text"]
-    text: str
-
-
 class _CalledFunction(_Checked):
     name: str
     arguments: str
@@ -226,7 +228,7 @@ class Message(_Checked):
     """A message of a conversation."""
 
     role: str
-    content: str | Annotated[list[_Text], Field(fail_fast=True)] | None = None
+    content: Annotated[str | None, WithJsonSchema(_CONTENT)] = None
     name: str | None = None
     refusal: str | None = None
     tool_calls: Annotated[list[_Call], Field(fail_fast=True)] | None = None
@@ -241,22 +243,23 @@ class Message(_Checked):
 
     @field_validator("content", mode="before")
     @classmethod
-    def _check_parts(cls, content: Any) -> Any:
-        """A part that is no text is told as such, and not as a list that should be a text."""
-        for number, part in enumerate(content) if isinstance(content, list) else ():
+    def _joined(cls, content: Any) -> Any:
+        """The text of all parts. They are many in a large body, and are looked at without a model for each."""
+        if not isinstance(content, list):
+            return content
+        for number, part in enumerate(content):
             kind = part.get("type") if isinstance(part, dict) else part
             if kind != "text":
                 hint = 'this server reads text alone: write {"type": "text", "text": ...}'
                 raise ValueError(f"part {number} has the type {brief(kind)}; {hint}")
-        return content
+            if part.keys() != {"type", "text"} or not isinstance(part["text"], str):
+                raise ValueError(f"part {number} has a text that is none, or other members")
+        return "".join(part["text"] for part in content)
 
     def plain(self) -> dict[str, Any]:
         """As the engine takes it."""
-        content = self.content or ""
-        message: dict[str, Any] = {
-            "role": "system" if self.role == "developer" else self.role,
-            "content": content if isinstance(content, str) else "".join(part.text for part in content),
-        }
+        role = "system" if self.role == "developer" else self.role
+        message: dict[str, Any] = {"role": role, "content": self.content or ""}
         if self.tool_calls:
             called = [
                 (each.id, {"name": each.function.name, "arguments": each.function.arguments})

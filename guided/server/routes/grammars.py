@@ -78,25 +78,25 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/v1/grammars/check")
     @takes(CheckRequest, answer=_CHECKED)
     async def check_grammar(request: Request) -> dict[str, Any]:
-        asked = read_request(CheckRequest, await server.json(request))
+        asked = await server.read(request, partial(read_request, CheckRequest))
         return await desk.run(partial(check, engine, asked, **bounds))
 
     @app.post("/v1/grammars/explain")
     @takes(ExplainRequest, answer=_EXPLAINED)
     async def explain_grammar(request: Request) -> dict[str, Any]:
-        asked = read_request(ExplainRequest, await server.json(request))
+        asked = await server.read(request, partial(read_request, ExplainRequest))
         return await desk.run(partial(explain, engine, asked, **bounds))
 
     @app.post("/v1/grammars/sample")
     @takes(SampleRequest, answer=_SAMPLED)
     async def sample_grammar(request: Request) -> dict[str, Any]:
-        asked = read_request(SampleRequest, await server.json(request))
+        asked = await server.read(request, partial(read_request, SampleRequest))
         return await desk.run(partial(sample, asked, seconds=settings.compile_timeout))
 
     @app.post("/v1/grammars/step")
     @takes(StepRequest, answer=_STEP)
     async def step_of_output(request: Request) -> dict[str, Any]:
-        asked = read_request(StepRequest, await server.json(request))
+        asked = await server.read(request, partial(read_request, StepRequest))
         server.check_model(asked.model)
 
         async def found() -> dict[str, Any]:

@@ -108,9 +108,13 @@ def prepared(server: Server, asked: ChatRequest | CompletionRequest, *, own_tool
 
 async def _answer(server: Server, request: Request, kind: type[ChatRequest] | type[CompletionRequest]) -> Response:
     """An answer of a model, whole or as a stream."""
-    asked = read_request(kind, await server.json(request))
-    server.check_model(asked.model)
-    found = prepared(server, asked)
+
+    def read(body: Any) -> tuple[ChatRequest | CompletionRequest, Prepared]:
+        asked = read_request(kind, body)
+        server.check_model(asked.model)
+        return asked, prepared(server, asked)
+
+    asked, found = await server.read(request, read)
     request.state.param, visit_of(request).kind = found.param, found.text.param
     streams = server.submit(request, found.parts, asked.priority, rid=asked.rid, streams=asked.stream)
     is_chat = isinstance(asked, ChatRequest)
