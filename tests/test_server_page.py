@@ -284,6 +284,29 @@ def test_by_keys_alone(browser: Browser, address: str):
         expect(page.locator("#help")).to_be_hidden()
 
 
+def test_steps_are_those_of_what_was_sent(browser: Browser, address: str):
+    """What the routes of steps do not take would make another step: the page says so instead."""
+    with opened(browser, address) as page:
+        page.locator(".more summary").click()
+        for more, told in (('{"min_p": 0.01}', "Allowed"), ('{"documents": []}', "Steps of requests with documents")):
+            page.fill("#more", more)
+            generate(page, "regex", "[ab]{3}")
+            page.locator(".token").first.click()
+            expect(page.locator("#step")).to_contain_text(told)
+
+
+def test_a_text_is_copied_where_the_page_has_no_clipboard(browser: Browser, address: str):
+    with opened(browser, address) as page:
+        page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+        generate(page, "regex", "[ab]{3}")
+        page.click("#copy")
+        expect(page.locator("#copy")).to_have_text("Copied")
+        page.fill("#prompt", "")
+        page.focus("#prompt")
+        page.keyboard.press("Control+V")
+        assert page.input_value("#prompt") == written(page)
+
+
 # The least contrast of a visible text with what it stands on, for WCAG's formula.
 CONTRAST = """() => {
     const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
