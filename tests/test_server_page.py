@@ -284,26 +284,19 @@ def test_by_keys_alone(browser: Browser, address: str):
         expect(page.locator("#help")).to_be_hidden()
 
 
-def test_steps_are_those_of_what_was_sent(browser: Browser, address: str):
-    """What the routes of steps do not take would make another step: the page says so instead."""
+def test_steps_are_those_of_what_was_sent_and_texts_are_copied_without_a_clipboard(browser: Browser, address: str):
     with opened(browser, address) as page:
+        page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
         page.locator(".more summary").click()
         for more, told in (('{"min_p": 0.01}', "Allowed"), ('{"documents": []}', "Steps of requests with documents")):
             page.fill("#more", more)
             generate(page, "regex", "[ab]{3}")
             page.locator(".token").first.click()
             expect(page.locator("#step")).to_contain_text(told)
-
-
-def test_a_text_is_copied_where_the_page_has_no_clipboard(browser: Browser, address: str):
-    with opened(browser, address) as page:
-        page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
-        generate(page, "regex", "[ab]{3}")
         page.click("#copy")
         expect(page.locator("#copy")).to_have_text("Copied")
         page.fill("#prompt", "")
-        page.focus("#prompt")
-        page.keyboard.press("Control+V")
+        page.press("#prompt", "Control+V")
         assert page.input_value("#prompt") == written(page)
 
 
