@@ -21,7 +21,6 @@ PLACE = "/properties/a/format"
 FORMAT = {"type": "json_schema", "json_schema": {"name": "n", "schema": COLOUR}}
 TAG = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": COLOUR}}
 CALL = {"name": "f", "parameters": COLOUR}
-WHY = "not enforced: the format 'colour' is not known (at {})"
 CHAT, TEXT, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 
 
@@ -71,6 +70,7 @@ def test_what_is_not_enforced_is_told_with_its_place(path, fields, param, place,
                 (warning,) = (first_of(answer.text) if stream else answer.json())["warnings"]
                 assert warning["param"] == param + place
                 assert warning["message"].startswith("not enforced: the format 'colour' is not known (at ")
+                assert warning["message"].endswith("; say it with pattern")
                 assert answer.headers["warning"].startswith("299 - \"not enforced: the format 'colour'")
             plain = await http.post(path, json={**prompt, **limit})
             assert "warnings" not in plain.json() and "warning" not in plain.headers

@@ -14,6 +14,7 @@ from guided.engine.matchers import layers
 from guided.errors import Finding
 from guided.matching import GrammarMatcher
 from guided.server.engine_thread import Stream
+from guided.server.errors import for_clients
 from guided.server.structured import Structured
 
 __all__ = ["header_of", "notices_of"]
@@ -32,7 +33,9 @@ def notices_of(text: Structured, param: str, streams: Sequence[Stream] = ()) -> 
     """
     told: list[dict[str, Any]] = [{"message": message, "param": name} for name, message in text.warnings.items()]
     findings = _findings(streams[0]) if streams else ()
-    told += [{"message": f"not enforced: {each}", "param": param + each.pointer} for each in findings[:_MOST]]
+    told += [
+        {"message": for_clients(f"not enforced: {each}"), "param": param + each.pointer} for each in findings[:_MOST]
+    ]
     if len(findings) > _MOST:
         told.append({"message": f"and {len(findings) - _MOST} more are not enforced", "param": param or None})
     return told

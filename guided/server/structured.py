@@ -152,7 +152,8 @@ class _Reader:
         kinds = [kind for kind in _KINDS if given.get(kind) is not None and given[kind] is not False]
         if len(kinds) != 1:
             told = " and ".join(kinds) if kinds else "none of them is given"
-            raise RequestError(f"give one of {', '.join(_KINDS)} ({told})", param=prefix.rstrip("._"))
+            param = prefix.rstrip(".") if prefix.endswith(".") else prefix + next(iter(given))
+            raise RequestError(f"give one of {', '.join(_KINDS)} ({told})", param=param)
         kind = kinds[0]
         for name in _MODIFIERS:
             if given.get(name) not in (None, False) and kind not in ("json", "json_object"):
