@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from contextlib import contextmanager
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
-pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
+from uvicorn.server import ServerState  # noqa: E402
+
+from guided.server.app import create_app  # noqa: E402
+from guided.server.connections import Connection  # noqa: E402
+from guided.server.settings import Settings  # noqa: E402
 from tests.live_server import listening  # noqa: E402
+from tests.server_support import small_engine  # noqa: E402
 
 GET = b"GET /version HTTP/1.1\r\nHost: t\r\n\r\n"
 
@@ -45,12 +52,10 @@ def test_a_connection_that_says_nothing_is_closed():
 
 
 def test_a_head_that_comes_slowly_is_given_up():
-    """Each byte would begin the time anew, were it the time between bytes."""
     with asked(body_timeout=0.5) as connect, connect() as client:
-        begin, sent = time.monotonic(), 0
         client.settimeout(0.05)
-        first = b""
-        for byte in GET[:-2] + b"X: " + b"x" * 1000:
+        first, sent = b"", 0
+        for byte in GET[:-2] + b"X: " + b"x" * 1500:
             client.sendall(bytes([byte]))
             sent += 1
             try:
@@ -58,31 +63,56 @@ def test_a_head_that_comes_slowly_is_given_up():
                 break
             except TimeoutError:
                 pass
-        assert sent > 3 and time.monotonic() - begin < 15
-        assert first.startswith(b"HTTP/1.1 408 ")
+        assert first.startswith(b"HTTP/1.1 408 ") and sent < 1500
         error = json.loads(first.partition(b"\r\n\r\n")[2])["error"]
         assert error["code"] == "body_timeout" and error["message"].startswith("the head of the request")
 
 
-def test_a_later_head_has_a_time_of_its_own_and_requests_have_theirs():
-    with asked(body_timeout=0.6) as connect, connect() as client:
-        for _ in range(3):  # together they take longer than a head may
-            time.sleep(0.3)
-            client.sendall(GET)
-            assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
-        client.sendall(GET[:-2])
-        assert told(client)[0] == 408
+class Clock:
+    """A loop that only notes what is to be done later."""
+
+    def __init__(self) -> None:
+        self.due = list[SimpleNamespace]()
+
+    def call_later(self, seconds, act):
+        handle = SimpleNamespace(seconds=seconds, act=act, cancel=lambda: self.due.remove(handle))
+        self.due.append(handle)
+        return handle
+
+    def create_task(self, work, **_):
+        work.close()
+        return Mock()
 
 
-def test_a_request_under_way_is_not_cut_off():
-    with asked(body_timeout=0.3) as connect, connect() as client:
-        body = b'{"prompt": "a", "max_tokens": 500, "ignore_eos": true, "stream": true}'
-        head = f"POST /v1/completions HTTP/1.1\r\nHost: t\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-        client.sendall(head.encode() + body)
-        data = b""
-        while piece := client.recv(1 << 16):
-            data += piece
-        assert b"data: [DONE]" in data
+def test_a_head_has_its_time_and_a_request_under_way_has_none():
+    clock, written = Clock(), []
+    transport = SimpleNamespace(
+        get_extra_info=lambda *_: None,
+        is_closing=lambda: False,
+        write=written.append,
+        close=lambda: written.append(b"closed"),
+        resume_reading=lambda: None,
+        pause_reading=lambda: None,
+    )
+    config = uvicorn.Config(create_app(small_engine(), Settings(body_timeout=7)), proxy_headers=False)
+    connection = Connection(config, ServerState(), {}, _loop=clock)
+    connection.connection_made(transport)
+    (first,) = clock.due
+    assert first.seconds == 7
+    for byte in GET[:-1]:
+        connection.data_received(bytes([byte]))
+        assert clock.due == [first], "a byte does not begin the time anew"
+    connection.data_received(GET[-1:])
+    assert clock.due == [] and connection.cycle is not None
+    connection.cycle.response_complete = True
+    connection.on_response_complete()
+    (idle,) = clock.due
+    assert idle.act == connection.timeout_keep_alive_handler, "between requests uvicorn's own time counts"
+    connection.data_received(GET[:5])
+    (second,) = clock.due
+    assert second.seconds == 7 and second is not first and not written
+    second.act()
+    assert written[0].startswith(b"HTTP/1.1 408 ") and written[-1] == b"closed" and clock.due == []
 
 
 @pytest.mark.parametrize(
