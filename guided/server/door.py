@@ -70,6 +70,7 @@ class Door:
         works = visit.method != "OPTIONS" and (visit.method == "POST" or visit.path.startswith("/v1"))
         admission, enters = self._server.admission, False
         try:
+            self._check_size(scope)
             if works and self._keys:
                 visit.key = self._key(headers.get("authorization", ""))
             if works and visit.path not in _NEEDS_NO_ROOM:
@@ -84,6 +85,13 @@ class Door:
         finally:
             if enters:
                 admission.leave(visit.key)
+
+    def _check_size(self, scope: Scope) -> None:
+        """Raises RequestError where the headers are too long; those that do not end are the connection's to refuse."""
+        most = self._server.settings.max_header_bytes
+        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        if size + sum(len(name) + len(value) for name, value in scope["headers"]) > most:
+            raise RequestError(f"path and headers have more than {most} bytes")
 
     def _key(self, authorization: str) -> int:
         """The number of the key that is given, from 1."""
