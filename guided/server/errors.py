@@ -4,6 +4,7 @@
 |---|---|---|
 | 400 | BadRequestError | the request is malformed, its specification is refused, or no output of it fits its budget |
 | 401 | AuthenticationError | a key is needed |
+| 403 | PermissionDeniedError | a page of another origin asks, in a browser |
 | 404 | NotFoundError | there is no such model or route |
 | 408 | RequestTimeoutError | the body did not arrive in time |
 | 413 | BadRequestError | the body is too long |
@@ -42,6 +43,7 @@ __all__ = ["RequestError", "body_of", "for_clients", "status_of"]
 _TYPES: Final = {
     400: "BadRequestError",
     401: "AuthenticationError",
+    403: "PermissionDeniedError",
     404: "NotFoundError",
     405: "NotFoundError",
     408: "RequestTimeoutError",
