@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from guided.errors import (
     BudgetError,
+    ContextError,
     Finding,
     GuidedError,
     GuidedWarning,
@@ -83,6 +84,7 @@ __all__ = [
     "BudgetBound",
     "BudgetError",
     "CompiledGrammar",
+    "ContextError",
     "Engine",
     "Explanation",
     "Expr",

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 __all__ = [
     "BudgetError",
+    "ContextError",
     "Finding",
     "GuidedError",
     "GuidedWarning",
@@ -227,6 +228,19 @@ class BudgetError(GuidedError, ValueError):
         self.needed, self.given, self.asked = needed, given, asked
         budget = f"the budget is {given}" if asked is None else f"the model's context leaves {given} after the prompt"
         super().__init__(f"the shortest completion needs {needed} tokens, {budget}")
+
+
+class ContextError(GuidedError):
+    """The prompt leaves no room in the model's context.
+
+    Attributes:
+        tokens: of the prompt.
+        context: how many the model reads, the output's among them.
+    """
+
+    def __init__(self, tokens: int, context: int) -> None:
+        self.tokens, self.context = tokens, context
+        super().__init__(f"the prompt has {tokens} tokens, the model reads {context} with the output: shorten it")
 
 
 class OptionError(GuidedError, ValueError):

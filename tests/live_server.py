@@ -17,6 +17,7 @@ import uvicorn
 
 from guided.engine import Engine
 from guided.server.app import create_app
+from guided.server.connections import Connection
 from guided.server.server import Server
 from guided.server.settings import Settings
 from tests.server_support import small_engine
@@ -58,7 +59,7 @@ def listening_at(engine=None, *, uvicorn_options=None, **settings) -> Iterator[L
     """A server that answers, until the block ends."""
     engine = engine or small_engine()
     app = create_app(engine, Settings(**settings))
-    options = {"http": "h11", "h11_max_incomplete_event_size": 64 << 10, "timeout_graceful_shutdown": 5}
+    options = {"http": Connection, "h11_max_incomplete_event_size": 64 << 10, "timeout_graceful_shutdown": 5}
     options |= {"log_level": "critical", "access_log": False, **(uvicorn_options or {})}
     http, loops = uvicorn.Server(uvicorn.Config(app, **options)), list[asyncio.AbstractEventLoop]()
 

@@ -132,7 +132,9 @@ def test_what_the_image_is_built_from_is_there():
     kept = [line.removeprefix("!") for line in ignored if line.startswith("!")]
     project = (DEPLOY.parent / "pyproject.toml").read_text("utf-8")
     assert all((DEPLOY.parent / path).exists() for path in kept)
-    assert {"CMakeLists.txt", "README.md", "pyproject.toml", "guided", "LICENSE"} == set(kept)
+    installed = re.findall(r"install\(DIRECTORY (\w+)/", (DEPLOY.parent / "CMakeLists.txt").read_text("utf-8"))
+    assert installed == ["grammars"], "CMake says nothing where it finds no such folder"
+    assert {"CMakeLists.txt", "README.md", "pyproject.toml", "guided", "LICENSE", *installed} == set(kept)
     assert 'readme = "README.md"' in project and '\nserve = ["guided-decoding[engine]"' in project
 
 

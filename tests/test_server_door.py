@@ -88,8 +88,28 @@ def test_without_origins_no_page_may_ask():
     async def body(server, http):
         answer = await http.post("/v1/completions", json=SHORT, headers={"origin": "https://page.test"})
         assert answer.status_code == 200 and "access-control-allow-origin" not in answer.headers
+        for site in ("cross-site", "same-site"):  # plain text: a browser sends it without asking first
+            headers = {"origin": "https://page.test", "sec-fetch-site": site, "content-type": "text/plain"}
+            for path in ("/abort_request", "/v1/completions"):
+                refused = await http.post(path, content=b'{"abort_all": true}', headers=headers)
+                assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin_not_allowed")
+                assert "https://page.test" in refused.json()["error"]["message"]
+            assert (await http.get("/v1/models", headers=headers)).status_code == 403
+            assert (await http.get("/health", headers=headers)).status_code == 200  # a link may lead here
+        for site in ("same-origin", "none"):
+            headers = {"origin": "http://test", "sec-fetch-site": site}
+            assert (await http.post("/v1/completions", json=SHORT, headers=headers)).status_code == 200
 
     run(body)
+
+
+def test_pages_of_origins_that_are_allowed_may_ask():
+    async def body(server, http):
+        headers = {"origin": "https://page.test", "sec-fetch-site": "cross-site"}
+        assert (await http.post("/v1/completions", json=SHORT, headers=headers)).status_code == 200
+
+    run(body, allowed_origins=("https://page.test",))
+    run(body, allowed_origins=("*",))
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_what_is_not_enforced_is_told():
         ("check", {"json_schema": "3"}, "json_schema"),
         ("sample", {"regex": "a", "n": 101}, "n"),
         ("sample", {"regex": "a{9}", "max_length": 8}, "max_length"),
-        ("sample", {"regex": "(a"}, None),
+        ("sample", {"regex": "(a"}, "regex"),
         ("explain", {"regex": "a", "text": "a", "token": 1}, "token"),
         ("explain", {"regex": "a", "token": 258}, "token"),
         ("explain", {"regex": "a", "prefix": "b"}, "prefix"),
@@ -287,7 +287,7 @@ def test_steps_beside_streams_and_after_the_end_of_the_engine():
 
 def test_too_many_inspections_are_told_to_come_again(monkeypatch):
     gate = threading.Event()
-    monkeypatch.setattr(grammars, "sample", lambda request: {"opened": gate.wait(30)})
+    monkeypatch.setattr(grammars, "sample", lambda request, seconds: {"opened": gate.wait(30)})
 
     async def body(ask, server, http):
         def post():

@@ -284,6 +284,22 @@ def test_by_keys_alone(browser: Browser, address: str):
         expect(page.locator("#help")).to_be_hidden()
 
 
+def test_steps_are_those_of_what_was_sent_and_texts_are_copied_without_a_clipboard(browser: Browser, address: str):
+    with opened(browser, address) as page:
+        page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+        page.locator(".more summary").click()
+        for more, told in (('{"min_p": 0.01}', "Allowed"), ('{"documents": []}', "Steps of requests with documents")):
+            page.fill("#more", more)
+            generate(page, "regex", "[ab]{3}")
+            page.locator(".token").first.click()
+            expect(page.locator("#step")).to_contain_text(told)
+        page.click("#copy")
+        expect(page.locator("#copy")).to_have_text("Copied")
+        page.fill("#prompt", "")
+        page.press("#prompt", "Control+V")
+        assert page.input_value("#prompt") == written(page)
+
+
 # The least contrast of a visible text with what it stands on, for WCAG's formula.
 CONTRAST = """() => {
     const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});

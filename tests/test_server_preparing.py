@@ -91,6 +91,11 @@ def test_what_takes_too_long_is_a_bad_request():
             error = refused.json()["error"]
             assert (refused.status_code, error["code"]) == (400, "compile_timeout")
             assert "within 0.05 seconds" in error["message"]
+            for route, more in (("explain", {}), ("sample", {}), ("step", {"prompt": "a"})):  # they have no more time
+                told = await http.post(f"/v1/grammars/{route}", json={"json_schema": schema, **more})
+                assert (told.status_code, told.json()["error"]) == (400, error)
+            checked = (await http.post("/v1/grammars/check", json={"json_schema": schema})).json()
+            assert not checked["valid"] and checked["error"]["message"] == error["message"]
             assert (await post(http, "quick")).status_code == 200 and await becomes_idle(server)
             told = (await http.get("/metrics")).text
             assert 'sglang:num_grammar_timeout_total{engine="0",model_name="guided"} 1.0' in told

@@ -31,8 +31,8 @@ VOCABULARY = Vocabulary(
 LOOKUP = guided.Tool("lookup", "a", str, tokens=guided.ToolTokens(*NAMES[4:]))
 
 
-def result(text: str = "", finish_reason: Any = "stop") -> Result:
-    return Result(text, [], [], finish_reason, Timings(), [], 0.0, 0, 0)
+def result(text: str = "", finish_reason: Any = "stop", **more: Any) -> Result:
+    return Result(text, [], [], finish_reason, Timings(), [], 0.0, 0, 0, **more)
 
 
 def events(text: str, source: random.Random, most: int, reasoning: str | None = None) -> list[StreamEvent]:
@@ -195,5 +195,5 @@ def test_named_calls_and_lengths():
     for named, end, reason in ((True, "stop", "stop"), (False, "length", "length"), (False, "stop", "tool_calls")):
         reading = Reading(replace(how("qwen_3"), named=named))
         said = events(CALL, random.Random(5), 9)[:-1]
-        put_together(reading, [*said, StreamEvent((), "", result=result(finish_reason=end))])
+        put_together(reading, [*said, StreamEvent((), "", result=result(finish_reason=end, cut=end == "length"))])
         assert reading.finish_reason == reason

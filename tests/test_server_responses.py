@@ -167,7 +167,7 @@ def test_tokens_of_the_input_are_counted():
 
 # ---- deltas of all kinds, made by hand
 VOCABULARY = small_engine().vocabulary
-RESULT = {"stop": None, "budget_bound": SimpleNamespace(steps=0), "captures": {}, "prompt_tokens": 3}
+RESULT = {"stop": None, "healed": "", "budget_bound": SimpleNamespace(steps=0), "captures": {}, "prompt_tokens": 3}
 
 
 def rendered(steps, finish_reason="stop", top=None):
@@ -182,7 +182,7 @@ def rendered(steps, finish_reason="stop", top=None):
         tokens += ids
     logprobs = [TokenLogprobs(id, -float(id), [(id, -0.25)]) for id in tokens]
     result = SimpleNamespace(**RESULT, tokens=tokens, logprobs=logprobs, finish_reason=finish_reason)
-    out += events.end(SimpleNamespace(result=result))
+    out += events.end(SimpleNamespace(result=result, finish_reason=finish_reason))
     return checked(out)
 
 

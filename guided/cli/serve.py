@@ -65,13 +65,15 @@ def run(arguments: argparse.Namespace) -> int:
     listener = _listener(arguments)
     with contextlib.closing(listener), engine_of(arguments) as engine:
         from guided.server.app import create_app
+        from guided.server.connections import Connection
 
         engine.scheduler.runner.cache.touch()
         app = create_app(engine, settings)
         config = uvicorn.Config(
             app,
-            http="h11",
-            log_level="warning",
+            http=Connection,
+            ws="none",
+            log_level="error",  # what strangers send wrongly is no event of the server
             access_log=False,
             timeout_graceful_shutdown=_LAST_SECONDS,
             root_path=arguments.root_path.rstrip("/"),

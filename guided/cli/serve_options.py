@@ -89,20 +89,14 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     _number(group, "--requests-per-minute", "of one key; past them 429")
     _number(group, "--max-body", "bytes of a request; past them 413", least=1)
     _number(group, "--max-depth", "arrays and objects in one another, in a request; past them 400", least=1)
-    group.add_argument(
-        "--max-header-bytes",
-        type=at_least(1),
-        default=64 << 10,
-        metavar="N",
-        help="of a request; past them 400 (65536)",
-    )
+    _number(group, "--max-header-bytes", "bytes of the headers of a request; past them 400", least=1)
 
 
 def _add_times(group: argparse._ArgumentGroup) -> None:
     _seconds(group, "--queue-timeout", "until a request has a place in the batch; then 503")
     _seconds(group, "--request-timeout", "for a whole request; then 503, or an error in its stream")
     _seconds(group, "--compile-timeout", "for one specification; then 400", least=0.01)
-    _seconds(group, "--body-timeout", "for the body of a request to arrive; then 408", least=0.01)
+    _seconds(group, "--body-timeout", "for the head of a request to arrive, and for its body; then 408", least=0.01)
     group.add_argument(
         "--shutdown-timeout",
         type=real(0),
@@ -146,8 +140,8 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         raise InputError("--log-requests goes with --log-format json, or text")
     names = (
         "allow_special_tokens", "default_max_tokens", "max_running", "max_queued_requests", "max_queued_tokens",
-        "max_requests_per_key", "requests_per_minute", "max_body", "max_depth", "queue_timeout", "request_timeout",
-        "compile_timeout", "body_timeout", "stream_interval", "log_format", "log_requests",
+        "max_requests_per_key", "requests_per_minute", "max_header_bytes", "max_body", "max_depth", "queue_timeout",
+        "request_timeout", "compile_timeout", "body_timeout", "stream_interval", "log_format", "log_requests",
     )  # fmt: skip
     return Settings(
         model_name=arguments.served_model_name or Path(arguments.model).stem,

@@ -12,7 +12,7 @@ from typing import cast
 
 from guided.chat import ChatTemplate, Conversation, Message
 from guided.engine.request import Prompt
-from guided.errors import GuidedError, brief
+from guided.errors import ContextError, GuidedError, brief
 from guided.models.model import ModelConfig
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -85,13 +85,11 @@ class PromptReader:
         """Refuse what the model cannot read; `room`: for so many tokens more.
 
         Raises:
-            GuidedError: there are no ids, or too many, or one is none of its tokens.
+            GuidedError: there are no ids, or one is none of its tokens. ContextError: there are too many.
         """
         if not ids:
             raise GuidedError("the prompt is empty: the model needs at least one token to go on from")
         if wrong := [id for id in ids if not 0 <= id < self.config.vocab_size]:
             raise GuidedError(f"the prompt holds the id {wrong[0]}, which is no token of this model")
         if len(ids) + room > (context := self.config.context):
-            raise GuidedError(
-                f"the prompt has {len(ids)} tokens, the model reads {context} with the output: shorten it"
-            )
+            raise ContextError(len(ids), context)

@@ -112,6 +112,8 @@ class Result(Generic[ValueT_co]):
         token_masks: for each of `tokens` 1 where it was sampled, 0 where the grammar or a tool forced it.
         finish_reason: "stop": the model, the grammar or a stop ended it. "length": the budget did; only without a
             constraint.
+        cut: whether the budget ended the text where it could have gone on: free text, or text of a constraint that has
+            no end of its own, as "[a-z ]+" has none. What the constraint says is satisfied even then.
         timings: see `Timings`.
         removed_log_masses: for each choice, what the mask removed: -log of the model's probability (temperature 1) of
             all that was allowed; 0 where nothing likely was masked. Where the budget led (`Options.budget_ramp`), less
@@ -153,6 +155,7 @@ class Result(Generic[ValueT_co]):
     captures: dict[str, list[str]] = field(default_factory=dict)
     healed: str = ""
     non_canonical: int = 0
+    cut: bool = False
 
     def __repr__(self) -> str:
         return f"Result({short(self.text)}, {len(self.tokens)} tokens, finish_reason={self.finish_reason!r})"

@@ -143,7 +143,7 @@ class Sequence:
         self.forced_log_mass = 0.0
         self.timings = Timings()
         self.budget_bound = BudgetBound()
-        self.free = free
+        self.free, self.cut = free, False  # cut: the last choice was the end, since the budget left nothing else
         self.masks: Masks | None = None
         if matcher is not None:
             times = self.timings.mask
@@ -347,6 +347,7 @@ class Sequence:
         else:
             applied = self.masks.apply(logits, at)
             removed = applied.removed
+            self.cut = self.masks.is_cut(at) and self.masks.allows_only_ends(at)
             if applied.by_budget is not None:
                 self.budget_bound = self.budget_bound.with_step(applied.by_budget)
         if self.penalties is not None and not (self.masks is not None and self.masks.allows_only_ends(at)):
@@ -411,6 +412,7 @@ class Sequence:
             healed=self.healed.decode("utf-8", "replace"),
             non_canonical=0 if self.canonical is None else self.canonical.non_canonical,
             captures={} if self.regions is None else _texts(self.regions.captures()),
+            cut=self.cut or self.finish_reason == "length",
         )
 
 

@@ -71,7 +71,7 @@ class GrammarCompiler:
         self.limits = limits if limits is not None else Limits()
         if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
             raise ValueError(f"cache_bytes must be an integer of at least 0, not {brief(cache_bytes)}")
-        self.cache_bytes, self._warns = cache_bytes, warn
+        self.cache_bytes, self.warns = cache_bytes, warn
         self._native = native_vocabulary(vocabulary)
         self._special_ids: dict[str, list[int]] = {}
         for number, name in vocabulary.special_tokens.items():
@@ -371,7 +371,7 @@ class GrammarCompiler:
         if compiled is None:
             with collection_paused():
                 compiled = self._made(key, source, read, why_empty, read_first or read)
-        if self._warns:
+        if self.warns:
             warn_of(compiled.findings)
         return compiled
 

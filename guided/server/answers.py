@@ -1,8 +1,9 @@
 """The bodies of answers, as OpenAI's client reads them. In: deltas and readings. Out: dicts for JSON.
 
-Beyond OpenAI's fields a choice has `stop_reason` (the stop that ended it, as vLLM says), `budget_bound` where the
-budget took something from it (`guided.BudgetBound`), `captures` of its grammar, and in chunks `partial`, if it is asked
-for (`Reading.partial`). A message and a delta have `reasoning` (and `reasoning_content`, as older clients call it) and
+Beyond OpenAI's fields an answer may have `warnings` (notices.py). A choice has `stop_reason` (the stop that ended it,
+as vLLM says), `budget_bound` where the budget took something from it (`guided.BudgetBound`), `captures` of its grammar,
+`healed` (the end of the prompt that its first tokens spell again), and in chunks `partial`, if it is asked for
+(`Reading.partial`). A message and a delta have `reasoning` (and `reasoning_content`, as older clients call it) and
 `tool_results`: what the server's own tools said. With `return_token_ids` a choice has `token_ids`, as vLLM has them,
 and `tokens`: of each its text and bytes, and whether it was forced.
 """
@@ -200,6 +201,8 @@ def told_of(result: Result) -> dict[str, Any]:
     told: dict[str, Any] = {"stop_reason": result.stop}
     if result.budget_bound.steps:
         told["budget_bound"] = {"steps": result.budget_bound.steps, "mass": result.budget_bound.mass}
+    if result.healed:
+        told["healed"] = result.healed
     if result.captures:
         told["captures"] = result.captures
     return told

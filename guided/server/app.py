@@ -59,7 +59,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             allow_origins=settings.allowed_origins,
             allow_methods=["GET", "POST"],
             allow_headers=["*"],
-            expose_headers=["X-Request-Id", "Retry-After"],
+            expose_headers=["X-Request-Id", "Retry-After", "Warning"],
         )
     for routes in (openai, responses, tokens, grammars, demonstration, operations, page):
         routes.add(app, server)

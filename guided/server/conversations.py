@@ -28,8 +28,6 @@ from guided.tools.toolbox import Toolbox
 
 __all__ = ["conversation", "style_of"]
 
-_STOPS = ("stop", "stop_token_ids", "ignore_eos")
-
 
 def style_of(engine: Engine, settings: Settings) -> ToolStyle:
     """How the model writes calls: as the operator says, else as its chat template does, else as Hermes does."""
@@ -50,15 +48,12 @@ def conversation(asked: ChatRequest, text: Structured, engine: Engine, settings:
             asked.tools, asked.tool_choice, parallel=asked.parallel_tool_calls is not False, style=style,
             vocabulary=vocabulary, text=text,
         )  # fmt: skip
-    stops = [name for name in _STOPS if getattr(asked, name) not in (None, False, [])]
-    if stops and (functions is not None or thinks):
-        why = "tools" if functions is not None else "reasoning"
-        raise RequestError(f"{stops[0]} ends free text: it does not go with {why}", param=stops[0])
+    asked.check_stops("tools" if functions is not None else "reasoning" if thinks else text.param)
     options: dict[str, Any] = asked.engine_options(settings.default_max_tokens or engine.model.config.context)
     constraint = text.constraint if functions is None else functions.constraint
     if functions is None:
         options |= dict(text.options)
-    own = settings.tools if constraint is None and not stops else ()
+    own = settings.tools if constraint is None and not asked.stops else ()
     if own:
         options["tools"] = own
     if thinks:

@@ -153,8 +153,9 @@ class Reading:
         """Why it ended, as OpenAI's interface says it; None: it has not."""
         if self.result is None:
             return None
-        called = self.calls and not self.how.named and self.result.finish_reason == "stop"
-        return "tool_calls" if called else self.result.finish_reason
+        if self.calls and self.result.finish_reason == "stop":  # a further call may have been cut off: these are whole
+            return "stop" if self.how.named else "tool_calls"
+        return "length" if self.result.cut else "stop"
 
     @property
     def partial(self) -> dict[str, int | str] | None:

@@ -4,6 +4,7 @@
 |---|---|---|
 | 400 | BadRequestError | the request is malformed, its specification is refused, or no output of it fits its budget |
 | 401 | AuthenticationError | a key is needed |
+| 403 | PermissionDeniedError | a page of another origin asks, in a browser |
 | 404 | NotFoundError | there is no such model or route |
 | 408 | RequestTimeoutError | the body did not arrive in time |
 | 413 | BadRequestError | the body is too long |
@@ -22,17 +23,27 @@ never the client's fault, and its text is not told.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
-from guided.errors import BudgetError, GuidedError, LimitExceeded, OptionError, SpecError, UnsupportedError
+from guided.errors import (
+    BudgetError,
+    ContextError,
+    GuidedError,
+    LimitExceeded,
+    OptionError,
+    SpecError,
+    UnsupportedError,
+)
 from guided.server.engine_thread import EngineStopped
 from guided.server.preparing import CompilerBusy, CompileTimeout
 
-__all__ = ["RequestError", "body_of", "status_of"]
+__all__ = ["RequestError", "body_of", "for_clients", "status_of"]
 
 _TYPES: Final = {
     400: "BadRequestError",
     401: "AuthenticationError",
+    403: "PermissionDeniedError",
     404: "NotFoundError",
     405: "NotFoundError",
     408: "RequestTimeoutError",
@@ -50,6 +61,21 @@ _CODES: Final = {
     499: "client_gone",
 }
 """Of errors that have no code of their own."""
+
+
+_HERE: Final = (
+    (re.compile(r",? or pass \w+=\S+"), ""),
+    (re.compile(r"\bpass it in registry=\{uri: schema\}"), "write it into the schema, below $defs"),
+    (re.compile(r"\ballow_special_tokens=True\b"), "the server's option --allow-special-tokens"),
+)
+"""Hints name arguments in Python; what a client may do instead."""
+
+
+def for_clients(text: str) -> str:
+    """The text of an error or a finding, whose hint says what the sender of a request may do."""
+    for argument, here in _HERE:
+        text = argument.sub(here, text)
+    return text
 
 
 class RequestError(Exception):
@@ -102,13 +128,15 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
         message = f"there is no memory for this request: {error}" if memory else "a defect of the server"
         param, code = None, "out_of_memory" if memory else "internal_error"
     else:
-        message = str(error)
+        message = for_clients(str(error))
     match error:
         case SpecError() | UnsupportedError():
             code = "invalid_specification"
             param = (param or "") + error.pointer or None
         case LimitExceeded():
             code = "limit_exceeded"
+        case ContextError():
+            code, param = "context_length_exceeded", None
         case BudgetError() if error.asked is not None:
             code, param = "context_length_exceeded", None
             message = f"{message}: shorten the prompt, or the specification"

@@ -29,12 +29,13 @@ from guided.matching.following import following
 from guided.matching.place import place_of
 from guided.matching.remarks import remarks_on
 from guided.matching.sentences import byte_vocabulary, sentence
-from guided.server.errors import RequestError
+from guided.server.errors import RequestError, body_of, status_of
+from guided.server.preparing import bounded, in_time
 from guided.server.requests import Specified
 from guided.server.structured import Structured
 from guided.spec.json_schema.documents.places import locate
 
-__all__ = ["CheckRequest", "ExplainRequest", "SampleRequest", "accepted", "check", "compiled", "explain", "sample"]
+__all__ = ["CheckRequest", "ExplainRequest", "SampleRequest", "accepted", "check", "explain", "grammar_of", "sample"]
 
 LONGEST: Final = 64 << 10
 """Characters or tokens of a prefix."""
@@ -76,12 +77,27 @@ def needed(asked: Structured) -> Structured:
     return asked
 
 
-def compiled(compiler: GrammarCompiler, asked: Structured) -> CompiledGrammar | None:
-    """The grammar of a specification, as generation compiles it; None: any text. Raises as `compile_constraint`."""
-    return compile_constraint(compiler, asked.constraint, dict(asked.options))  # type: ignore[arg-type]
+def compiled(compiler: GrammarCompiler, asked: Structured, seconds: float) -> CompiledGrammar | None:
+    """The grammar of a specification, as generation compiles it, in so many seconds at most; None: any text.
+
+    Raises:
+        CompileTimeout: it takes longer. All that `compile_constraint` raises.
+    """
+    with in_time(seconds):
+        own = bounded(compiler, seconds)
+        return compile_constraint(own, asked.constraint, dict(asked.options))  # type: ignore[arg-type]
 
 
-def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool) -> dict[str, Any]:
+def grammar_of(compiler: GrammarCompiler, asked: Structured, seconds: float) -> CompiledGrammar | None:
+    """The same. Raises RequestError, with the field that the specification is."""
+    try:
+        return compiled(compiler, asked, seconds)
+    except GuidedError as error:
+        told = body_of(error, asked.param or None)["error"]
+        raise RequestError(told["message"], param=told["param"], code=told["code"], status=status_of(error)) from error
+
+
+def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, seconds: float) -> dict[str, Any]:
     """Whether a specification compiles, see the head.
 
     Raises:
@@ -98,7 +114,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool) 
         return _refused(error, *_only_text(given))
     begin = perf_counter()
     try:
-        grammar = compiled(engine.compiler, asked)
+        grammar = compiled(engine.compiler, asked, seconds)
     except GuidedError as error:
         source = asked.source if isinstance(asked.source, str) else ""
         return _refused(error, asked.param, source) | {"kind": asked.kind}
@@ -115,7 +131,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool) 
         "shortest": text[:_SHOWN],
         "min_tokens": GrammarMatcher(grammar).min_tokens_to_finish() - 1,
         "size": {"positions": grammar.native.positions, "compile_ms": round(took * 1e3, 3)},
-        "warnings": list(asked.warnings),
+        "warnings": list(asked.warnings.values()),
     }
 
 
@@ -169,7 +185,7 @@ def accepted(grammar: CompiledGrammar, prefix: str | list[int]) -> GrammarMatche
     return matcher
 
 
-def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bool) -> dict[str, Any]:
+def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bool, seconds: float) -> dict[str, Any]:
     """What may follow a prefix, see the head.
 
     Raises:
@@ -180,7 +196,7 @@ def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bo
     vocabulary = engine.vocabulary
     if request.token is not None and request.token >= vocabulary.size:
         raise RequestError(f"token is an id from 0 to {vocabulary.size - 1}", param="token")
-    grammar = compiled(engine.compiler, needed(request.asked(allow_special_tokens=allow_special_tokens)))
+    grammar = grammar_of(engine.compiler, needed(request.asked(allow_special_tokens=allow_special_tokens)), seconds)
     assert grammar is not None
     matcher = accepted(grammar, request.prefix)
     if isinstance(request.prefix, str):
@@ -191,14 +207,14 @@ def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bo
     return found.fields(request.most) | {"allowed": len(found.allowed)}
 
 
-def sample(request: SampleRequest) -> dict[str, Any]:
+def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
     """Random sentences, over the vocabulary of bytes.
 
     Raises:
         RequestError: no sentence is short enough, or they take too long. GuidedError: the specification.
     """
     asked = needed(request.asked(allow_special_tokens=False))
-    grammar = compiled(GrammarCompiler(byte_vocabulary()), asked)
+    grammar = grammar_of(GrammarCompiler(byte_vocabulary()), asked, seconds)
     assert grammar is not None
     shortest = GrammarMatcher(grammar).min_tokens_to_finish() - 1
     if shortest > request.max_length:

@@ -45,7 +45,7 @@ def fields_of(visit: Visit, results: list[Result]) -> dict[str, Any]:
         "ttft_ms": None if ttft is None else round(1e3 * ttft, 3),
         "prompt_tokens": sum(stream.prompt_tokens for stream in visit.streams),
         "tokens": sum(len(result.tokens) for result in results),
-        "finish_reason": [result.finish_reason for result in results],
+        "finish_reason": ["length" if result.cut else "stop" for result in results],
         "constraint": visit.kind,
         "error": visit.ended,
     }

@@ -121,7 +121,7 @@ class Metrics(Collector):
 
     def _end(self, result: Result) -> None:
         counts, bound = self._counts, result.budget_bound
-        self._ended[result.finish_reason].inc()
+        self._ended["length" if result.cut else "stop"].inc()
         counts["guided:mask_time_seconds"].inc(sum(result.timings.mask))
         counts["guided:masks"].inc(len(result.timings.mask))
         counts["guided:removed_log_mass"].inc(max(0.0, result.removed_log_mass))

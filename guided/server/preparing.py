@@ -15,17 +15,19 @@ at most `QUICK` seconds of each that came before. What waits for the slow lane i
 past that a request is refused with `CompilerBusy`. Threads that compile give way to the model's steps
 (guided/engine/threads.py).
 
-What holds: at most three compilations run at once, whatever is sent. What each may use is bounded by `Limits`: work,
-nodes and states, which bound its memory, and seconds. Where a client goes away, or is told 503 because its time to wait
-is over, a compilation that runs ends at its own limit; one that has not begun never begins.
+What holds: at most three compilations for answers run at once, whatever is sent (and two for /v1/grammars). What each
+may use is bounded by `Limits`: work, nodes and states, which bound its memory, and seconds. Where a client goes away,
+or is told 503 because its time to wait is over, a compilation that runs ends at its own limit; one that has not begun
+never begins.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from time import perf_counter
@@ -40,8 +42,9 @@ from guided.engine.threads import give_way
 from guided.errors import GuidedError, LimitExceeded
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
+from guided.matching.compiler import GrammarCompiler
 
-__all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "Preparing"]
+__all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "Preparing", "bounded", "in_time"]
 
 QUICK: Final = 0.5  # seconds
 _QUICK_NICENESS: Final = 10  # so that small specifications are compiled beside programs that keep all cores busy, too
@@ -147,23 +150,43 @@ class Preparing:
                 self._waiting[owner] -= 1
 
     def _made(self, request: Request, ids: Prompt, seconds: float) -> list[Sequence]:
-        compiler = copy(self._engine.compiler)  # it shares what is compiled
-        compiler.limits = replace(compiler.limits, seconds=min(seconds, compiler.limits.seconds))
         with collection_paused():
             try:
-                return self._engine.outputs(request, ids, compiler)
+                return self._engine.outputs(request, ids, bounded(self._engine.compiler, seconds))
             except Exception as error:
                 _forget_frames(error)
                 raise
 
     def _end(self, coming: Future[list[Sequence]], begin: float, found: list[Sequence] | Exception) -> None:
         if _is_over(found):
-            found = CompileTimeout(
-                f"the specification was not compiled within {self.seconds:g} seconds: make it smaller"
-            )
+            found = _timeout(self.seconds)
         if self.told is not None:
             self.told(perf_counter() - begin, found if isinstance(found, Exception) else None)
         _end(coming, found)
+
+
+def bounded(compiler: GrammarCompiler, seconds: float) -> GrammarCompiler:
+    """A compiler that shares what is compiled, has so many seconds for each specification, and is silent: what a client
+    has written is told to it (notices.py), and to no log."""
+    own = copy(compiler)
+    own.limits = replace(own.limits, seconds=min(seconds, own.limits.seconds))
+    own.warns = False
+    return own
+
+
+@contextmanager
+def in_time(seconds: float) -> Iterator[None]:
+    """A compilation within it by a compiler that is `bounded`. Raises CompileTimeout where its time was over."""
+    try:
+        yield
+    except LimitExceeded as error:
+        if not _is_over(error):
+            raise
+        raise _timeout(seconds) from None
+
+
+def _timeout(seconds: float) -> CompileTimeout:
+    return CompileTimeout(f"the specification was not compiled within {seconds:g} seconds: make it smaller")
 
 
 def _forget_frames(error: BaseException | None) -> None:
@@ -179,7 +202,7 @@ def _forget_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def _is_over(found: list[Sequence] | Exception) -> bool:
+def _is_over(found: object) -> bool:
     return isinstance(found, LimitExceeded) and found.limit == "seconds"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator, model_validator
 
 from guided.engine.request import Options, Request
 from guided.errors import brief
@@ -26,8 +26,16 @@ _MOST_CHOICES = 128
 _MOST_TOOLS = 512
 _MOST_STOPS = 128  # each is looked for after each token
 _MOST_PROMPTS = 1 << 16
+_STOPS = ("stop", "stop_token_ids", "ignore_eos")
 _Count = Annotated[int, Field(ge=0, strict=True)]
 _Counts = Annotated[list[_Count], Field(fail_fast=True)]  # a million errors take half a minute, and gigabytes
+_PART: dict[str, Any] = {
+    "type": "object",
+    "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+    "required": ["type", "text"],
+    "additionalProperties": False,
+}
+_CONTENT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": _PART}, {"type": "null"}]}
 _Read = TypeVar("_Read", bound=BaseModel)
 
 
@@ -128,6 +136,20 @@ class TextRequest(Specified, SilentFields):
             raise ValueError("stream_options goes with stream=true")
         return self
 
+    @property
+    def stops(self) -> list[str]:
+        """The fields that say what else ends the text."""
+        return [name for name in _STOPS if getattr(self, name) not in (None, False, [])]
+
+    def check_stops(self, why: str) -> None:
+        """Stops end free text. `why`: what says in another way where the answer ends; "": nothing does.
+
+        Raises:
+            RequestError: there are some nevertheless.
+        """
+        if self.stops and why:
+            raise RequestError(f"{self.stops[0]} ends free text: it does not go with {why}", param=self.stops[0])
+
     def options(self) -> dict[str, Any]:
         """How the engine chooses tokens, by its own names; what is not said is not there."""
         names = (
@@ -153,6 +175,7 @@ class CompletionRequest(TextRequest):
     logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
     echo: bool | None = None
     suffix: None = None
+    heal_prompt: bool | None = None
     best_of: Annotated[int, Field(ge=1, strict=True)] | None = None
 
     def prompts(self) -> Sequence[str | list[int]]:
@@ -173,18 +196,19 @@ class CompletionRequest(TextRequest):
             raise RequestError("best_of chooses among answers, which is not done: give n", param="best_of")
         if self.echo:
             raise RequestError("the prompt is not given back: leave echo out, and put it before the text", param="echo")
-        if not self.prompts():
-            raise RequestError("there is no prompt", param="prompt")
+        if not self.prompts() or [] in self.prompts():
+            raise RequestError("there is no prompt: the model needs at least one token to go on from", param="prompt")
+        self.check_stops(asked.param)
         options = self.options() | dict(asked.options) | {"max_tokens": self.max_tokens or max_tokens, "raw": True}
         if self.logprobs is not None:
             options |= {"logprobs": self.logprobs, "score_forced": True}
+        if self.heal_prompt:
+            if self.logprobs is not None:
+                message = "the first tokens spell the end of the prompt again: logprobs, which go with the text, do not"
+                raise RequestError(f"{message} go with heal_prompt", param="heal_prompt")
+            options |= {"heal_prompt": True}
         own = cast(Options, options)
         return [Request(prompt, asked.constraint, n=self.n, options=own) for prompt in self.prompts()]
-
-
-class _Text(_Checked):
-    type: Literal["text"]
-    text: str
 
 
 class _CalledFunction(_Checked):
@@ -204,7 +228,7 @@ class Message(_Checked):
     """A message of a conversation."""
 
     role: str
-    content: str | Annotated[list[_Text], Field(fail_fast=True)] | None = None
+    content: Annotated[str | None, WithJsonSchema(_CONTENT)] = None
     name: str | None = None
     refusal: str | None = None
     tool_calls: Annotated[list[_Call], Field(fail_fast=True)] | None = None
@@ -217,13 +241,25 @@ class Message(_Checked):
     audio: None = None
     function_call: None = None
 
+    @field_validator("content", mode="before")
+    @classmethod
+    def _joined(cls, content: Any) -> Any:
+        """The text of all parts. They are many in a large body, and are looked at without a model for each."""
+        if not isinstance(content, list):
+            return content
+        for number, part in enumerate(content):
+            kind = part.get("type") if isinstance(part, dict) else part
+            if kind != "text":
+                hint = 'this server reads text alone: write {"type": "text", "text": ...}'
+                raise ValueError(f"part {number} has the type {brief(kind)}; {hint}")
+            if part.keys() != {"type", "text"} or not isinstance(part["text"], str):
+                raise ValueError(f"part {number} has a text that is none, or other members")
+        return "".join(part["text"] for part in content)
+
     def plain(self) -> dict[str, Any]:
         """As the engine takes it."""
-        content = self.content or ""
-        message: dict[str, Any] = {
-            "role": "system" if self.role == "developer" else self.role,
-            "content": content if isinstance(content, str) else "".join(part.text for part in content),
-        }
+        role = "system" if self.role == "developer" else self.role
+        message: dict[str, Any] = {"role": role, "content": self.content or ""}
         if self.tool_calls:
             called = [
                 (each.id, {"name": each.function.name, "arguments": each.function.arguments})
@@ -297,6 +333,8 @@ class ChatRequest(TextRequest, SilentInConversations):
         """What a tool says answers a call that was made before."""
         made = set[str]()
         for number, message in enumerate(self.messages):
+            if message.content is None and message.role != "assistant":
+                raise ValueError(f"message {number} has no content")
             if message.tool_calls and message.role != "assistant":
                 raise ValueError(f"message {number} has tool_calls, and is not the assistant's")
             made |= {call.id for call in message.tool_calls or ()}
@@ -358,7 +396,7 @@ def read_request(kind: type[_Read], body: object) -> _Read:
         return kind.model_validate(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        names = [str(part) for part in first["loc"] if part not in ("str", "list[str]", "function-after")]
+        names = [str(part) for part in first["loc"] if part not in ("str", "list[str]", "function-after", "[key]")]
         param, message = ".".join(names) or None, first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
             close = get_close_matches(names[-1], kind.model_fields, n=1)

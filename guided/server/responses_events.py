@@ -86,7 +86,7 @@ class ResponseEvents:
         """The events after the last token."""
         result = reading.result
         assert result is not None
-        cut = result.finish_reason == "length"
+        cut = reading.finish_reason == "length"
         status = "incomplete" if cut else "completed"
         if not self.output:
             yield from self._add("message")

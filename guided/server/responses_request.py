@@ -191,7 +191,7 @@ def _items(value: Any) -> Any:
 
 
 class _Reasoning(_Checked):
-    effort: Literal["none"] | None = None
+    effort: str | None = None  # what may be asked is that of a conversation
     summary: None = None
     generate_summary: None = None
 

@@ -1,22 +1,18 @@
 """What the routes of a server share: its engine, its settings, and the way of a request to the engine and back.
 
-door  ->  route  ->  json, check_model  ->  submit (admission)  ->  collected or server-sent  ->  ended (log)
+door  ->  route  ->  read, check_model  ->  submit (admission)  ->  collected or server-sent  ->  ended (log)
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import math
-import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from starlette.requests import ClientDisconnect
 from starlette.types import Send
 
 from guided.engine import Engine
@@ -24,6 +20,7 @@ from guided.engine.reasoning import find_reasoning_end
 from guided.engine.request import Request as EngineRequest
 from guided.errors import brief
 from guided.server.admission import Admission
+from guided.server.bodies import Bodies
 from guided.server.conversations import style_of
 from guided.server.engine_thread import EngineThread, Stream
 from guided.server.errors import RequestError, body_of, status_of
@@ -38,9 +35,6 @@ from guided.tools.toolbox import Toolbox
 __all__ = ["Server", "stream_response", "unless_gone"]
 
 _Found = TypeVar("_Found")
-_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-_TOO_DEEP: Final = object()
-_MOST_BODIES: Final = 16  # times `max_body` may arrive at once
 
 
 class Server:
@@ -52,6 +46,7 @@ class Server:
         thread: runs the engine.
         admission: says who may come in.
         metrics: what `/metrics` tells.
+        bodies: reads the bodies of requests.
         visits: the requests that are inside.
         started: when, in seconds since 1970.
     """
@@ -69,51 +64,13 @@ class Server:
         self.admission = Admission(self.thread, settings)
         self.metrics = Metrics(self.thread, self.admission, settings.model_name)
         self.visits = set[Visit]()
-        self._read = 0  # bytes of bodies that have not arrived as a whole
+        self.bodies = Bodies(settings)
         self.started = int(time.time())
         engine.scheduler.max_running = settings.max_running
 
-    async def json(self, request: Request) -> Any:
-        """The body of a request.
-
-        Raises:
-            RequestError: it is too long, nests too deeply, is no JSON (RFC 8259: in UTF-8, numbers are finite), or does
-                not arrive in time.
-        """
-        body, settings = bytearray(), self.settings
-        try:
-            async with asyncio.timeout(settings.body_timeout):
-                async for piece in request.stream():
-                    body += piece
-                    self._read += len(piece)
-                    if len(body) > settings.max_body:
-                        raise RequestError(f"the body has more than {settings.max_body} bytes", status=413)
-                    if self._read > _MOST_BODIES * settings.max_body:
-                        message = "too many bodies arrive at once"
-                        raise RequestError(message, code="overloaded", status=503)
-        except TimeoutError:
-            message = f"the body did not arrive within {settings.body_timeout:g} s"
-            raise RequestError(message, code="body_timeout", status=408) from None
-        except ClientDisconnect:
-            raise RequestError("the client has gone away", status=499) from None
-        finally:
-            self._read -= len(body)
-        try:
-            text = body.decode()
-            found = json.loads(text, parse_constant=_finite, parse_float=_finite)
-            if _SURROGATE.search(text):  # half of a pair could be in no answer and in no error
-                json.dumps(found, ensure_ascii=False).encode()
-        except RecursionError:
-            found = _TOO_DEEP
-        except UnicodeEncodeError:
-            raise RequestError("a text of the body has half of a surrogate pair, which UTF-8 cannot say") from None
-        except ValueError as error:
-            raise RequestError(f"the body is not JSON: {error}") from None
-        if found is _TOO_DEEP or _depth(found, settings.max_depth) > settings.max_depth:
-            raise RequestError(f"the body nests arrays and objects more than {settings.max_depth} deep")
-        if settings.log_requests:
-            visit_of(request).body = found
-        return found
+    async def read(self, request: Request, make: Callable[[Any], _Found]) -> _Found:
+        """What `make` gives for the JSON of a request, see `Bodies.read`."""
+        return await self.bodies.read(request, make)
 
     def check_model(self, name: str | None) -> None:
         """Raises RequestError where a request names another model than this server has."""
@@ -211,13 +168,6 @@ class Server:
         }
 
 
-def _finite(text: str) -> float:
-    """A number that JSON can say again."""
-    if not math.isfinite(number := float(text)):
-        raise ValueError(f"{text[:40]} is no finite number")
-    return number
-
-
 class _EventStream(StreamingResponse):
     """Closes its events at once where the client goes away, whose request is cancelled then: the garbage collector
     would close them, too, but later."""
@@ -248,12 +198,3 @@ async def unless_gone(request: Request, work: Awaitable[_Found]) -> _Found:
     finally:
         doing.cancel()
         leaving.cancel()
-
-
-def _depth(value: Any, most: int) -> int:
-    """How deep arrays and objects of a JSON value nest; counted no further than one past `most`."""
-    level, depth = [value], 0
-    while (level := [each for each in level if isinstance(each, dict | list)]) and depth <= most:
-        depth += 1
-        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
-    return depth

@@ -28,7 +28,8 @@ class Settings:
         queue_timeout: seconds that a request waits for a place in the batch; then 503 (0: no bound).
         request_timeout: seconds for a whole request; then 503, or an event of a stream (0: no bound).
         compile_timeout: seconds of one compilation; then 400.
-        body_timeout: seconds for the body of a request to arrive; then 408.
+        body_timeout: seconds for the head of a request to arrive, and for its body; then 408.
+        max_header_bytes: of a request, its path and its headers together; past them 400.
         max_body: bytes of a request.
         max_depth: arrays and objects in one another, in the body of a request.
         keep_alive: seconds without a token after which a stream has a comment, so that nothing in between closes it.
@@ -57,6 +58,7 @@ class Settings:
     request_timeout: float = 600.0
     compile_timeout: float = 10.0
     body_timeout: float = 30.0
+    max_header_bytes: int = 64 << 10
     max_body: int = 4 << 20
     max_depth: int = 256
     keep_alive: float = 15.0

@@ -24,7 +24,7 @@ from guided.errors import BudgetError
 from guided.matching import GrammarMatcher
 from guided.sampling.sampler import log_mass
 from guided.server.errors import RequestError
-from guided.server.inspection import LONGEST, accepted, compiled
+from guided.server.inspection import LONGEST, accepted, grammar_of
 from guided.server.requests import Message, Specified
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -77,7 +77,7 @@ class Step:
     most: int
 
     @classmethod
-    def of(cls, engine: Engine, request: StepRequest, *, allow_special_tokens: bool) -> Step:
+    def of(cls, engine: Engine, request: StepRequest, *, allow_special_tokens: bool, seconds: float) -> Step:
         """Read the prompt, compile the specification, and follow the tokens; it blocks.
 
         Raises:
@@ -88,7 +88,7 @@ class Step:
             ids = engine.encode_prompt([each.plain() for each in request.messages])
         else:
             ids = engine.encode_prompt(request.prompt or "", raw=True)
-        grammar = compiled(engine.compiler, asked)
+        grammar = grammar_of(engine.compiler, asked, seconds)
         room = engine.model.config.context - len(ids)
         most = min(request.max_tokens or room, room)
         left = most - len(request.tokens)

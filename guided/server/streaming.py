@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -66,18 +66,22 @@ async def server_sent(
     *,
     samples: int,
     keep_alive: float,
+    warnings: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncGenerator[str, None]:
-    """See the head. `samples`: of each stream."""
+    """See the head. `samples`: of each stream; `warnings`: what the first chunk tells of the request."""
     readings = [[new_reading() for _ in range(samples)] for _ in streams]
     begins = list(range(len(streams) * samples)) if answer.chat else []  # in order: OpenAI's client needs it
     begun, said = set[int](), list[str]()
+    first: dict[str, Any] = {"warnings": list(warnings)} if warnings else {}
     try:
         async with aclosing(merged(streams, samples, keep_alive)) as arriving:
             async for events in arriving:
                 for number, event in events:
                     reading = readings[number // samples][number % samples]
                     ttft = {"ttft_ms": milliseconds(streams[number // samples].ttft)}
-                    said += [sse(answer.begin(each) | ttft) for each in begins]  # of one stream
+                    for each in begins:  # of one stream
+                        said.append(sse(answer.begin(each) | ttft | first))
+                        first = {}
                     begun.update(begins)
                     begins = []
                     for chunk in answer.chunks(number, event, reading.read(event), reading):
@@ -86,7 +90,8 @@ async def server_sent(
                             chunk |= ttft
                         if options.continuous_usage_stats:
                             chunk["usage"] = usage_of(readings)
-                        said.append(sse(chunk))
+                        said.append(sse(chunk | first))
+                        first = {}
                 if said or not events:
                     yield "".join(said) or KEEP_ALIVE
                     said.clear()

@@ -66,7 +66,7 @@ class Structured:
         options: of the constraint.
         param: the field of the request that says it; "" where none does.
         is_json: whether the text is JSON.
-        warnings: names that are old.
+        warnings: name -> what to write instead, for names that are old.
         kind: "schema", "regex", "lark", "gbnf", "grammar" (one that comes with guided), "structural_tag" or "choice".
         source: what the field holds.
     """
@@ -75,7 +75,7 @@ class Structured:
     options: Mapping[str, Any] = field(default_factory=dict)
     param: str = ""
     is_json: bool = False
-    warnings: tuple[str, ...] = ()
+    warnings: Mapping[str, str] = field(default_factory=dict)
     kind: str = ""
     source: Any = None
 
@@ -88,11 +88,11 @@ def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) 
         SpecError: the specification is of no kind that can be read. What is wrong inside of it is found out later.
     """
     asked = {name: given[name] for name in FIELDS if given.get(name) is not None}
-    warnings = tuple(
-        f"{name} is an old name: write structured_outputs={{{_OLD.get(name, name)!r}: ...}}"
+    warnings = {
+        name: f"{name} is an old name: write structured_outputs={{{_OLD.get(name, name)!r}: ...}}"
         for name in asked
         if name.startswith("guided_")
-    )
+    }
     asked.pop("guided_decoding_backend", None)  # there is one
     reader = _Reader(allow_special_tokens)
     found = list[Structured]()
@@ -153,7 +153,8 @@ class _Reader:
         kinds = [kind for kind in KINDS if given.get(kind) is not None and given[kind] is not False]
         if len(kinds) != 1:
             told = " and ".join(kinds) if kinds else "none of them is given"
-            raise RequestError(f"give one of {', '.join(KINDS)} ({told})", param=prefix.rstrip("._"))
+            param = prefix.rstrip(".") if prefix.endswith(".") else prefix + next(iter(given))
+            raise RequestError(f"give one of {', '.join(KINDS)} ({told})", param=param)
         kind = kinds[0]
         for name in _MODIFIERS:
             if given.get(name) not in (None, False) and kind not in ("json", "json_object"):

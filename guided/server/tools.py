@@ -18,7 +18,8 @@ An error about a schema has its place in the request, such as `tools/0/function/
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from guided.errors import SpecError, UnsupportedError, brief
@@ -91,7 +92,7 @@ class Functions:
                 _check_text(compiler, text)
             try:
                 writing = JsonSchemaOptions.for_generation(**options).given()
-                return compiler.compile_structural_tag(tag, allow_special_tokens=True, **writing)
+                return _found_in(compiler.compile_structural_tag(tag, allow_special_tokens=True, **writing), places)
             except (SpecError, UnsupportedError) as error:
                 raise _placed(error, places) from None
 
@@ -200,12 +201,24 @@ def _places(tag: _Json, tools: Sequence[_Json], form: _Json | None, param: str) 
 
 def _placed(error: SpecError | UnsupportedError, places: Mapping[str, str]) -> SpecError | UnsupportedError:
     """An error with its place in the request."""
-    for where, place in places.items():
-        if error.pointer == where or error.pointer.startswith(f"{where}/"):
-            error.pointer = place + error.pointer.removeprefix(where)
-            return error
-    error.pointer = "tools"
+    error.pointer = _place(error.pointer, places)
     return error
+
+
+def _found_in(grammar: CompiledGrammar, places: Mapping[str, str]) -> CompiledGrammar:
+    """The grammar, whose findings have their places in the request. The compiler keeps the one that is given."""
+    if not grammar.findings:
+        return grammar
+    own = copy(grammar)
+    own.findings = tuple(replace(each, pointer=_place(each.pointer, places)) for each in grammar.findings)
+    return own
+
+
+def _place(pointer: str, places: Mapping[str, str]) -> str:
+    for where, place in places.items():
+        if pointer == where or pointer.startswith(f"{where}/"):
+            return place + pointer.removeprefix(where)
+    return "tools"
 
 
 def _told(error: SpecError | UnsupportedError) -> RequestError:

@@ -14,9 +14,14 @@ import { Tree } from "./tree.js";
 const HEALTH = 5000; // milliseconds between two looks at the server
 const NUMBERS = ["max_tokens", "temperature", "top_p", "seed"];
 const LARGEST_SEED = 2 ** 31;
+// Fields that change neither what the model reads nor what its answer must be.
+const SAMPLING = new Set([
+  ...NUMBERS, "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "min_tokens",
+  "logprobs", "top_logprobs", "stream_options", "user", "metadata", "priority", "rid",
+]);
 
 let running = null; // the AbortController of the request under way
-let run = null; // what was sent: {prompt, specification, max_tokens}
+let run = null; // what was sent: {prompt, specification, max_tokens, other (a field that no step takes)}
 let reader = new TokenReader();
 let retry = () => {};
 let bannerKind = null;
@@ -80,6 +85,7 @@ async function generate() {
     return answer.fail(error.message);
   }
   run = { prompt: promptFields(), specification: editor.fields(), max_tokens: fields.max_tokens ?? null };
+  run.other = Object.keys(fields).find((name) => !SAMPLING.has(name)) ?? null;
   const body = { ...run.prompt, ...run.specification, ...fields, return_token_ids: true };
   running = new AbortController();
   setRunning(true);
@@ -242,9 +248,26 @@ async function share() {
 }
 
 async function copyText() {
-  await navigator.clipboard.writeText(reader.tokens.map(({ text }) => text).join(""));
-  get("copy").textContent = "Copied";
+  const text = reader.tokens.map((token) => token.text).join("");
+  let copied = true;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    copied = copyBySelection(text); // without TLS a page has no clipboard, unless it is this machine's
+  }
+  get("copy").textContent = copied ? "Copied" : "The browser refuses it";
   setTimeout(() => (get("copy").textContent = "Copy text"), 2000);
+}
+
+function copyBySelection(text) {
+  const box = make("textarea", { class: "unseen" });
+  box.value = text;
+  document.body.append(box);
+  box.select();
+  const copied = document.execCommand("copy");
+  box.remove();
+  get("copy").focus();
+  return copied;
 }
 
 function press(event) {

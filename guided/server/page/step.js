@@ -33,7 +33,7 @@ export class StepView {
     this.box.replaceChildren(make("p", { class: "empty" }, "Choose a token of the answer to see its step."));
   }
 
-  /** Take apart the step of token `at`. `run`: {prompt, specification, max_tokens}, as it was sent. */
+  /** Take apart the step of token `at`. `run`: {prompt, specification, max_tokens, other}, as it was sent. */
   async open(run, tokens, at) {
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
@@ -45,8 +45,10 @@ export class StepView {
     get("step-back").disabled = at === 0;
     get("step-on").disabled = at === tokens.length - 1;
     this.answer("", "");
-    if (tokens.some(({ kind }) => kind === "tool" || kind === "reasoning")) {
-      this.box.replaceChildren(make("p", { class: "empty" }, NOT_YET));
+    const apart = tokens.some(({ kind }) => kind === "tool" || kind === "reasoning");
+    if (apart || run.other) {
+      const why = apart ? NOT_YET : `Steps of requests with ${run.other} are not taken apart yet.`;
+      this.box.replaceChildren(make("p", { class: "empty" }, why));
       get("why").hidden = true;
       return;
     }

@@ -10,6 +10,7 @@ A token that ends within a character has the text "", and the token that complet
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Annotated
 
 from fastapi import FastAPI, Request, Response
@@ -42,7 +43,7 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/stream")
     @takes(StreamRequest, events=True)
     async def stream(request: Request) -> Response:
-        asked = read_request(StreamRequest, await server.json(request))
+        asked = await server.read(request, partial(read_request, StreamRequest))
         options = Options(max_tokens=asked.max_tokens, raw=True)
         (found,) = server.submit(request, [EngineRequest(asked.prompt, options=options)])
         await unless_gone(request, all_begun([found]))

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from fastapi import FastAPI, Request
 
+from guided.engine.threads import give_way
 from guided.server.errors import RequestError
 from guided.server.inspection import CheckRequest, ExplainRequest, SampleRequest, check, explain, sample
 from guided.server.openapi import takes
@@ -25,6 +26,7 @@ from guided.spec.library import library
 __all__ = ["add"]
 
 _THREADS: Final = 2
+_NICENESS: Final = 10  # as of what compiles small specifications for answers
 _MOST_WAITING: Final = 32
 _PATIENCE: Final = 30.0  # seconds
 _Found = TypeVar("_Found")
@@ -47,7 +49,7 @@ class _Desk:
     """Does blocking work on a few threads, for a bounded number of requests that wait."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, "guided inspector")
+        self._threads = ThreadPoolExecutor(_THREADS, "guided inspector", give_way, (_NICENESS,))
         self._room = threading.Semaphore(_MOST_WAITING)
 
     async def run(self, work: Callable[[], _Found]) -> _Found:
@@ -70,34 +72,35 @@ class _Desk:
 
 def add(app: FastAPI, server: Server) -> None:
     """Add the routes."""
-    desk, engine, special = _Desk(), server.engine, server.settings.allow_special_tokens
+    desk, engine, settings = _Desk(), server.engine, server.settings
+    bounds: Any = {"allow_special_tokens": settings.allow_special_tokens, "seconds": settings.compile_timeout}
 
     @app.post("/v1/grammars/check")
     @takes(CheckRequest, answer=_CHECKED)
     async def check_grammar(request: Request) -> dict[str, Any]:
-        asked = read_request(CheckRequest, await server.json(request))
-        return await desk.run(partial(check, engine, asked, allow_special_tokens=special))
+        asked = await server.read(request, partial(read_request, CheckRequest))
+        return await desk.run(partial(check, engine, asked, **bounds))
 
     @app.post("/v1/grammars/explain")
     @takes(ExplainRequest, answer=_EXPLAINED)
     async def explain_grammar(request: Request) -> dict[str, Any]:
-        asked = read_request(ExplainRequest, await server.json(request))
-        return await desk.run(partial(explain, engine, asked, allow_special_tokens=special))
+        asked = await server.read(request, partial(read_request, ExplainRequest))
+        return await desk.run(partial(explain, engine, asked, **bounds))
 
     @app.post("/v1/grammars/sample")
     @takes(SampleRequest, answer=_SAMPLED)
     async def sample_grammar(request: Request) -> dict[str, Any]:
-        asked = read_request(SampleRequest, await server.json(request))
-        return await desk.run(partial(sample, asked))
+        asked = await server.read(request, partial(read_request, SampleRequest))
+        return await desk.run(partial(sample, asked, seconds=settings.compile_timeout))
 
     @app.post("/v1/grammars/step")
     @takes(StepRequest, answer=_STEP)
     async def step_of_output(request: Request) -> dict[str, Any]:
-        asked = read_request(StepRequest, await server.json(request))
+        asked = await server.read(request, partial(read_request, StepRequest))
         server.check_model(asked.model)
 
         async def found() -> dict[str, Any]:
-            step = await desk.run(partial(Step.of, engine, asked, allow_special_tokens=special))
+            step = await desk.run(partial(Step.of, engine, asked, **bounds))
             for end in range(PIECE, len(step.ids), PIECE):
                 await server.thread.call(partial(engine.logits, step.ids[:end]))
             logits = await server.thread.call(partial(engine.logits, step.ids))

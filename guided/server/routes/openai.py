@@ -14,6 +14,8 @@ from guided.engine.request import Request as EngineRequest
 from guided.server.answers import Answer
 from guided.server.conversations import conversation
 from guided.server.deltas import Reading
+from guided.server.engine_thread import Stream
+from guided.server.notices import header_of, notices_of
 from guided.server.openapi import takes
 from guided.server.requests import ChatRequest, CompletionRequest, StreamOptions, read_request
 from guided.server.server import Server, stream_response, unless_gone
@@ -81,10 +83,9 @@ class Prepared:
     param: str | None = None
     new_reading: NewReading = Reading
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """Of the answer: what of the request is old."""
-        return {"Warning": f'299 - "{self.text.warnings[0]}"'} if self.text.warnings else {}
+    def notices(self, streams: Sequence[Stream]) -> list[dict[str, Any]]:
+        """What the client is told beside its answer, once the streams have begun."""
+        return notices_of(self.text, self.param or "", streams)
 
 
 def prepared(server: Server, asked: ChatRequest | CompletionRequest, *, own_tools: bool = True) -> Prepared:
@@ -107,18 +108,26 @@ def prepared(server: Server, asked: ChatRequest | CompletionRequest, *, own_tool
 
 async def _answer(server: Server, request: Request, kind: type[ChatRequest] | type[CompletionRequest]) -> Response:
     """An answer of a model, whole or as a stream."""
-    asked = read_request(kind, await server.json(request))
-    server.check_model(asked.model)
-    found = prepared(server, asked)
+
+    def read(body: Any) -> tuple[ChatRequest | CompletionRequest, Prepared]:
+        asked = read_request(kind, body)
+        server.check_model(asked.model)
+        return asked, prepared(server, asked)
+
+    asked, found = await server.read(request, read)
     request.state.param, visit_of(request).kind = found.param, found.text.param
     streams = server.submit(request, found.parts, asked.priority, rid=asked.rid, streams=asked.stream)
     is_chat = isinstance(asked, ChatRequest)
     answer = Answer(is_chat, server.settings.model_name, server.engine.vocabulary, asked.top, asked.return_token_ids)
     if not asked.stream:
         readings = await unless_gone(request, collected(streams, found.new_reading))
-        return JSONResponse(answer.body(readings), headers=found.headers)
+        told = found.notices(streams)
+        return JSONResponse(answer.body(readings) | ({"warnings": told} if told else {}), headers=header_of(told))
     await unless_gone(request, all_begun(streams))
+    told = found.notices(streams)
     options = asked.stream_options or StreamOptions()
     keep_alive = server.settings.keep_alive
-    events = server_sent(answer, streams, options, found.new_reading, samples=asked.n, keep_alive=keep_alive)
-    return stream_response(events, found.headers)
+    events = server_sent(
+        answer, streams, options, found.new_reading, samples=asked.n, keep_alive=keep_alive, warnings=told
+    )
+    return stream_response(events, header_of(told))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -56,7 +57,7 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/abort_request")
     @takes(AbortRequest, answer={"aborted": "integer"})
     async def abort(request: Request) -> dict[str, Any]:
-        asked = read_request(AbortRequest, await server.json(request))
+        asked = await server.read(request, partial(read_request, AbortRequest))
         if (asked.rid is None) is not asked.abort_all:
             raise RequestError("give rid, or abort_all=true", param="rid")
         return {"aborted": server.abort(visit_of(request).key, asked.rid)}

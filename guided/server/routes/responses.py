@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from guided.server.answers import Answer
 from guided.server.errors import RequestError
+from guided.server.notices import header_of
 from guided.server.openapi import takes
 from guided.server.requests import read_request
 from guided.server.responses_events import ResponseEvents, sent, whole
 from guided.server.responses_request import InputTokensRequest, ResponsesRequest
-from guided.server.routes.openai import prepared
+from guided.server.routes.openai import Prepared, prepared
 from guided.server.server import Server, stream_response, unless_gone
 from guided.server.streaming import all_begun
 from guided.server.visit import visit_of
 
 __all__ = ["add"]
 
+_Asked = TypeVar("_Asked", bound=InputTokensRequest)
 _ANSWER = {
     "id": "string",
     "object": "string",
@@ -43,11 +46,11 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/v1/responses/input_tokens")
     @takes(InputTokensRequest, answer={"object": "string", "input_tokens": "integer"})
     async def input_tokens(request: Request) -> dict[str, Any]:
-        asked = read_request(InputTokensRequest, await server.json(request))
-        server.check_model(asked.model)
-        with asked.by_its_names():
-            [part] = prepared(server, asked.chat(), own_tools=False).parts
-            ids = await asyncio.to_thread(server.engine.encode_prompt, part.prompt)
+        def read(body: Any) -> Prepared:
+            return _read(server, InputTokensRequest, body)[1]
+
+        [part] = (await server.read(request, read)).parts
+        ids = await asyncio.to_thread(server.engine.encode_prompt, part.prompt)
         return {"object": "response.input_tokens", "input_tokens": len(ids)}
 
     @app.get("/v1/responses/{response_id}")
@@ -56,20 +59,27 @@ def add(app: FastAPI, server: Server) -> None:
         raise RequestError("nothing is stored here", param="response_id", code="response_not_found", status=404)
 
 
-async def _answer(server: Server, request: Request) -> Response:
-    """A response, whole or as a stream."""
-    asked = read_request(ResponsesRequest, await server.json(request))
+def _read(server: Server, kind: type[_Asked], body: Any) -> tuple[_Asked, Prepared]:
+    """A request, and what it asks of the engine."""
+    asked = read_request(kind, body)
     server.check_model(asked.model)
     chat = asked.chat()
     with asked.by_its_names():
-        found = prepared(server, chat, own_tools=False)
+        return asked, prepared(server, chat, own_tools=False)
+
+
+async def _answer(server: Server, request: Request) -> Response:
+    """A response, whole or as a stream."""
+    asked, found = await server.read(request, partial(_read, server, ResponsesRequest))
+    with asked.by_its_names():
         request.state.param, visit_of(request).kind = asked.param(found.param), asked.param(found.text.param) or ""
         [stream] = server.submit(request, found.parts, asked.priority, rid=asked.rid, streams=asked.stream)
         answer = Answer(True, server.settings.model_name, server.engine.vocabulary, asked.top)
-        events = ResponseEvents(answer, asked.told())
-        if not asked.stream:
-            return JSONResponse(
-                await unless_gone(request, whole(events, stream, found.new_reading)), headers=found.headers
-            )
         await unless_gone(request, all_begun([stream]))
-    return stream_response(sent(events, stream, found.new_reading, server.settings.keep_alive), found.headers)
+        notices = found.notices([stream])
+        told = [each | {"param": asked.param(each["param"])} for each in notices]
+        events = ResponseEvents(answer, asked.told() | ({"warnings": told} if told else {}))
+        headers = header_of(told)
+        if not asked.stream:
+            return JSONResponse(await unless_gone(request, whole(events, stream, found.new_reading)), headers=headers)
+    return stream_response(sent(events, stream, found.new_reading, server.settings.keep_alive), headers)

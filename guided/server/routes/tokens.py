@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from guided.engine.request import Prompt
 from guided.server.errors import RequestError
 from guided.server.openapi import takes
 from guided.server.requests import ChatRequest, read_request
@@ -39,21 +41,27 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/tokenize")
     @takes(TokenizeRequest, ChatRequest, answer={"tokens": "array", "count": "integer", "max_model_len": "integer"})
     async def tokenize(request: Request) -> dict[str, Any]:
-        body, encode = await server.json(request), server.engine.encode_prompt
-        if isinstance(body, dict) and "messages" in body:
-            chat = read_request(ChatRequest, body)
-            server.check_model(chat.model)
-            ids = await asyncio.to_thread(encode, prepared(server, chat).parts[0].prompt)
-        else:
+        encode = server.engine.encode_prompt
+
+        def read(body: Any) -> tuple[Prompt, bool]:
+            """The prompt, and whether it is a text to go on from."""
+            if isinstance(body, dict) and "messages" in body:
+                chat = read_request(ChatRequest, body)
+                server.check_model(chat.model)
+                return prepared(server, chat).parts[0].prompt, False
             asked = read_request(TokenizeRequest, body)
             server.check_model(asked.model)
-            ids = await asyncio.to_thread(encode, asked.prompt, raw=True)
+            return asked.prompt, True
+
+        prompt, raw = await server.read(request, read)
+        ids = await asyncio.to_thread(encode, prompt, raw=raw)
         return {"tokens": ids, "count": len(ids), "max_model_len": server.engine.model.config.context}
 
     @app.post("/detokenize")
     @takes(DetokenizeRequest, answer={"prompt": "string"})
     async def detokenize(request: Request) -> dict[str, str]:
-        asked, size = read_request(DetokenizeRequest, await server.json(request)), server.engine.vocabulary.size
+        asked = await server.read(request, partial(read_request, DetokenizeRequest))
+        size = server.engine.vocabulary.size
         server.check_model(asked.model)
         if wrong := [id for id in asked.tokens if id >= size]:
             raise RequestError(f"tokens holds {wrong[0]}, ids are 0 to {size - 1}", param="tokens")

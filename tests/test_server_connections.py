@@ -1,0 +1,152 @@
+"""Connections over sockets: heads that do not come, come slowly, are too long, or are none."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import contextmanager
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("fastapi", reason="fastapi is not installed")
+uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+httpx = pytest.importorskip("httpx", reason="httpx is not installed")
+
+from uvicorn.server import ServerState  # noqa: E402
+
+from guided.server.app import create_app  # noqa: E402
+from guided.server.connections import Connection  # noqa: E402
+from guided.server.settings import Settings  # noqa: E402
+from tests.live_server import listening  # noqa: E402
+from tests.server_support import small_engine  # noqa: E402
+
+GET = b"GET /version HTTP/1.1\r\nHost: t\r\n\r\n"
+
+
+@contextmanager
+def asked(**settings):
+    """A server, and what opens connections to it."""
+    options = {"h11_max_incomplete_event_size": 2000, "timeout_keep_alive": 20}
+    with listening(uvicorn_options=options, max_header_bytes=2000, **settings) as (_, address):
+        port = int(address.rsplit(":", 1)[1])
+        yield lambda: socket.create_connection(("127.0.0.1", port), timeout=20)
+        assert httpx.get(f"{address}/health").status_code == 200
+
+
+def told(client: socket.socket) -> tuple[int, dict]:
+    """The status and the error of an answer, after which the connection closes."""
+    data = b""
+    while piece := client.recv(4096):
+        data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    assert b"content-type: application/json" in head
+    return int(head.split()[1]), json.loads(body)["error"]
+
+
+def test_a_connection_that_says_nothing_is_closed():
+    with asked(body_timeout=0.2) as connect, connect() as client:
+        assert client.recv(100) == b""
+
+
+def test_a_head_that_comes_slowly_is_given_up():
+    with asked(body_timeout=0.5) as connect, connect() as client:
+        client.settimeout(0.05)
+        first, sent = b"", 0
+        for byte in GET[:-2] + b"X: " + b"x" * 1500:
+            client.sendall(bytes([byte]))
+            sent += 1
+            try:
+                first = client.recv(4096)
+                break
+            except TimeoutError:
+                pass
+        assert first.startswith(b"HTTP/1.1 408 ") and sent < 1500
+        error = json.loads(first.partition(b"\r\n\r\n")[2])["error"]
+        assert error["code"] == "body_timeout" and error["message"].startswith("the head of the request")
+
+
+class Clock:
+    """A loop that only notes what is to be done later."""
+
+    def __init__(self) -> None:
+        self.due = list[SimpleNamespace]()
+
+    def call_later(self, seconds, act):
+        handle = SimpleNamespace(seconds=seconds, act=act, cancel=lambda: self.due.remove(handle))
+        self.due.append(handle)
+        return handle
+
+    def create_task(self, work, **_):
+        work.close()
+        return Mock()
+
+
+def test_a_head_has_its_time_and_a_request_under_way_has_none():
+    clock, written = Clock(), []
+    transport = SimpleNamespace(
+        get_extra_info=lambda *_: None,
+        is_closing=lambda: False,
+        write=written.append,
+        close=lambda: written.append(b"closed"),
+        resume_reading=lambda: None,
+        pause_reading=lambda: None,
+    )
+    config = uvicorn.Config(create_app(small_engine(), Settings(body_timeout=7)), proxy_headers=False)
+    connection = Connection(config, ServerState(), {}, _loop=clock)
+    connection.connection_made(transport)
+    (first,) = clock.due
+    assert first.seconds == 7
+    for byte in GET[:-1]:
+        connection.data_received(bytes([byte]))
+        assert clock.due == [first], "a byte does not begin the time anew"
+    connection.data_received(GET[-1:])
+    assert clock.due == [] and connection.cycle is not None
+    connection.cycle.response_complete = True
+    connection.on_response_complete()
+    (idle,) = clock.due
+    assert idle.act == connection.timeout_keep_alive_handler, "between requests uvicorn's own time counts"
+    connection.data_received(GET[:5])
+    (second,) = clock.due
+    assert second.seconds == 7 and second is not first and not written
+    second.act()
+    assert written[0].startswith(b"HTTP/1.1 408 ") and written[-1] == b"closed" and clock.due == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        (b"\x16\x03\x01\r\n\r\n", "Invalid HTTP"),
+        (b"GET /\r\n\r\n", "Invalid HTTP"),
+        (b"GET / HTTP/1.1\r\n\r\n", "Invalid HTTP"),
+        (b"POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Length: x\r\n\r\n", "Invalid HTTP"),
+        (b"GET / HTTP/1.1\r\nHost: t\r\nX: " + b"x" * 5000, "Invalid HTTP"),
+    ],
+)
+def test_what_is_no_http_is_told_as_other_errors_are(sent, message):
+    with asked() as connect, connect() as client:
+        client.sendall(sent)
+        status, error = told(client)
+        assert status == 400 and error["code"] == "invalid_request" and message in error["message"]
+
+
+@pytest.mark.parametrize(
+    "line", [b"GET /version HTTP/1.1\r\nX: " + b"x" * 2000, b"GET /version?" + b"x" * 2000 + b" HTTP/1.1"]
+)
+def test_headers_that_come_as_a_whole_are_bounded(line):
+    """The connection bounds what is not complete yet, and cannot see these."""
+    with asked() as connect, connect() as client:
+        client.sendall(line + b"\r\nHost: t\r\nConnection: close\r\n\r\n")
+        status, error = told(client)
+        assert (status, error["message"]) == (400, "path and headers have more than 2000 bytes")
+
+
+def test_an_error_within_a_body_after_the_answer_has_begun_closes_the_connection():
+    with asked() as connect, connect() as client:
+        head = b"POST /v1/nowhere HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
+        client.sendall(head)
+        assert client.recv(4096).startswith(b"HTTP/1.1 404 ")
+        client.sendall(b"no chunk\r\n")
+        assert b"HTTP/1.1" not in client.recv(4096)
