@@ -158,12 +158,23 @@ _LAZY: Final = {
     "from_transformers": "guided.integrations.transformers_engine",
 }
 """Where the names are that are imported when they are first asked for. Those of the engine need torch."""
+_INSTALLED_BY: Final = {
+    "torch": "pip install 'guided-decoding[engine]'",
+    "xxhash": "pip install 'guided-decoding[engine]'",
+    "transformers": "pip install transformers",
+}
 
 
 def __getattr__(name: str) -> Any:
     """The names of `_LAZY`: the engine needs torch (`pip install guided-decoding[engine]`)."""
     if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
+        try:
+            return getattr(import_module(_LAZY[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name not in _INSTALLED_BY:
+                raise
+            message = f"guided.{name} needs the package {error.name}: {_INSTALLED_BY[error.name]}"
+            raise ModuleNotFoundError(message, name=error.name) from None
     close = get_close_matches(name, __all__, n=1)
     meant = f"; did you mean {close[0]!r}?" if close else ""
     raise AttributeError(f"module 'guided' has no attribute {name!r}{meant}")

@@ -128,6 +128,7 @@ def test_the_client_of_openai(address, tmp_path, here):
     [
         ("LangChain", "langchain_openai", rf"{OBJECT}\n[A-Z][a-z]{{2,9}}\n[A-Z][a-z]{{2,9}}"),
         ("instructor", "instructor", rf"{OBJECT}\n"),
+        ("LiteLLM", "litellm", rf"{OBJECT}\n[A-Z][a-z]{{2,9}}"),
         ("LlamaIndex", "llama_index.llms.openai_like", rf"{OBJECT}\n(?:.*\n)+{OBJECT}\n"),
         ("DSPy", "dspy", rf"{RIVER}\n"),
         ("pydantic-ai", "pydantic_ai", rf"{OBJECT}\n(?:.*\n)+{OBJECT}\n"),

@@ -219,6 +219,38 @@ def test_lark(ll, grammar, passing, failing):
     assert [text for text in failing if accepts(ll, grammar, text)] == []
 
 
+LOOKING = {
+    r"a(?<!b)c": "ac",
+    r"[ab]+(?<=a)c": "bac",
+    r"a(?=b)b": "ab",
+    r"a\b-b": "a-b",
+    r"\bab\b": None,
+    r"(?<!x)a": None,
+}
+
+
+@pytest.mark.parametrize("pattern", LOOKING)
+def test_lookarounds_are_enforced_or_refused(ll, pattern):
+    """Those of a terminal that look inside of it, and all in JSON; llguidance refuses all."""
+    ours, text = ll.__name__ != "llguidance", LOOKING[pattern]
+    one = matcher(ll, f"start: /{pattern}/")
+    assert one.is_error() == (text is None or not ours)
+    if not one.is_error():
+        assert accepts(ll, f"start: /{pattern}/", text) and not accepts(ll, f"start: /{pattern}/", "bbc")
+    in_json = matcher(ll, ll.LLMatcher.grammar_from_json_schema({"type": "string", "pattern": pattern}))
+    assert in_json.is_error() != ours
+
+
+def test_bounds_on_the_number_of_members(ll):
+    """Where members may be left out llguidance has none."""
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "minProperties": 1}
+    open_, closed = (ll.LLMatcher.grammar_from_json_schema(each) for each in (schema, schema | {"required": ["a"]}))
+    ours = ll.__name__ != "llguidance"
+    assert accepts(ll, closed, '{"a":1}') and matcher(ll, open_).is_error() != ours
+    if ours:
+        assert accepts(ll, open_, '{"a":1}') and not accepts(ll, open_, "{}")
+
+
 def test_tokens_in_grammars(ll):
     assert allowed(matcher(ll, "start: <|tool|> | <[65,97-99]>")) == [65, 97, 98, 99, 256]
     every = allowed(matcher(ll, "start: <[*]>*"))

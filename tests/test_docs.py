@@ -174,10 +174,20 @@ def test_every_page_is_in_the_navigation():
 
 def test_the_reference_has_every_public_name():
     import guided
+    import guided.testing
 
     text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").glob("*.md"))
     named = {line.rsplit(".", 1)[-1] for line in re.findall(r"^::: (guided\.[\w.]+)$", text, re.MULTILINE)}
-    assert set(guided.__all__) <= named
+    assert {*guided.__all__, *guided.testing.__all__} <= named
+
+
+def test_the_reference_has_every_module_that_a_guide_imports_a_plug_in_from():
+    guide = (ROOT / "docs" / "guides" / "engines.md").read_text(encoding="utf-8")
+    reference = (ROOT / "docs" / "reference" / "integrations.md").read_text(encoding="utf-8")
+    imported = set(re.findall(r"^from (guided\.integrations\.\w+) import", guide, re.MULTILINE))
+    assert len(imported) > 5 and imported == set(
+        re.findall(r"^::: (guided\.integrations\.\w+)$", reference, re.MULTILINE)
+    )
 
 
 def test_the_bounds_of_what_is_refused_are_those_of_the_code():

@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import jsonschema
 import numpy as np
@@ -79,13 +80,16 @@ def test_grammars_by_the_names_of_llama_cpp(tmp_path):
 def test_what_is_wrong_is_said():
     scores = np.zeros(257, np.single)
     with pytest.raises(guided.BudgetError):
-        GuidedLogitsProcessor("a{9}", VOCABULARY, max_tokens=3)(np.array([1], np.intc), scores)
+        GuidedLogitsProcessor("a{9}", VOCABULARY, max_tokens=3)  # llama-cpp-python would ignore it later
     with pytest.raises(guided.GuidedError, match="leave the processor out"):
         GuidedLogitsProcessor(None, VOCABULARY)
     processor = GuidedLogitsProcessor("ab", VOCABULARY)
     processor(np.array([1], np.intc), scores)
-    with pytest.raises(guided.GuidedError, match="another processor chose it"):
-        processor(np.array([1, ord("z")], np.intc), scores)
+    with pytest.warns(RuntimeWarning, match="the text ends here: .* another processor chose it"):
+        masked = processor(np.array([1, ord("z")], np.intc), scores)
+    assert np.flatnonzero(np.isfinite(masked)).tolist() == [256]
+    with pytest.raises(guided.GuidedError, match="leave draft_model out"):
+        GuidedLogitsProcessor("ab", SimpleNamespace(draft_model=len, model_path="model.gguf"))
 
 
 def test_it_imports_neither_torch_nor_llama_cpp():

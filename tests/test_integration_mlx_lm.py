@@ -82,6 +82,8 @@ def test_what_is_wrong_is_said(mx):
     processor(mx.array([1]), logits)
     with pytest.raises(guided.GuidedError, match="another processor chose it"):
         processor(mx.array([1, ord("z")]), logits)
+    with pytest.raises(guided.BudgetError):
+        GuidedLogitsProcessor("a{9}", VOCABULARY, max_tokens=3)
     with pytest.raises(guided.GuidedError, match="leave the processor out"):
         GuidedLogitsProcessor(None, VOCABULARY)
 

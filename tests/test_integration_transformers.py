@@ -122,20 +122,103 @@ def test_assisted_generation(tokenizer, model):
     jsonschema.validate(json.loads(alone[0]), SCHEMA)
 
 
-def test_one_processor_for_many_generations(tokenizer, model):
-    """Also where a prompt goes on from the one before, as a conversation does."""
-    processor = GuidedLogitsProcessor("[ab]{2}", tokenizer, max_new_tokens=4)
+@pytest.mark.parametrize("after", ["?!", "<eos>more text", "ab ab ab ab", "x", ""])
+def test_one_processor_for_many_generations(tokenizer, model, after):
+    """Also where a prompt goes on from the one before, with its answer or without, as a conversation does."""
+    processor = GuidedLogitsProcessor("[ab]{5}", tokenizer, max_new_tokens=6)
     prompt = "x"
     for _ in range(4):
-        text = ask(tokenizer, model, [prompt], processor, max_new_tokens=4, do_sample=False)[0]
-        assert re.fullmatch("[ab]{2}", text)
-        prompt += text + "?!"
+        text = ask(tokenizer, model, [prompt], processor, max_new_tokens=6, do_sample=False)[0]
+        assert re.fullmatch("[ab]{5}", text)
+        other = ask(tokenizer, model, [prompt + " yes"], processor, max_new_tokens=6, do_sample=False)[0]
+        assert re.fullmatch("[ab]{5}", other)
+        prompt += text + after if after else "yz"
+
+
+def test_an_answer_that_is_continued_needs_a_reset(tokenizer, model):
+    processor = GuidedLogitsProcessor("[ab]{5}", tokenizer, max_new_tokens=6)
+    text = ask(tokenizer, model, ["x"], processor, max_new_tokens=6, do_sample=False)[0]
+    processor.reset()
+    assert re.fullmatch(
+        "[ab]{5}", ask(tokenizer, model, ["x" + text[:2]], processor, max_new_tokens=6, do_sample=False)[0]
+    )
+
+
+def test_a_static_cache(tokenizer, model):
+    processor = GuidedLogitsProcessor((SCHEMA, "[ab]{2,6}"), tokenizer, max_new_tokens=40)
+    found = ask(tokenizer, model, PROMPTS[:2], processor, max_new_tokens=40, cache_implementation="static")
+    jsonschema.validate(json.loads(found[0]), SCHEMA)
+    assert re.fullmatch("[ab]{2,6}", found[1])
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_model_with_an_encoder(tokenizer, beams):
+    """Its rows begin with a token of the decoder's, and not with the prompt."""
+    torch.manual_seed(3)
+    config = transformers.T5Config(
+        vocab_size=len(tokenizer) + 6, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2,
+        decoder_start_token_id=tokenizer.pad_token_id, eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    other = transformers.T5ForConditionalGeneration(config).eval()
+    processor = GuidedLogitsProcessor((SCHEMA, ["yes", "no"]), vocabulary_of(tokenizer, other), max_new_tokens=40)
+    inputs = tokenizer(PROMPTS[:2], return_tensors="pt", padding=True)
+    options = {"input_ids": inputs["input_ids"], "attention_mask": inputs["attention_mask"], "num_beams": beams}
+    for _ in range(2):
+        out = other.generate(**options, logits_processor=[processor], max_new_tokens=40)
+        record, word = tokenizer.batch_decode(out, skip_special_tokens=True)
+        jsonschema.validate(json.loads(record), SCHEMA)
+        assert word in ("yes", "no")
+
+
+def test_raw_logits_stay_as_they_are(tokenizer, model):
+    inputs = tokenizer(["x"], return_tensors="pt")
+    told = {"return_dict_in_generate": True, "output_logits": True, "output_scores": True}
+    out = model.generate(
+        **inputs, logits_processor=[GuidedLogitsProcessor("[ab]{3}", tokenizer)], max_new_tokens=4, **told
+    )
+    assert all(torch.isfinite(logits).all() for logits in out.logits)
+    assert [int(torch.isfinite(scores).sum()) for scores in out.scores][-1] == 1  # the end
+
+
+@pytest.mark.filterwarnings("ignore:row 0 has a token:RuntimeWarning")  # of the assistant, whose tokens are others
+def test_an_assistant_with_another_tokenizer_changes_nothing_or_is_refused(tokenizer, model):
+    """transformers calls the processor for the assistant's rows as well."""
+    other = small_tokenizer(backwards=True)
+    other.add_tokens(["<1>", "<2>", "<3>"])
+    assistant = {"tokenizer": tokenizer, "assistant_tokenizer": other, "assistant_model": small_model(other, seed=9)}
+    inputs = tokenizer(["abc a"], return_tensors="pt")
+
+    def written(**options):
+        processor = GuidedLogitsProcessor("[ab]{4}c[de]{3}", vocabulary_of(tokenizer, model))
+        return texts(
+            tokenizer, model.generate(**inputs, logits_processor=[processor], max_new_tokens=12, **options), inputs
+        )
+
+    alone = written(do_sample=False)
+    assert written(do_sample=False, **assistant) == alone and re.fullmatch("[ab]{4}c[de]{3}", alone[0])
+    with pytest.raises(guided.GuidedError, match="another model's tokenizer"):  # of which only some tokens are scored
+        written(do_sample=True, **assistant)
+
+
+@pytest.mark.parametrize("prompt", ["abab abab ab", "x"])
+def test_prompt_lookup(tokenizer, model, prompt):
+    alone, drafted = (
+        ask(tokenizer, model, [prompt], GuidedLogitsProcessor("[ab ]{4,12}", tokenizer, max_new_tokens=14),
+            max_new_tokens=14, do_sample=False, **options)
+        for options in ({}, {"prompt_lookup_num_tokens": 3})
+    )  # fmt: skip
+    assert drafted == alone and re.fullmatch("[ab ]{4,12}", alone[0])
 
 
 def test_prefix_allowed_tokens_fn(tokenizer, model):
     inputs = tokenizer(PROMPTS, return_tensors="pt", padding=True)
-    for options in ({"do_sample": False}, {"num_beams": 3, "do_sample": False}):
-        allowed = prefix_allowed_tokens_fn("[ab]{3}c", tokenizer)
+    allowed = prefix_allowed_tokens_fn("[ab]{3}c", tokenizer)
+    for options in (
+        {"do_sample": False},
+        {"num_beams": 3, "do_sample": False},
+        {"num_return_sequences": 3, "do_sample": True},
+    ):
         out = model.generate(**inputs, prefix_allowed_tokens_fn=allowed, max_new_tokens=8, **options)
         assert all(re.fullmatch("[ab]{3}c", text) for text in texts(tokenizer, out, inputs))
 
@@ -150,12 +233,15 @@ def test_a_pipeline(tokenizer, model):
 def test_what_is_wrong_is_said(tokenizer, model):
     with pytest.raises(guided.SpecError):
         GuidedLogitsProcessor("(", tokenizer)
+    with pytest.raises(guided.GuidedError, match="whitespace says how a constraint is compiled, and there is none"):
+        GuidedLogitsProcessor((None, None), tokenizer, whitespace="compact")
+    GuidedLogitsProcessor((None, SCHEMA), tokenizer, whitespace="compact")
     inputs = tokenizer(PROMPTS, return_tensors="pt", padding=True)
     with pytest.raises(guided.BudgetError) as error:
         model.generate(**inputs, logits_processor=[GuidedLogitsProcessor("a{9}", tokenizer, max_new_tokens=4)],
                        max_new_tokens=4)  # fmt: skip
     assert error.value.needed == 9
-    with pytest.raises(guided.GuidedError, match="3 rows cannot be shared out among 2 constraints"):
+    with pytest.raises(guided.GuidedError, match=r"3 rows cannot be shared out among 2 constraints.* is a list"):
         model.generate(**inputs, logits_processor=[GuidedLogitsProcessor(("a", "b"), tokenizer)], max_new_tokens=4)
     bigger = guided.Vocabulary.from_characters("".join(map(chr, range(32, 2000))))
     with pytest.raises(guided.GuidedError, match="another model's tokenizer"):

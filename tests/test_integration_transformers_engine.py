@@ -7,6 +7,7 @@ import re
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
+tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 import guided  # noqa: E402
@@ -98,6 +99,31 @@ def test_what_has_no_logits_is_refused(tokenizer):
     model = transformers.LlamaModel(small_model(tokenizer).config)
     with pytest.raises(guided.GuidedError, match="load it as a causal model"):
         guided.from_transformers(model, tokenizer)
+
+
+def test_what_reads_its_prompt_otherwise_is_refused(tokenizer):
+    sizes = {"vocab_size": len(tokenizer), "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    with pytest.raises(guided.GuidedError, match="reads its prompt with an encoder"):
+        guided.from_transformers(transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes)), tokenizer)
+    sizes = {"vocab_size": len(tokenizer), "num_hidden_layers": 1, "intermediate_size": 16}
+    masked = transformers.BertForMaskedLM(transformers.BertConfig(**sizes, hidden_size=16, num_attention_heads=2))
+    with pytest.raises(guided.GuidedError, match="load it as a causal model"):
+        guided.from_transformers(masked, tokenizer)
+
+
+@pytest.mark.parametrize("template", ["<pad> $A", "<pad> $A <eos>", "<pad> <eos> $A", "$A <eos>", "$A"])
+def test_texts_begin_as_the_tokenizer_has_them(template):
+    """It puts control tokens there by its post-processor, as Llama 3's does, whatever `add_bos_token` says."""
+    tokenizer = small_tokenizer()
+    ids = {name: tokenizer.convert_tokens_to_ids(name) for name in ("<pad>", "<eos>")}
+    processing = tokenizers.processors.TemplateProcessing
+    tokenizer.backend_tokenizer.post_processor = processing(single=template, special_tokens=list(ids.items()))
+    before = [ids[name] for name in template.partition("$A")[0].split()]
+    for text in ("a", "x ab"):
+        whole = tokenizer(text)["input_ids"]
+        found = guided.from_transformers(small_model(tokenizer), tokenizer).encode_prompt(text)
+        assert found == whole[: len(found)] and found[: len(before)] == before
+        assert whole[len(found) :] in ([], [ids["<eos>"]])  # what is to be continued has no end
 
 
 def test_what_is_no_tokenizer_is_refused(tokenizer):

@@ -16,6 +16,8 @@ from tests.json_schema_support import schemas
 
 OPTIONS = [
     ({"whitespace": 3}, "option whitespace=3 is not a string", ""),
+    ({"whitespace": "single-space"}, "option whitespace='single-space' is unknown",
+     "one of json, single_space, compact, or a regular expression of white space"),
     ({"property_order": "sorted"}, "option property_order='sorted' is unknown", "one of declared, any"),
     ({"numbers": "float"}, "option numbers='float' is unknown", "one of json, plain, plain_integers"),
     ({"format": "check"}, "option format='check' is unknown", "one of assert, annotate"),

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import guided
 from guided.logits import apply_token_bitmask_inplace
 
 NUMPY = [np.float16, np.float32, np.float64]
@@ -114,3 +115,11 @@ def test_numpy_needs_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[1, 2]", done.stderr
+
+
+def test_allowed_tokens_of_a_tensor_are_those_of_its_array():
+    bitmask = np.array([[5, -1], [0, 1]], np.int32)
+    for row in range(2):
+        assert guided.allowed_tokens(torch.from_numpy(bitmask), row) == guided.allowed_tokens(bitmask, row)
+    with pytest.raises(TypeError, match="an int32 array, not int64"):
+        guided.allowed_tokens(torch.zeros(1, 2, dtype=torch.int64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+import re
 import subprocess
 import sys
 from importlib import resources
@@ -35,6 +36,22 @@ def test_names_that_need_torch_are_imported_when_they_are_asked_for():
     code = "import sys, guided; dir(guided); guided.JsonSchemaOptions; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "command"),
+    [
+        ("Engine", "torch", r"pip install 'guided-decoding\[engine\]'"),
+        ("Engine", "xxhash", r"pip install 'guided-decoding\[engine\]'"),
+        ("from_transformers", "transformers", "pip install transformers"),
+    ],
+)
+def test_a_missing_package_is_named_with_what_installs_it(name, package, command):
+    code = f"import sys; sys.modules[{package!r}] = None; import guided; guided.{name}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert re.search(f"ModuleNotFoundError: guided.{name} needs the package {package}: {command}\n", done.stderr), (
+        done.stderr
+    )
 
 
 def _public_members():

@@ -133,6 +133,8 @@ def test_completions_of_many_prompts():
     [
         ({"messages": []}, "messages", "at least 1"),
         ({"messages": SAY, "temprature": 1}, "temprature", "did you mean temperature?"),
+        ({"messages": SAY, "choice": ["a"]}, "choice", 'write "structured_outputs": {"choice": ...}'),
+        ({"messages": SAY, "json": {}}, "json", 'write "structured_outputs": {"json": ...}'),
         ({"messages": SAY, "temperature": -1}, "temperature", "greater than or equal to 0"),
         ({"messages": SAY, "n": 0}, "n", "greater than or equal to 1"),
         ({"messages": SAY, "stream_options": {"include_usage": True}}, None, "goes with stream=true"),

@@ -102,6 +102,23 @@ def test_near_misses_are_none(text):
     assert not (matcher.accept_string(text) and matcher.is_accepting())
 
 
+@pytest.mark.parametrize(
+    ("pattern", "parser", "shortest"),
+    [
+        (r"[A-Z]{2}-[0-9]{2,4}", r"[A-Z]{2}-[0-9]{2,4}\n?", "AA-00\n"),  # $ is before a last line break, too
+        (r"[A-Z]{2}-[0-9]{2,4}", r"[A-Z]{2}-[0-9]{2,4}(?s:.*)", "AA-00 "),  # what follows is not looked at
+        (r"[A-Z]{2}-[0-9]{2,4}", r"\s*[A-Z]{2}-[0-9]{2,4}", " AA-00"),
+        (r"[A-Z]{2}-[0-9]{2,4}", r"[A-Z]{2}-[0-9]{2,}", "AA-00000"),
+        (r"[A-Z]{2}-[0-9]{2,4}", r"[A-Za-z]{2}-[0-9]{2,4}", "AA-00"),
+        (r"[A-Z]{2}-[0-9]{2,4}", r"[A-Z]+-[0-9]{2,4}", "A-00"),
+    ],
+)
+def test_near_misses_find_parsers_that_take_too_much(pattern, parser, shortest):
+    enough = settings(max_examples=2000)
+    found = find(near_misses(pattern), lambda text: re.fullmatch(parser, text) is not None, settings=enough)
+    assert len(found) == len(shortest) and not re.fullmatch(pattern, found)
+
+
 def test_examples_are_shrunk_to_short_and_plain_ones():
     assert find(sentences(SCHEMA), lambda text: True) == '{"id": 3}'
     assert find(sentences(SCHEMA), lambda text: "tags" in text) == '{"id": 3, "tags": []}'

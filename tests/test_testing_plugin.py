@@ -15,6 +15,9 @@ def test_right(assert_allowed, assert_refused):
 def test_place(assert_allowed):
     assert_allowed(SCHEMA, '{"id": x}')
 
+def test_place_in_lines(assert_allowed):
+    assert_allowed(SCHEMA, '{\\n "id": x}', whitespace="json")
+
 def test_incomplete(assert_allowed):
     assert_allowed(SCHEMA, '{"id": 3')
 
@@ -27,8 +30,9 @@ def test_fixtures_say_why(pytester):
     pytester.makeconftest('pytest_plugins = ("guided.testing.plugin",)')
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    result.assert_outcomes(passed=1, failed=3)
+    result.assert_outcomes(passed=1, failed=4)
     told = result.stdout.str()
-    assert "character 7, line 1: " in told
+    assert "line 1, column 8: '{\"id\": x}' is not allowed from its character 8 on" in told
+    assert "line 2, column 8: " in told
     assert "the shortest way to finish it is '}'" in told
     assert "the specification allows 'aaa'" in told

@@ -9,8 +9,9 @@ import transformers
 MERGES = [("t", "r"), ("tr", "u"), ("tru", "e"), ("1", "2"), ('"', ":"), ("a", "b"), ("ab", "c"), ("Ġ", "a")]
 
 
-def small_tokenizer() -> transformers.PreTrainedTokenizerFast:
-    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+def small_tokenizer(*, backwards: bool = False) -> transformers.PreTrainedTokenizerFast:
+    """`backwards`: the bytes have other ids."""
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet(), reverse=backwards)
     vocabulary = {token: id for id, token in enumerate([*alphabet, *("".join(pair) for pair in MERGES)])}
     backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, MERGES))
     backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)

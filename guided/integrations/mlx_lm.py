@@ -50,6 +50,7 @@ class GuidedLogitsProcessor:
 
     Raises:
         SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has no such value.
+        BudgetError: no output of the constraint fits the budget.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class GuidedLogitsProcessor:
 
         Raises:
             GuidedError: a token was chosen that the constraint does not allow; or the model is another one.
-            BudgetError: no output of the constraint fits the budget. ModuleNotFoundError: MLX is not installed.
+            ModuleNotFoundError: MLX is not installed.
         """
         check_width(logits.shape[-1], self.vocabulary)
         return masked(logits, self._mask.after(np.array(tokens)))

@@ -3,9 +3,13 @@
 In: at each step the ids of all rows, prompts included. Out: for each row its matcher, moved to where the row is.
 
 Engines copy, reorder, and drop rows (beam search), take tokens back (assisted generation), and begin anew without a
-word. So nothing is assumed of how the rows came about: each row goes on from that earlier row with which it has the
-most ids in common, by taking back what differs and accepting what is new. Rows that go on from the same one get forks
-of its matcher. The first step's rows are the prompts; a step whose rows do not begin with them begins anew.
+word. So nothing is assumed of how the rows came about: each row goes on from that row of the step before with which it
+has the most ids in common, by taking back what differs and accepting what is new. Rows that go on from the same one get
+forks of its matcher. The first step's rows are the prompts. Engines ask for a mask before each token, so all of a row
+but its last token was there a step before; where it was not, these rows are other prompts, and a generation begins. So
+does one where tokens were taken back and the last token is refused, since the mask of its place was known.
+
+What it cannot tell: a prompt that is the prompt before with the beginning of its answer and at most one token more.
 
 With a `Spelling` the masks admit only what the tokenizer itself would write (matching/canonical/).
 
@@ -31,7 +35,7 @@ from guided.matching.compiled import CompiledGrammar
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import ForkingMatcher
 
-__all__ = ["Row", "RowMatchers"]
+__all__ = ["Row", "RowMatchers", "warn_of_dead"]
 
 Ids = npt.NDArray[np.int64]
 
@@ -70,6 +74,9 @@ class RowMatchers:
         grammars: of each prompt, None for a free one. The rows of one prompt (several samples, beams) are neighbours.
         max_new_tokens: of each row; its mask then leaves room for the end of the shortest completion. None: no budget.
         spelling: of the tokenizer, whose tokens alone are allowed; None: any spelling.
+
+    Raises:
+        BudgetError: no output of a constraint fits `max_new_tokens`.
     """
 
     def __init__(
@@ -84,19 +91,22 @@ class RowMatchers:
         self._rows: list[Row] = []
         self._ids: Ids = np.zeros((0, 0), np.int64)
         self._prompt = 0  # its length
+        if max_new_tokens is not None:
+            for grammar in filter(None, self.grammars):
+                if (least := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_new_tokens:
+                    raise BudgetError(least, max_new_tokens)
 
     def follow(self, ids: Ids) -> list[Row]:
         """The rows whose ids these are, int64 (rows, length).
 
         Raises:
             GuidedError: the rows cannot be shared out among the prompts.
-            BudgetError: no output of a constraint fits `max_new_tokens`.
         """
         before, grown = self._ids, ids.shape[1] - self._ids.shape[1]
         if grown == 1 and ids.shape[0] == len(self._rows) and np.array_equal(ids[:, :-1], before):
             for row, token in zip(self._rows, ids[:, -1].tolist(), strict=True):
                 row.read((token,))
-        elif self._goes_on(ids) and (regrouped := self._regrouped(ids, grown)) is not None:
+        elif self._may_go_on(ids) and (regrouped := self._regrouped(ids, grown)) is not None:
             self._rows = regrouped
         else:
             self._begin(ids)
@@ -126,7 +136,7 @@ class RowMatchers:
         by_budget: dict[int | None, list[tuple[int, GrammarMatcher]]] = {}
         for number, matcher, row in guided:
             if row.is_dead:
-                _warn_of_dead(number)
+                warn_of_dead(number)
                 bitmask[number] = self._ends
             elif isinstance(matcher, GrammarMatcher):
                 by_budget.setdefault(self.budget(row), []).append((number, matcher))
@@ -156,7 +166,7 @@ class RowMatchers:
         matcher = GrammarMatcher(grammar)
         return matcher if self._spelling is None else CanonicalMatcher(matcher, self._spelling)
 
-    def _goes_on(self, ids: Ids) -> bool:
+    def _may_go_on(self, ids: Ids) -> bool:
         """Whether each row begins with the prompt of one of its group, and has more."""
         if not self._rows or len(ids) != len(self._rows) or ids.shape[1] <= self._prompt:
             return False
@@ -165,31 +175,28 @@ class RowMatchers:
     def _begin(self, ids: Ids) -> None:
         count, prompts = len(ids), len(self.grammars)
         if count % prompts:
+            rows = "1 row" if count == 1 else f"{count} rows"
             raise GuidedError(
-                f"{count} rows cannot be shared out among {prompts} constraints: give one for each prompt of the batch"
+                f"{rows} cannot be shared out among {prompts} constraints: give one for each prompt of the batch; a "
+                "choice among texts is a list"
             )
         each = count // prompts
         made = [Row(self._matcher(grammar)) for grammar in self.grammars]
-        for row in made:
-            left = self.budget(row)
-            if row.matcher is not None and left is not None and (least := row.matcher.min_tokens_to_finish()) > left:
-                raise BudgetError(least - 1, left - 1)
         self._rows = [row.fork() for row in made for _ in range(each)] if each > 1 else made
         self._prompt = ids.shape[1]
 
     def _regrouped(self, ids: Ids, grown: int) -> list[Row] | None:
-        """The rows after some were copied, dropped, or taken back; None: they begin anew.
-
-        A conversation that goes on also begins with its earlier prompt; its answers' ends are then refused.
-        """
+        """The rows after some were copied, dropped, or taken back; None: they are other prompts."""
         rows = list[Row]()
         for number, own in enumerate(ids):
             common = {at: _common(own, self._ids[at]) for at in self.prompt_of(number)}
             parent = max(common, key=lambda at: (common[at], at == number))
+            if common[parent] < len(own) - 1:
+                return None
             row = self._cut(parent, max(0, common[parent] - self._prompt))
             was_dead = row.is_dead
             row.read(own[self._prompt + row.written :].tolist())
-            if grown > 1 and row.is_dead and not was_dead:
+            if grown < 1 and row.is_dead and not was_dead:
                 return None
             rows.append(row)
         return rows
@@ -205,7 +212,8 @@ class RowMatchers:
         return again
 
 
-def _warn_of_dead(number: int) -> None:
+def warn_of_dead(number: int) -> None:
+    """Say that a row is dead."""
     warnings.warn(
         f"row {number} has a token that its constraint does not allow, and ends: another processor chose it, or a beam "
         "had no other way on",

@@ -74,6 +74,7 @@ class SequenceMask:
 
     Raises:
         OptionError: `max_tokens` is no number of tokens. UnsupportedError: it is not known how the tokenizer spells.
+        BudgetError: no output of the constraint fits it.
     """
 
     def __init__(self, grammar: CompiledGrammar, max_tokens: int | None, *, canonical: bool = False) -> None:
@@ -85,7 +86,7 @@ class SequenceMask:
         """The row after these ids, int32 (ceil(size / 32),); the next call overwrites it.
 
         Raises:
-            GuidedError: the last token is not allowed. BudgetError: no output of the constraint fits the budget.
+            GuidedError: the last token is not allowed.
         """
         row = self._rows.follow(np.asarray(ids, np.int64)[None])[0]
         assert row.matcher is not None

@@ -7,7 +7,8 @@
 
 In: constraints as `Engine.generate` takes them, one for all prompts or one for each; the tokenizer. Out: a
 `LogitsProcessor`, or a `prefix_allowed_tokens_fn`. Where the rows of a batch are, is found from their ids at each step
-(rows.py), so left padding, several samples, beams, and assisted generation need no help.
+(rows.py), so left padding, several samples, beams, assisted generation, and another prompt later need no help. An
+assistant with a tokenizer of its own drafts badly, or is refused, since the constraint is of the model's tokens.
 
 A constraint wins over `min_new_tokens` and the like: where it leaves only an end, the row ends there, as with
 `min_tokens` of guided's own engine. Where it leaves others, and all of them are forbidden, that is an error.
@@ -19,6 +20,7 @@ for; see `guided.from_transformers`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Unpack
 
 import numpy as np
@@ -27,14 +29,14 @@ import torch
 from transformers import LogitsProcessor
 
 from guided.errors import GuidedError
-from guided.integrations.rows import RowMatchers
+from guided.integrations.rows import Row, RowMatchers, warn_of_dead
 from guided.integrations.sequence_mask import check_width, compiler_of, spelling_if
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens, first_allowed
-from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
+from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary import Vocabulary
 
 __all__ = ["GuidedLogitsProcessor", "leave_a_way_on", "prefix_allowed_tokens_fn", "vocabulary_of"]
@@ -76,6 +78,7 @@ class GuidedLogitsProcessor(LogitsProcessor):
 
     Raises:
         SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has no such value.
+        BudgetError: no output of a constraint fits `max_new_tokens`.
     """
 
     def __init__(
@@ -90,32 +93,42 @@ class GuidedLogitsProcessor(LogitsProcessor):
         check_integer("max_new_tokens", max_new_tokens, least=1, optional=True)
         each = constraint if isinstance(constraint, tuple) else (constraint,)
         compiler = compiler_of(tokenizer, vocabulary_of)
-        grammars = [compile_constraint(compiler, one, options if one is not None else {}) for one in each]
+        of_none = options if all(one is None for one in each) else ConstraintOptions()  # an error where there are some
+        grammars = [compile_constraint(compiler, one, of_none if one is None else options) for one in each]
         self.vocabulary, self._one_for_all = compiler.vocabulary, not isinstance(constraint, tuple)
-        self._grammars: list[CompiledGrammar | None] = grammars
-        self._max_new_tokens, self._spelling = max_new_tokens, spelling_if(canonical, compiler.vocabulary)
-        self.reset()
+        self._new_rows = partial(RowMatchers, grammars, max_new_tokens, spelling_if(canonical, compiler.vocabulary))
+        self._of_width = {self.vocabulary.size: self._new_rows()}
 
     def reset(self) -> None:
-        """Forget the rows: the next call is the first one of a generation."""
-        self._rows = RowMatchers(self._grammars, self._max_new_tokens, self._spelling)
+        """Forget the rows: the next call is the first one of a generation.
+
+        It is only needed where a prompt is the one before with a part of its answer, see rows.py.
+        """
+        self._of_width.clear()
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor) -> torch.Tensor:
-        """The scores, float (rows, vocabulary), changed in place: -inf where a row's constraint allows no token.
+        """The scores with -inf where a row's constraint allows no token; the argument stays as it is.
 
         Args:
             input_ids: int64 (rows, length), prompts and padding included.
+            scores: float (rows, vocabulary).
 
         Raises:
             GuidedError: the model is another one, the rows do not fit the constraints, or all that a constraint allows
-                is forbidden by others. BudgetError: no output of a constraint fits `max_new_tokens`.
+                is forbidden by others.
         """
-        check_width(scores.shape[-1], self.vocabulary)
-        rows = self._rows.follow(input_ids.cpu().numpy())
+        width = scores.shape[-1]
+        check_width(width, self.vocabulary)
+        # An assistant whose logits are of another width may have another tokenizer: its rows are none of the model's.
+        if width not in self._of_width:
+            self._of_width[width] = self._new_rows()
+        matchers = self._of_width[width]
+        rows = matchers.follow(input_ids.cpu().numpy())
         bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
-        if guided := self._rows.fill(bitmask):
+        if guided := matchers.fill(bitmask):
+            scores = scores.clone()  # `generate` gives them away as the raw logits
             apply_token_bitmask_inplace(scores, bitmask, None if len(guided) == len(rows) else guided)
-            leave_a_way_on(self._rows, guided, bitmask, scores)
+            leave_a_way_on(matchers, guided, bitmask, scores)
         return scores
 
 
@@ -154,19 +167,39 @@ def prefix_allowed_tokens_fn(
     """A function for `generate(prefix_allowed_tokens_fn=...)`: the ids that may come next in a row.
 
     It has no budget, cannot see what other options of `generate` forbid (`min_new_tokens` among them, beyond what the
-    constraint allows), and lists of ids are slower than masks: prefer `GuidedLogitsProcessor`.
+    constraint allows), remembers all that a generation has written, and lists of ids are slower than masks: prefer
+    `GuidedLogitsProcessor`. An assistant with a tokenizer of its own must not be used beside it.
 
     Warns:
         RuntimeWarning: a row has a token that the constraint does not allow; it ends there.
     """
     compiler = compiler_of(tokenizer, vocabulary_of)
     grammar = compile_constraint(compiler, constraint, options)
-    states: dict[int, RowMatchers] = {}
     bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
+    begun: dict[int, tuple[npt.NDArray[np.int64], dict[bytes, Row]]] = {}  # the prompt; the rows by what follows it
+
+    def row_of(batch_id: int, ids: npt.NDArray[np.int64]) -> Row:
+        prompt, rows = begun.get(batch_id, (ids, {}))
+        if np.array_equal(ids[: len(prompt)], prompt):
+            own = ids[len(prompt) :]
+            if (known := rows.get(own.tobytes())) is not None:
+                return known
+            if len(own) and (before := rows.get(own[:-1].tobytes())) is not None:
+                row = rows[own.tobytes()] = before.fork()
+                row.read(own[-1:].tolist())
+                return row
+        row = Row(None if grammar is None else GrammarMatcher(grammar))
+        begun[batch_id] = (ids, {b"": row})
+        return row
 
     def allowed(batch_id: int, ids: torch.Tensor) -> list[int]:
-        rows = states.setdefault(batch_id, RowMatchers([grammar]))
-        rows.follow(ids.cpu().numpy()[None])
-        return allowed_tokens(bitmask) if rows.fill(bitmask) else list(range(compiler.vocabulary.size))
+        row = row_of(batch_id, ids.cpu().numpy())
+        if row.matcher is None:
+            return list(range(compiler.vocabulary.size))
+        if row.is_dead:
+            warn_of_dead(batch_id)
+            return sorted(compiler.vocabulary.eos_token_ids)
+        row.matcher.fill_next_token_bitmask(bitmask)
+        return allowed_tokens(bitmask)
 
     return allowed

@@ -43,17 +43,29 @@ def from_transformers(model: Any, tokenizer: Any) -> Engine:
         tokenizer: its tokenizer, a fast one.
 
     Raises:
-        VocabularyError: the tokenizer cannot be read. GuidedError: the model gives no logits of next tokens.
+        VocabularyError: the tokenizer cannot be read. GuidedError: the model gives no logits of next tokens, or reads
+            its prompt with an encoder.
     """
-    if not hasattr(model, "get_output_embeddings") or model.get_output_embeddings() is None:
+    can_generate = getattr(model, "can_generate", None)
+    if can_generate is None or not can_generate() or model.get_output_embeddings() is None:
         raise GuidedError(f"{type(model).__name__} has no head that scores next tokens: load it as a causal model")
+    if getattr(model.config, "is_encoder_decoder", False):
+        why = "reads its prompt with an encoder, which the engine does not run"
+        raise GuidedError(f"{type(model).__name__} {why}: give a GuidedLogitsProcessor to its generate()")
     vocabulary = vocabulary_of(tokenizer, model)
     model.eval()
     there = _TransformersModel(model)
-    bos = [tokenizer.bos_token_id] if getattr(tokenizer, "add_bos_token", False) else []
     tokens = {name: text for name, text in tokenizer.special_tokens_map.items() if isinstance(text, str)}
     chat = ChatTemplate.found(vocabulary, getattr(tokenizer, "chat_template", None), tokens)
-    return Engine(there, vocabulary, chat=chat, bos=bos, runner=_TransformersRunner(there))
+    return Engine(there, vocabulary, chat=chat, bos=_before_text(tokenizer), runner=_TransformersRunner(there))
+
+
+def _before_text(tokenizer: Any) -> list[int]:
+    """The ids that the tokenizer puts before a text."""
+    alone: list[int] = tokenizer("a", add_special_tokens=False)["input_ids"]
+    whole: list[int] = tokenizer("a")["input_ids"]
+    starts = (at for at in range(len(whole)) if whole[at : at + len(alone)] == alone)
+    return whole[: next(starts, 0)]
 
 
 @dataclass(frozen=True, slots=True)

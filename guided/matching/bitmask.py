@@ -28,8 +28,14 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.i
     return np.full((batch_size, (vocab_size + 31) // 32), -1, dtype=np.int32)
 
 
-def allowed_tokens(bitmask: npt.NDArray[np.int32], row: int = 0) -> list[int]:
-    """The ids that a row allows, ascending."""
+def allowed_tokens(bitmask: Any, row: int = 0) -> list[int]:
+    """The ids that a row allows, ascending.
+
+    Args:
+        bitmask: int32 (batch, ceil(size / 32)), numpy or a CPU tensor.
+    """
+    if not isinstance(bitmask, np.ndarray) and hasattr(bitmask, "numpy"):
+        bitmask = bitmask.numpy()
     if getattr(bitmask, "dtype", None) != np.int32:
         raise TypeError(f"a token bitmask is an int32 array, not {getattr(bitmask, 'dtype', type(bitmask).__name__)}")
     return [int(i) for i in np.flatnonzero(bits_of(bitmask[row]))]

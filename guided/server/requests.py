@@ -18,7 +18,7 @@ from guided.engine.request import Options, Request
 from guided.errors import brief
 from guided.server.errors import RequestError
 from guided.server.silent import SilentFields, SilentInConversations
-from guided.server.structured import Structured, structured
+from guided.server.structured import KINDS, Structured, structured
 
 __all__ = ["ChatRequest", "CompletionRequest", "Message", "Specified", "StreamOptions", "TextRequest", "read_request"]
 
@@ -401,6 +401,8 @@ def read_request(kind: type[_Read], body: object) -> _Read:
         if first["type"] == "extra_forbidden":
             close = get_close_matches(names[-1], kind.model_fields, n=1)
             hint = f": did you mean {close[0]}?" if close else ""
+            if names[-1] in KINDS and issubclass(kind, Specified):
+                hint = f': write "structured_outputs": {{"{names[-1]}": ...}}'
             message = f"there is no field {brief(names[-1])}{hint}"
         elif param:
             message = f"{param}: {message}"

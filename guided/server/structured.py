@@ -33,7 +33,7 @@ from guided.spec.json_schema.documents.values import read_json
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.library import grammar as library_grammar
 
-__all__ = ["FIELDS", "Structured", "structured"]
+__all__ = ["FIELDS", "KINDS", "Structured", "structured"]
 
 FIELDS: Final = (
     "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
@@ -51,7 +51,8 @@ _OLD: Final = {
     "guided_whitespace_pattern": "whitespace_pattern",
 }
 _MODIFIERS: Final = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
-_KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+"""What `structured_outputs` may hold, besides how it is written."""
 _WRITING: Final = JsonSchemaOptions.for_generation().given()
 _ANY_OBJECT: Final = {"type": "object"}
 
@@ -148,12 +149,12 @@ class _Reader:
         raise RequestError(f"response_format.type is one of {known}, not {brief(kind)}", param="response_format.type")
 
     def structured_outputs(self, prefix: str, given: Mapping[str, Any]) -> Structured:
-        _known(prefix.rstrip("._"), given, (*_KINDS, *_MODIFIERS))
-        kinds = [kind for kind in _KINDS if given.get(kind) is not None and given[kind] is not False]
+        _known(prefix.rstrip("._"), given, (*KINDS, *_MODIFIERS))
+        kinds = [kind for kind in KINDS if given.get(kind) is not None and given[kind] is not False]
         if len(kinds) != 1:
             told = " and ".join(kinds) if kinds else "none of them is given"
             param = prefix.rstrip(".") if prefix.endswith(".") else prefix + next(iter(given))
-            raise RequestError(f"give one of {', '.join(_KINDS)} ({told})", param=param)
+            raise RequestError(f"give one of {', '.join(KINDS)} ({told})", param=param)
         kind = kinds[0]
         for name in _MODIFIERS:
             if given.get(name) not in (None, False) and kind not in ("json", "json_object"):

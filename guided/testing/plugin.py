@@ -30,8 +30,8 @@ def assert_allowed() -> Callable[..., None]:
         explanation = GrammarMatcher(over_bytes(constraint, **options)).explain(text.encode())
         complete = GrammarMatcher(over_bytes(constraint, **options))
         if not explanation.accepted:
-            line = text[: explanation.characters_read].count("\n") + 1
-            pytest.fail(f"character {explanation.characters_read}, line {line}: {explanation.reason}")
+            lines = text[: explanation.characters_read].split("\n")
+            pytest.fail(f"line {len(lines)}, column {len(lines[-1]) + 1}: {explanation.reason}")
         if not (complete.accept_string(text) and complete.is_accepting()):
             rest = complete.explain().completion.decode("utf-8", "replace")
             pytest.fail(f"the text is not complete: the shortest way to finish it is {rest!r}")

@@ -34,6 +34,7 @@ __all__ = ["near_misses", "sentences"]
 
 _MOST_PAIRS = 1000  # of states that are searched for a text that is refused
 _LONGEST_CHARACTER = 4  # bytes of UTF-8
+_OTHERS = st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \n"))  # what parsers often overlook
 
 
 def sentences(constraint: Constraint, *, max_length: int = 100, **options: Any) -> SearchStrategy[str]:
@@ -52,7 +53,7 @@ def sentences(constraint: Constraint, *, max_length: int = 100, **options: Any) 
 
 def near_misses(constraint: Constraint, *, max_length: int = 100, **options: Any) -> SearchStrategy[str]:
     """Texts that the specification refuses, one change away from one that it allows: a character is left out, written
-    twice, replaced or put in, two change places, or the end is cut off.
+    twice, replaced, put in or added at the end, two change places, or the end is cut off.
 
     Arguments and errors are those of `sentences`; and
 
@@ -98,9 +99,9 @@ def _sentences(draw: DrawFn, language: Language, max_length: int) -> str:
 @st.composite
 def _changed(draw: DrawFn, texts: SearchStrategy[str]) -> str:
     text = draw(texts)
-    change = draw(st.sampled_from(("cut", "leave out", "twice", "replace", "put in", "swap")))
+    change = draw(st.sampled_from(("cut", "leave out", "twice", "replace", "add", "put in", "swap")))
     at = draw(st.integers(0, max(0, len(text) - 1)))
-    other = draw(st.characters(exclude_categories=["Cs"])) if change in ("replace", "put in") else ""
+    other = draw(_OTHERS) if change in ("replace", "add", "put in") else ""
     match change:
         case "cut":
             return text[:at]
@@ -110,6 +111,8 @@ def _changed(draw: DrawFn, texts: SearchStrategy[str]) -> str:
             return text[: at + 1] + text[at:]
         case "replace":
             return text[:at] + other + text[at + 1 :]
+        case "add":
+            return text + other
         case "put in":
             return text[:at] + other + text[at:]
     return text[:at] + text[at : at + 2][::-1] + text[at + 2 :]

@@ -1,7 +1,7 @@
 """The interface of llguidance 1.9.1 over guided: `import guided.compat.llguidance as llguidance`.
 
 In: what llguidance takes. Out: what it gives, where that is right. `docs/migration.md` lists what differs and why.
-`.numpy`, `.torch`, `.mlx`, `.hf` and `.tiktoken` are imported when they are asked for.
+`.numpy`, `.torch`, `.hf`, `.tiktoken` and `.gbnf_to_lark` are imported when they are asked for.
 """
 
 from guided.compat.llguidance.compilers import (

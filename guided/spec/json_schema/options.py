@@ -161,6 +161,9 @@ classes='plain', max_items=5)
             raise SpecError(f"option additional_properties={brief(others)} is not True, False, None or 'minimal'")
         if not isinstance(self.whitespace, str):
             raise SpecError(f"option whitespace={brief(self.whitespace)} is not a string")
+        if self.whitespace not in _FIXED_GAPS and re.fullmatch(r"[\w-]+", self.whitespace):
+            hint = f"one of {', '.join(_FIXED_GAPS)}, or a regular expression of white space"
+            raise SpecError(f"option whitespace={brief(self.whitespace)} is unknown", hint=hint)
         if isinstance(self.indent, bool) or not isinstance(self.indent, int | str | None):
             raise SpecError(f"option indent={brief(self.indent)} is not an integer or a string of whitespace")
         if isinstance(self.indent, str) and not re.fullmatch(r"[ \t\n\r]*", self.indent):
