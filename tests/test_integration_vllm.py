@@ -140,6 +140,25 @@ def test_where_all_tokens_are_allowed_the_row_says_so():
     assert row(grammar) == set(guided.allowed_tokens(bitmask))
 
 
+def test_what_was_written_before_the_answer_is_taken_from_the_budget():
+    for case, (given, judge) in CHECKS.CASES.items():
+        for seed in range(4):
+            rng, most = random.Random(seed), 90
+            grammar, thoughts = started(given, most), 20 - seed
+            grammar.follow(thoughts)
+            tokens = list[int]()
+            while not grammar.is_terminated():
+                token = rng.choice(sorted(row(grammar)))
+                assert grammar.validate_tokens([token]) == [token] and grammar.accept_tokens("r", [token])
+                tokens.append(token)
+                grammar.follow(thoughts + len(tokens))
+            assert thoughts + len(tokens) <= most, case
+            judge(text_of(tokens))
+    grammar = started({"regex": "a{1,90}b"}, 5)
+    grammar.follow(4)  # no answer fits: the grammar is kept, the budget cannot be
+    assert row(grammar) == {ord("a")} and grammar.validate_tokens([ord("a")]) == []
+
+
 def test_a_budget_that_was_left_behind_does_not_end_the_engine():
     grammar = started({"regex": "a{1,90}b"}, 5)
     assert grammar.accept_tokens("r", [ord("a")] * 4)  # no mask allowed the last one
@@ -262,13 +281,28 @@ def test_control_tokens_need_the_operators_word():
     assert row(grammar) == {SPECIAL}
 
 
+def test_what_is_not_enforced_is_refused_where_the_operator_says_so():
+    strict = Settings(strict=True)
+    for given in ({"json": {"propertis": {}}}, {"json": {"type": "string", "format": "colour"}}):
+        with pytest.warns(guided.GuidedWarning, match="not enforced"):
+            started(given)
+        with pytest.raises(guided.GuidedError, match=r"unknown keyword|format 'colour'"):
+            started(given, settings=strict)
+    tag = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": {"propertis": {}}}}
+    with pytest.raises(guided.GuidedError, match="unknown keyword"):
+        started({"structural_tag": tag}, settings=strict)
+    assert row(started({"json": {"type": "integer"}}, settings=strict)) == row(started({"json": {"type": "integer"}}))
+
+
 def test_settings_are_read_from_the_environment():
     assert Settings.from_environment({}) == Settings.from_environment({"GUIDED_VLLM": " "}) == NO_SETTINGS
-    text = '{"allow_special_tokens": true, "limits": {"seconds": 3}}'
+    text = '{"allow_special_tokens": true, "strict": true, "limits": {"seconds": 3}}'
     read = Settings.from_environment({"GUIDED_VLLM": text})
-    assert read.allow_special_tokens and not read.any_version and read.limits == guided.Limits(seconds=3)
+    assert (
+        read.allow_special_tokens and read.strict and not read.any_version and read.limits == guided.Limits(seconds=3)
+    )
     for wrong, said in (
-        ("{", "not JSON"), ("[]", "it may have allow_special_tokens, any_version, limits"), ('{"limit": 1}', "'limit'"),
+        ("{", "not JSON"), ("[]", "may have allow_special_tokens, strict, any_version, limits"), ('{"limit": 1}', "'limit'"),
         ('{"any_version": 1}', "any_version of GUIDED_VLLM is true or false"), ('{"limits": 3}', "limits of"),
         ('{"limits": {"secs": 3}}', "secs"), ('{"limits": {"seconds": -1}}', "at least 0"),
     ):  # fmt: skip

@@ -40,9 +40,7 @@ def begin(
         SpecError, UnsupportedError, LimitExceeded, VocabularyError: the specification.
         BudgetError: not even the shortest answer fits its `max_tokens`.
     """
-    grammar = specification.compile(
-        compilers.ending_with(end_token_ids), allow_special_tokens=settings.allow_special_tokens
-    )
+    grammar = specification.compile(compilers.ending_with(end_token_ids), settings)
     matcher, budget = GrammarMatcher(grammar), specification.max_tokens
     if budget is not None and (least := matcher.min_tokens_to_finish()) > budget:
         raise BudgetError(least, budget)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
 from guided.errors import LimitExceeded, SpecError, brief
+from guided.integrations.vllm.settings import Settings
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -33,6 +34,7 @@ OPTIONS: Final = ("disable_any_whitespace", "disable_additional_properties", "wh
 _WITH_JSON: Final = frozenset({"json", "json_object", "structural_tag"})
 _NAME: Final = "guided"
 _BEGIN: Final = f'{{"{_NAME}":'
+_NO_SETTINGS: Final = Settings()
 
 
 def is_envelope(text: object) -> bool:
@@ -132,13 +134,14 @@ class Specification:
         """The same, to be written within so many tokens."""
         return replace(self, max_tokens=max_tokens)
 
-    def compile(self, compiler: GrammarCompiler, *, allow_special_tokens: bool = False) -> CompiledGrammar:
+    def compile(self, compiler: GrammarCompiler, settings: Settings = _NO_SETTINGS) -> CompiledGrammar:
         """Its grammar; JSON is written as `JsonSchemaOptions.for_generation` has it, where no option says otherwise.
 
         Raises:
             SpecError, UnsupportedError, LimitExceeded, VocabularyError: see the methods of `GrammarCompiler`.
         """
-        writing = self._writing().given()
+        writing = self._writing(settings.strict).given()
+        special = settings.allow_special_tokens
         match self.kind:
             case "json":
                 return compiler.compile_json_schema(self.source, **writing)
@@ -149,15 +152,13 @@ class Specification:
             case "choice":
                 return compiler.compile_choice(self.source)
             case "structural_tag":
-                return compiler.compile_structural_tag(
-                    self.source, allow_special_tokens=allow_special_tokens, **writing
-                )
+                return compiler.compile_structural_tag(self.source, allow_special_tokens=special, **writing)
         if "::=" in self.source:
-            return compiler.compile_gbnf(self.source, allow_special_tokens=allow_special_tokens)
-        return compiler.compile_lark(self.source, allow_special_tokens=allow_special_tokens, **writing)
+            return compiler.compile_gbnf(self.source, allow_special_tokens=special)
+        return compiler.compile_lark(self.source, allow_special_tokens=special, **writing)
 
-    def _writing(self) -> JsonSchemaOptions:
-        changes: dict[str, Any] = {}
+    def _writing(self, strict: bool) -> JsonSchemaOptions:
+        changes: dict[str, Any] = {"strict": strict}
         if self.kind == "json_object":
             changes["additional_properties"] = True
         if self.disable_additional_properties:
