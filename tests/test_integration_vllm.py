@@ -132,6 +132,14 @@ def test_tokens_are_accepted_all_or_none_and_nothing_follows_an_end():
     assert row(grammar) == before
 
 
+def test_the_notation_of_a_grammar_is_told_by_its_rules():
+    for grammar, text in (
+        ('start: NAME " ::= " NAME\nNAME: /[a-z]+/', "a ::= b"),
+        ('root ::= name ": " name  # name: value\nname ::= [a-z]+', "a: b"),
+    ):
+        assert started({"grammar": grammar}).accept_tokens("r", [*text.encode(), END])
+
+
 def test_where_all_tokens_are_allowed_the_row_says_so():
     grammar = started({"grammar": "root ::= [^\\x00]* | [\\x00-\\U0010FFFF]*"})
     expected = guided.GrammarMatcher(guided.GrammarCompiler(VOCABULARY).compile_regex("(?s:.*)"))
@@ -302,7 +310,8 @@ def test_settings_are_read_from_the_environment():
         read.allow_special_tokens and read.strict and not read.any_version and read.limits == guided.Limits(seconds=3)
     )
     for wrong, said in (
-        ("{", "not JSON"), ("[]", "may have allow_special_tokens, strict, any_version, limits"), ('{"limit": 1}', "'limit'"),
+        ("{", "not JSON"), ("[]", "an object, not .*may have allow_special_tokens, strict, any_version, limits"),
+        ('{"limit": 1}', "no field 'limit'; it may have"),
         ('{"any_version": 1}', "any_version of GUIDED_VLLM is true or false"), ('{"limits": 3}', "limits of"),
         ('{"limits": {"secs": 3}}', "secs"), ('{"limits": {"seconds": -1}}', "at least 0"),
     ):  # fmt: skip

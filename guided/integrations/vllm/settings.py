@@ -54,9 +54,10 @@ class Settings:
         except (ValueError, RecursionError) as error:
             raise GuidedError(f"{VARIABLE} is not JSON: {error}") from None
         known = [each.name for each in fields(cls)]
-        if not isinstance(given, dict) or (unknown := sorted(given.keys() - set(known))):
-            what = "an object" if not isinstance(given, dict) else f"an object without {brief(unknown[0])}"
-            raise GuidedError(f"{VARIABLE} is {what}; it may have {', '.join(known)}")
+        if not isinstance(given, dict):
+            raise GuidedError(f"{VARIABLE} is an object, not {brief(given)}; it may have {', '.join(known)}")
+        if unknown := sorted(given.keys() - set(known)):
+            raise GuidedError(f"{VARIABLE} has no field {brief(unknown[0])}; it may have {', '.join(known)}")
         for name in ("allow_special_tokens", "strict", "any_version"):
             if not isinstance(given.get(name, False), bool):
                 raise GuidedError(f"{name} of {VARIABLE} is true or false, not {brief(given[name])}")

@@ -7,7 +7,7 @@ options of the request nor its `max_tokens`. So a request that was checked goes 
     {"guided": {"json": {"type": "integer"}, "disable_any_whitespace": true, "max_tokens": 64}}
 
 Whoever likes may write that text; it says no more than the fields do. A `grammar` that begins otherwise is in GBNF (or
-EBNF) if it has `::=`, and else in Lark's notation. It does not import vLLM.
+EBNF) if its rules have `::=`, and else in Lark's notation. It does not import vLLM.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from guided.integrations.vllm.settings import Settings
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
+from guided.spec.gbnf import is_gbnf
 from guided.spec.json_schema.documents.values import read_json
 from guided.spec.json_schema.options import JsonSchemaOptions
 
@@ -153,7 +154,7 @@ class Specification:
                 return compiler.compile_choice(self.source)
             case "structural_tag":
                 return compiler.compile_structural_tag(self.source, allow_special_tokens=special, **writing)
-        if "::=" in self.source:
+        if is_gbnf(self.source):
             return compiler.compile_gbnf(self.source, allow_special_tokens=special)
         return compiler.compile_lark(self.source, allow_special_tokens=special, **writing)
 
