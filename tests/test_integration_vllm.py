@@ -228,6 +228,18 @@ def test_a_request_goes_on_as_one_text(given, most):
     assert seal(SamplingParams(), COMPILERS, NO_SETTINGS) is None
 
 
+def test_a_prefill_for_another_instance_has_no_budget():
+    asked = {"structured_outputs": StructuredOutputsParams(choice=["a long text"])}
+    with pytest.raises(guided.BudgetError):
+        seal(
+            SamplingParams(1, extra_args={"kv_transfer_params": {"do_remote_prefill": True}}, **asked),
+            COMPILERS,
+            NO_SETTINGS,
+        )
+    prefill = SamplingParams(1, extra_args={"kv_transfer_params": {"do_remote_decode": True}}, **asked)
+    assert Specification.from_key("grammar", seal(prefill, COMPILERS, NO_SETTINGS)).max_tokens is None
+
+
 def test_options_of_a_request_are_kept():
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}, "required": ["a"]}
     for options, text in (
