@@ -244,7 +244,7 @@ def accepted_drafts(llm: Any) -> str:
 def thinking(folder: str) -> Iterator[str]:
     """The model with two of its unused control tokens as `<think>` and `</think>`, which is the token THOUGHT."""
     with TemporaryDirectory() as copy:
-        shutil.copytree(folder, copy, dirs_exist_ok=True, copy_function=os.symlink)
+        shutil.copytree(Path(folder).resolve(), copy, dirs_exist_ok=True, copy_function=os.symlink)
         for name in ("tokenizer.json", "tokenizer_config.json"):
             path = Path(copy, name)
             text = path.read_text("utf-8")
