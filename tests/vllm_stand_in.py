@@ -20,7 +20,8 @@ MODULES = {
     "vllm.tokenizers": ["cached_tokenizer_from_config"],
     "vllm.sampling_params": ["SamplingParams", "StructuredOutputsParams"],
     "vllm.v1": [],
-    "vllm.v1.structured_output": [],
+    "vllm.v1.request": ["Request"],
+    "vllm.v1.structured_output": ["StructuredOutputManager"],
     "vllm.v1.structured_output.backend_types": [
         "StructuredOutputBackend", "StructuredOutputGrammar", "StructuredOutputOptions",
     ],
@@ -52,6 +53,7 @@ def install_stand_in(monkeypatch: Any) -> None:
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.delitem(sys.modules, "guided.integrations.vllm.processor", raising=False)
     monkeypatch.setattr(SamplingParams, "_validate_structured_outputs", VALIDATE)
+    monkeypatch.setattr(StructuredOutputManager, "accept_tokens", ACCEPT)
 
 
 class VLLMValidationError(Exception):
@@ -162,6 +164,46 @@ class StructuredOutputBackend(ABC):
 
     @abstractmethod
     def destroy(self): ...
+
+
+class StructuredOutputRequest:
+    """What a request has of its structured output; `grammar` is None until it is compiled."""
+
+    def __init__(self, grammar: Any) -> None:
+        self.grammar = grammar
+
+
+class Request:
+    """In the engine. Only what is read."""
+
+    def __init__(self, structured_output_request: StructuredOutputRequest | None) -> None:
+        self.structured_output_request = structured_output_request
+        self.output_token_ids = list[int]()
+
+    @property
+    def num_output_tokens(self) -> int:
+        return len(self.output_token_ids)
+
+
+class StructuredOutputManager:
+    """The grammar begins behind the token that ends the reasoning."""
+
+    def __init__(self, end_of_reasoning: int | None = None) -> None:
+        self.end_of_reasoning = end_of_reasoning
+
+    def accept_tokens(self, request: Request, new_token_ids: list[int]) -> bool:
+        """Called when the request has these tokens already."""
+        if request.structured_output_request is None:
+            return True
+        before = request.output_token_ids[: -len(new_token_ids)]
+        if self.end_of_reasoning is not None and self.end_of_reasoning not in before:
+            if self.end_of_reasoning not in new_token_ids:
+                return True
+            new_token_ids = new_token_ids[new_token_ids.index(self.end_of_reasoning) + 1 :]
+        return bool(request.structured_output_request.grammar.accept_tokens("r", new_token_ids))
+
+
+ACCEPT = StructuredOutputManager.accept_tokens
 
 
 @dataclass

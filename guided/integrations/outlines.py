@@ -38,6 +38,7 @@ from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint
 from guided.spec.combinators import Expr
+from guided.spec.gbnf import is_gbnf
 from guided.vocabulary import Vocabulary
 
 __all__ = ["GuidedBackend", "GuidedProcessor", "generator", "vocabulary_of"]
@@ -115,7 +116,7 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
 
     def get_cfg_logits_processor(self, grammar: str) -> GuidedProcessor:
         """Of a grammar, in GBNF (`root ::= ...`) or in Lark's notation."""
-        return self._of(parts.gbnf(grammar) if "::=" in grammar else parts.lark(grammar))
+        return self._of(parts.gbnf(grammar) if is_gbnf(grammar) else parts.lark(grammar))
 
     def processor(self, output_type: Any, **options: Unpack[ConstraintOptions]) -> GuidedProcessor:
         """Of an output type, see `generator`."""

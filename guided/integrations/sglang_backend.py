@@ -32,6 +32,7 @@ from guided.matching.bitmask import fill_batch, row_of
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
+from guided.spec.gbnf import is_gbnf
 from guided.spec.json_schema.documents.values import read_json
 from guided.spec.json_schema.options import JsonSchemaOptions
 
@@ -155,7 +156,7 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
         """The grammar of a text in GBNF or EBNF, which has `::=`, or in Lark's notation."""
 
         def compiled() -> CompiledGrammar:
-            if "::=" in key_string:
+            if is_gbnf(key_string):
                 return self.compiler.compile_gbnf(key_string, allow_special_tokens=True)
             return self.compiler.compile_lark(key_string, allow_special_tokens=True, **self._writing)
 

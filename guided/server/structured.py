@@ -29,6 +29,7 @@ from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import CompiledBy, Constraint
 from guided.server.errors import RequestError
+from guided.spec.gbnf import is_gbnf
 from guided.spec.json_schema.documents.values import read_json
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.library import grammar as library_grammar
@@ -192,7 +193,7 @@ class _Reader:
         if not isinstance(value, str):
             raise RequestError(f"{param} is a text, not {brief(value)}", param=param)
         if kind in ("ebnf", "text_grammar"):
-            kind = "gbnf" if kind == "ebnf" or "::=" in value else "lark"
+            kind = "gbnf" if kind == "ebnf" or is_gbnf(value) else "lark"
         makers: dict[str, Callable[[str], Any]] = {
             "regex": str,
             "gbnf": lambda text: self._compiled(GrammarCompiler.compile_gbnf, text),

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from guided.compat.llguidance.matcher import LLMatcher, regex_between_slashes
 from guided.compat.llguidance.options import JsonCompileOptions
+from guided.spec.gbnf import is_gbnf
 
 __all__ = ["GrammarFormat", "JsonCompiler", "LarkCompiler", "RegexCompiler", "grammar_from", "regex_to_lark"]
 
@@ -68,7 +69,7 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
         case "lark":
             return LLMatcher.grammar_from_lark(text)
         case "gbnf" | "ebnf" | "cfg" | "grammar":
-            return json.dumps({"grammars": [{"gbnf_grammar": text}]}) if "::=" in text else text
+            return json.dumps({"grammars": [{"gbnf_grammar": text}]}) if is_gbnf(text) else text
         case "json_schema" | "json":
             return LLMatcher.grammar_from_json_schema(text)
         case "regex":

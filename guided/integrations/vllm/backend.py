@@ -18,7 +18,7 @@ It does not import vLLM; `plugin.py` puts it into vLLM's place.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from guided.errors import BudgetError
@@ -40,9 +40,7 @@ def begin(
         SpecError, UnsupportedError, LimitExceeded, VocabularyError: the specification.
         BudgetError: not even the shortest answer fits its `max_tokens`.
     """
-    grammar = specification.compile(
-        compilers.ending_with(end_token_ids), allow_special_tokens=settings.allow_special_tokens
-    )
+    grammar = specification.compile(compilers.ending_with(end_token_ids), settings)
     matcher, budget = GrammarMatcher(grammar), specification.max_tokens
     if budget is not None and (least := matcher.min_tokens_to_finish()) > budget:
         raise BudgetError(least, budget)
@@ -62,10 +60,17 @@ def seal(params: Any, compilers: Compilers, settings: Settings) -> str | None:
     if asked is None:
         return None
     given = {name: getattr(asked, name) for name in (*KINDS, *OPTIONS)}
-    specification = Specification.from_fields(given, max_tokens=params.max_tokens).with_budget(params.max_tokens)
+    budget = _budget(params)
+    specification = Specification.from_fields(given, max_tokens=budget).with_budget(budget)
     ends = {*compilers.vocabulary.eos_token_ids, *(params.stop_token_ids or ())}
     begin(specification, compilers, ends, settings)
     return specification.to_text()
+
+
+def _budget(params: Any) -> int | None:
+    """What the answer may take; None for the prefill of an answer that another instance writes, which has one token."""
+    transfer = (params.extra_args or {}).get("kv_transfer_params")
+    return None if isinstance(transfer, Mapping) and transfer.get("do_remote_decode") else params.max_tokens
 
 
 class GuidedBackend:

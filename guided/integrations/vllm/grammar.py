@@ -4,6 +4,9 @@ In: a matcher and the request's `max_tokens`. Out: rows of vLLM's bitmask, and w
 leaves room for the shortest end within the budget, so an answer is complete, its end token included, when `max_tokens`
 is reached. Drafts of speculative decoding are cut where the mask would forbid them, the budget included.
 
+What a request wrote before its answer, its reasoning, is taken from the budget, as soon as `follow` tells of it. Where
+that leaves no room for the shortest answer, the grammar is kept, and the budget cannot be.
+
 It does not import vLLM; `plugin.py` checks that the methods are those that vLLM calls.
 """
 
@@ -27,6 +30,7 @@ class GuidedGrammar:
 
     def __init__(self, matcher: GrammarMatcher, max_tokens: int | None = None) -> None:
         self.matcher, self.max_tokens = matcher, max_tokens
+        self._before = 0  # tokens that the request wrote before the grammar began
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Go on with tokens; what follows an end token is not read. False, with the state unchanged: one is refused."""
@@ -38,6 +42,11 @@ class GuidedGrammar:
                 self.matcher.rollback(self.matcher.steps - before)
                 return False
         return True
+
+    def follow(self, written: int) -> None:
+        """All that was accepted is final, and the request has written so many tokens, its reasoning included."""
+        if not self.matcher.is_terminated():
+            self._before = written - self.matcher.steps
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """Those from the front that masks would allow one after the other, up to an end token. The state stays."""
@@ -87,4 +96,4 @@ class GuidedGrammar:
 
     def _left(self) -> int | None:
         """Tokens that are left; 0 and less behind drafts that reach beyond the budget."""
-        return None if self.max_tokens is None else self.max_tokens - self.matcher.steps
+        return None if self.max_tokens is None else self.max_tokens - self._before - self.matcher.steps

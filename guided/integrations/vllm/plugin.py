@@ -3,13 +3,14 @@
     VLLM_PLUGINS=guided vllm serve MODEL --structured-outputs-config '{"backend": "outlines"}'
 
 vLLM's list of backends is closed: the configuration takes five names, and an `if` chooses among them. So guided takes
-the place of one, "outlines", which vLLM looks up anew for each engine and each request. Three names are replaced:
+the place of one, "outlines", which vLLM looks up anew for each engine and each request. Four names are replaced:
 
 | name | by |
 |---|---|
 | `backend_outlines.OutlinesBackend` | `GuidedBackend` |
 | `backend_outlines.validate_structured_output_request_outlines` | the check of a request, which seals it (backend.py) |
 | `SamplingParams._validate_structured_outputs` | itself, after noting the tokenizer for the check |
+| `StructuredOutputManager.accept_tokens` | itself, after which the grammar is told how much was written |
 
 Nothing is done unless VLLM_PLUGINS names guided, so that to install the package changes nobody's server. If it does,
 versions that are not known are refused, and so is a vLLM whose names have other parameters or fields. It does not start
@@ -41,8 +42,11 @@ NAME: Final = "guided"
 _SAMPLING: Final = "vllm.sampling_params"
 _TYPES: Final = "vllm.v1.structured_output.backend_types"
 _PLACE: Final = "vllm.v1.structured_output.backend_outlines"
+_MANAGER: Final = "vllm.v1.structured_output"
+_REQUEST: Final = "vllm.v1.request"
 _VALIDATE: Final = "validate_structured_output_request_outlines"
 _METHOD: Final = "_validate_structured_outputs"
+_ACCEPT: Final = "accept_tokens"
 _MARK: Final = "__guided__"
 
 _serving: ContextVar[tuple[Any, int]] = ContextVar("guided_vllm_serving")
@@ -74,6 +78,8 @@ def install(settings: Settings) -> None:
     place.OutlinesBackend = GuidedBackend  # type: ignore[attr-defined]
     setattr(place, _VALIDATE, _checking(settings))
     setattr(sampling.SamplingParams, _METHOD, _noting(getattr(sampling.SamplingParams, _METHOD)))
+    manager = import_module(_MANAGER).StructuredOutputManager
+    setattr(manager, _ACCEPT, _following(getattr(manager, _ACCEPT)))
     setattr(place, _MARK, True)
     types = import_module(_TYPES)
     types.StructuredOutputBackend.register(GuidedBackend)
@@ -106,6 +112,19 @@ def _noting(validate: Callable[..., None]) -> Callable[..., None]:
             _serving.reset(before)
 
     return checked
+
+
+def _following(accept: Callable[..., bool]) -> Callable[..., bool]:
+    """vLLM's own acceptance of what a request has written, of which the grammar is told how much it is."""
+
+    def accepted(self: Any, request: Any, new_token_ids: list[int]) -> bool:
+        done = accept(self, request, new_token_ids)
+        asked = request.structured_output_request
+        if asked is not None and isinstance(grammar := asked.grammar, GuidedGrammar):
+            grammar.follow(request.num_output_tokens)
+        return done
+
+    return accepted
 
 
 def _checking(settings: Settings) -> Callable[[Any], None]:
@@ -144,6 +163,11 @@ def differences() -> list[str]:
             ["self", "model_config", "structured_outputs_config", "tokenizer"],
         ),
         (
+            f"the parameters of StructuredOutputManager.{_ACCEPT}",
+            _parameters(getattr(import_module(_MANAGER).StructuredOutputManager, _ACCEPT)),
+            ["self", "request", "new_token_ids"],
+        ),
+        (
             "the fields of StructuredOutputsParams",
             set(_fields(sampling.StructuredOutputsParams)),
             {*KINDS, *OPTIONS, "_backend", "_backend_was_auto"},
@@ -154,6 +178,8 @@ def differences() -> list[str]:
             set(KINDS),
         ),
     ]
+    if not hasattr(import_module(_REQUEST).Request, "num_output_tokens"):
+        found.append("Request has no num_output_tokens")
     for what, theirs, known in expected:
         if theirs != known:
             found.append(f"{what} are {', '.join(sorted(theirs))}, where {', '.join(sorted(known))} were known")

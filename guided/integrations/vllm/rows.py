@@ -62,7 +62,7 @@ def check(params: Any, settings: Settings) -> None:
     if specification is None:
         return
     try:
-        specification.compile(without_tokenizer(), allow_special_tokens=settings.allow_special_tokens)
+        specification.compile(without_tokenizer(), settings)
     except VocabularyError:  # a control token that the model may have
         if not settings.allow_special_tokens:
             raise

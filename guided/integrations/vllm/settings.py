@@ -28,11 +28,14 @@ class Settings:
     Attributes:
         allow_special_tokens: whether grammars and structural tags may name control tokens that are to be written.
             They come from strangers, but for those that vLLM makes itself for tools.
+        strict: whether a schema is refused for what is read and not enforced (unknown keywords, unknown formats), which
+            is warned of otherwise.
         any_version: whether versions of vLLM that are not known are tried, if all names have the known signatures.
         limits: of each compilation.
     """
 
     allow_special_tokens: bool = False
+    strict: bool = False
     any_version: bool = False
     limits: Limits = field(default_factory=Limits)
 
@@ -51,10 +54,11 @@ class Settings:
         except (ValueError, RecursionError) as error:
             raise GuidedError(f"{VARIABLE} is not JSON: {error}") from None
         known = [each.name for each in fields(cls)]
-        if not isinstance(given, dict) or (unknown := sorted(given.keys() - set(known))):
-            what = "an object" if not isinstance(given, dict) else f"an object without {brief(unknown[0])}"
-            raise GuidedError(f"{VARIABLE} is {what}; it may have {', '.join(known)}")
-        for name in ("allow_special_tokens", "any_version"):
+        if not isinstance(given, dict):
+            raise GuidedError(f"{VARIABLE} is an object, not {brief(given)}; it may have {', '.join(known)}")
+        if unknown := sorted(given.keys() - set(known)):
+            raise GuidedError(f"{VARIABLE} has no field {brief(unknown[0])}; it may have {', '.join(known)}")
+        for name in ("allow_special_tokens", "strict", "any_version"):
             if not isinstance(given.get(name, False), bool):
                 raise GuidedError(f"{name} of {VARIABLE} is true or false, not {brief(given[name])}")
         return cls(**{**given, "limits": _limits(given.get("limits", {}))})

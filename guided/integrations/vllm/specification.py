@@ -7,7 +7,7 @@ options of the request nor its `max_tokens`. So a request that was checked goes 
     {"guided": {"json": {"type": "integer"}, "disable_any_whitespace": true, "max_tokens": 64}}
 
 Whoever likes may write that text; it says no more than the fields do. A `grammar` that begins otherwise is in GBNF (or
-EBNF) if it has `::=`, and else in Lark's notation. It does not import vLLM.
+EBNF) if its rules have `::=`, and else in Lark's notation. It does not import vLLM.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
 from guided.errors import LimitExceeded, SpecError, brief
+from guided.integrations.vllm.settings import Settings
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
+from guided.spec.gbnf import is_gbnf
 from guided.spec.json_schema.documents.values import read_json
 from guided.spec.json_schema.options import JsonSchemaOptions
 
@@ -33,6 +35,7 @@ OPTIONS: Final = ("disable_any_whitespace", "disable_additional_properties", "wh
 _WITH_JSON: Final = frozenset({"json", "json_object", "structural_tag"})
 _NAME: Final = "guided"
 _BEGIN: Final = f'{{"{_NAME}":'
+_NO_SETTINGS: Final = Settings()
 
 
 def is_envelope(text: object) -> bool:
@@ -132,13 +135,14 @@ class Specification:
         """The same, to be written within so many tokens."""
         return replace(self, max_tokens=max_tokens)
 
-    def compile(self, compiler: GrammarCompiler, *, allow_special_tokens: bool = False) -> CompiledGrammar:
+    def compile(self, compiler: GrammarCompiler, settings: Settings = _NO_SETTINGS) -> CompiledGrammar:
         """Its grammar; JSON is written as `JsonSchemaOptions.for_generation` has it, where no option says otherwise.
 
         Raises:
             SpecError, UnsupportedError, LimitExceeded, VocabularyError: see the methods of `GrammarCompiler`.
         """
-        writing = self._writing().given()
+        writing = self._writing(settings.strict).given()
+        special = settings.allow_special_tokens
         match self.kind:
             case "json":
                 return compiler.compile_json_schema(self.source, **writing)
@@ -149,15 +153,13 @@ class Specification:
             case "choice":
                 return compiler.compile_choice(self.source)
             case "structural_tag":
-                return compiler.compile_structural_tag(
-                    self.source, allow_special_tokens=allow_special_tokens, **writing
-                )
-        if "::=" in self.source:
-            return compiler.compile_gbnf(self.source, allow_special_tokens=allow_special_tokens)
-        return compiler.compile_lark(self.source, allow_special_tokens=allow_special_tokens, **writing)
+                return compiler.compile_structural_tag(self.source, allow_special_tokens=special, **writing)
+        if is_gbnf(self.source):
+            return compiler.compile_gbnf(self.source, allow_special_tokens=special)
+        return compiler.compile_lark(self.source, allow_special_tokens=special, **writing)
 
-    def _writing(self) -> JsonSchemaOptions:
-        changes: dict[str, Any] = {}
+    def _writing(self, strict: bool) -> JsonSchemaOptions:
+        changes: dict[str, Any] = {"strict": strict}
         if self.kind == "json_object":
             changes["additional_properties"] = True
         if self.disable_additional_properties:

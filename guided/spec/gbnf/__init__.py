@@ -21,7 +21,9 @@ refused, as the core does not take it, and so are options of rules that only a p
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, Not, Repeat, Seq
@@ -30,7 +32,17 @@ from guided.limits import Limits
 from .empty import tell_why_empty
 from .rules import Rule, read_rules
 
-__all__ = ["gbnf_to_grammar"]
+__all__ = ["gbnf_to_grammar", "is_gbnf"]
+
+_RULE_OF_LARK: Final = re.compile(r"^\s*[?!]*[A-Za-z_]\w*(\.-?\d+)?\s*(\{[^}]*\})?\s*:(?![:=])", re.MULTILINE)
+
+
+def is_gbnf(text: str) -> bool:
+    """Whether a grammar whose notation is not told is in GBNF or EBNF: it has `::=`, and no rule of Lark, `name: ...`.
+
+    A grammar of Lark may have `::=` in a literal.
+    """
+    return "::=" in text and not _RULE_OF_LARK.search(text)
 
 
 def gbnf_to_grammar(

@@ -48,8 +48,8 @@ def joined(base: str, path: str) -> str:
 
 def nearby(value: Json, token: str) -> str:
     """A hint for a token of a pointer that leads nowhere: the closest name, or those that exist."""
-    if not isinstance(value, dict) or not value:
+    names = [name for name in value if name != "$ref"] if isinstance(value, dict) else []
+    if not names:
         return ""
-    close = difflib.get_close_matches(token, list(value)[:1000], n=1)
-    names = close or list(value)[:5]
-    return f"did you mean {close[0]!r}?" if close else "there is " + ", ".join(repr(name) for name in names)
+    close = difflib.get_close_matches(token, names[:1000], n=1)
+    return f"did you mean {close[0]!r}?" if close else "there is " + ", ".join(repr(name) for name in names[:5])

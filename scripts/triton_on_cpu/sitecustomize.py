@@ -1,0 +1,36 @@
+"""Triton's kernels on a CPU, by Triton's own interpreter, in each Python whose PYTHONPATH has this folder.
+
+vLLM's V2 model runner is made of such kernels. It takes Triton for missing on a CPU, unless Triton has a backend "cpu",
+which only a build of triton-cpu from its sources has. This adds the name, and nothing that compiles.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+from triton import backends
+from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+
+
+class _Driver:
+    @staticmethod
+    def is_active() -> bool:
+        return False
+
+
+def _with_bool(call: Any, place: int) -> Any:
+    """A load or store of the interpreter, whose masks are of bool, where the compiler takes integers as well."""
+
+    def called(self: Any, *given: Any) -> Any:
+        mask = TensorHandle(given[place].data.astype(bool), given[place].dtype)
+        return call(self, *given[:place], mask, *given[place + 1 :])
+
+    return called
+
+
+backends.backends["cpu"] = backends.Backend(compiler=None, driver=_Driver)  # type: ignore[arg-type]
+InterpreterBuilder.create_masked_load = _with_bool(InterpreterBuilder.create_masked_load, 1)
+InterpreterBuilder.create_masked_store = _with_bool(InterpreterBuilder.create_masked_store, 2)
