@@ -12,11 +12,10 @@ import pytest
 import guided
 from guided.spec.structural_tag.element_forms import FORMS
 from guided.spec.structural_tag.nested_call_arguments import NestedArguments
+from tests.argument_styles import written
 from tests.structural_tag_support import accepts, byte_compiler, of_format, walk
 
 Schema = dict[str, Any]
-MARK = "]<]minimax[>["
-COHERE_TYPES = {str: "raw", dict: "dict", list: "list"}
 WORDS = ["", "a", "3", "true", "null", " ", "b\n", "-1.5", "{}", "<x>"]
 RELATIONS: list[Schema] = [
     {"minProperties": 1},
@@ -29,31 +28,6 @@ RELATIONS: list[Schema] = [
     {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
 ]
 STYLES = sorted(style for style, form in FORMS.items() if form.nests)
-
-
-def spelled(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def cohere(value: Any, name: str | None = None) -> str:
-    """A value as the chat template writes it; the arguments themselves have no element."""
-    inner = "".join(cohere(item) for item in value) if isinstance(value, list) else spelled(value)
-    if isinstance(value, dict):
-        inner = "".join(cohere(item, key) for key, item in value.items())
-    called = "" if name is None else f' name="{name}"'
-    return f'<cofl:value{called} type="{COHERE_TYPES.get(type(value), "json")}">{inner}</cofl:value>'
-
-
-def minimax(value: Any, name: str) -> str:
-    inner = "".join(minimax(item, "item") for item in value) if isinstance(value, list) else spelled(value)
-    if isinstance(value, dict):
-        inner = "".join(minimax(item, key) for key, item in value.items())
-    return f"{MARK}<{name}>{inner}{MARK}</{name}>"
-
-
-def written(style: str, arguments: dict[str, Any]) -> str:
-    write = cohere if style == "cohere_xml" else minimax
-    return "".join(write(value, name) for name, value in arguments.items())
 
 
 def read_back(style: str, schema: Schema, text: str, source: random.Random) -> Any:
