@@ -341,8 +341,11 @@ def test_constraints_of_every_kind():
     for wrong in ("[a-z]+", None, guided.regex("a"), guided.json_schema(TEXT) + "x", [], [1]):
         with pytest.raises(SpecError):
             guided.to_openai_schema(wrong)
-    with pytest.raises(SpecError, match="no name"):
-        guided.to_openai_schema(TEXT, name="a b")
+    for name in ("a b", "", 5):
+        with pytest.raises(SpecError, match="no name"):
+            guided.to_openai_schema(TEXT, name=name)
+    with pytest.raises(SpecError, match="description is 5, it must be a text"):
+        guided.to_openai_schema(TEXT, description=5)
     titled = guided.to_openai_schema({**members(a=TEXT), "title": "An order!"}, description="d")
     assert titled["json_schema"]["name"] == "An_order_" and titled["json_schema"]["description"] == "d"
 

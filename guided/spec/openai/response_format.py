@@ -67,7 +67,8 @@ def to_openai_schema(
             rest. False: the schema as it is, with "strict": false; `remarks` tells what strict mode would refuse.
 
     Raises:
-        SpecError: the constraint is no JSON Schema, or the name has other characters than OpenAI takes.
+        SpecError: the constraint is no JSON Schema, the name has other characters than OpenAI takes, or the description
+            is no text.
         LimitExceeded: it nests more than 100 deep.
 
     >>> format = to_openai_schema({"properties": {"age": {"type": "integer"}}}, name="person")
@@ -84,11 +85,13 @@ def to_openai_schema(
     if name is None:
         title = written.get("title")
         name = re.sub(r"[^a-zA-Z0-9_-]+", "_", title)[:64] if isinstance(title, str) and title else "answer"
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         hint = "1 to 64 letters, digits, _ and - are taken"
         raise SpecError(f"{brief(name)} is no name of a schema", hint=hint)
     inner: _Json = {"name": name, "schema": written if strict else schema, "strict": strict}
     if description is not None:
+        if not isinstance(description, str):
+            raise SpecError(f"the description is {brief(description)}, it must be a text")
         inner["description"] = description
     return ResponseFormat({"type": "json_schema", "json_schema": inner}, remarks)
 
