@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from guided.errors import GuidedError, UnsupportedError
 from guided.ir.nodes import Alt, And, Node, Not, Text
-from guided.ir.serial import serial
+from guided.ir.serial import ByIdentity, serial
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.conditional import bind
 from guided.spec.json_schema.algebra.expand import Expander, Goal
@@ -98,7 +98,7 @@ class Places:
         self._expander, self._narrowing, self.root = expander, narrowing, frozenset([root])
         self._kinds: dict[Place, frozenset[str]] = {}
         self._steps: dict[tuple[Place, str | int], Place] = {}
-        self._known: dict[int, list[_Members]] = {}  # by shapes, which the expander keeps
+        self._known = ByIdentity[Shape, list[_Members]]()
 
     @classmethod
     def of_schema(cls, schema: Any, form: ElementForm) -> Places | None:
@@ -195,9 +195,9 @@ class Places:
 
     def _said(self, shape: Shape, at: Goal) -> list[_Members]:
         """What a shape says of members; one for each alternative."""
-        if id(shape) not in self._known:
-            self._known[id(shape)] = list(self._alternatives(shape, at))
-        return self._known[id(shape)]
+        if (known := self._known.get(shape)) is None:
+            known = self._known[shape] = list(self._alternatives(shape, at))
+        return known
 
     def _alternatives(self, shape: Shape, at: Goal) -> Iterator[_Members]:
         expander = self._expander
