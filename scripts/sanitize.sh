@@ -21,6 +21,7 @@ esac
 shift
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 python="$(command -v "${PYTHON:-python3}")"
+[[ "$python" == /* ]] || python="$PWD/$python"  # the tests run in another folder
 build="$root/build/sanitize-$kind"
 shadow="$build/shadow"
 
