@@ -33,7 +33,8 @@ from guided.integrations.rows import Row, RowMatchers, warn_of_dead
 from guided.integrations.sequence_mask import check_width, compiler_of, spelling_if
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
-from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens, first_allowed
+from guided.logits.stuck import stuck_rows
+from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
 from guided.matching.matcher import GrammarMatcher
@@ -147,9 +148,7 @@ def leave_a_way_on(
     Raises:
         GuidedError: in all rows of a prompt another token may come, but each is forbidden.
     """
-    some = scores[guided, [first_allowed(bitmask[row]) for row in guided]].tolist()  # nearly always enough
-    doubtful = [row for row, score in zip(guided, some, strict=True) if score == -torch.inf]
-    stuck = [row for row in doubtful if scores[row].max() == -torch.inf]
+    stuck = stuck_rows(guided, bitmask, scores)
     for row in [row for row in stuck if matchers.allows_only_ends(bitmask[row])]:
         scores[row, allowed_tokens(bitmask, row)] = _LAST_RESORT
         stuck.remove(row)

@@ -22,6 +22,7 @@ from guided.spec.structural_tag.partial_json import PartialJson
 
 __all__ = [
     "CallArguments", "CallBegin", "Delta", "FunctionCall", "How", "Reading", "ReasoningText", "Text", "ToolResult",
+    "end_of",
 ]  # fmt: skip
 
 
@@ -103,6 +104,11 @@ class How:
 _PLAIN = How()
 
 
+def end_of(result: Result) -> Literal["stop", "length"]:
+    """Why an output ended, as OpenAI's interface says it, but for calls of functions."""
+    return "length" if result.cut else "stop"
+
+
 class Reading:
     """What one sample has said so far.
 
@@ -155,7 +161,7 @@ class Reading:
             return None
         if self.calls and self.result.finish_reason == "stop":  # a further call may have been cut off: these are whole
             return "stop" if self.how.named else "tool_calls"
-        return "length" if self.result.cut else "stop"
+        return end_of(self.result)
 
     @property
     def partial(self) -> dict[str, int | str] | None:

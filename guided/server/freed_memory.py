@@ -4,7 +4,8 @@ A compilation may need hundreds of megabytes for a moment. GNU's malloc keeps wh
 lives on lies behind it, as a compiled grammar does, so that a process grows with every costly specification although
 what it uses stays the same. `malloc_trim` gives back whole pages in the middle, too. It holds the lock of each arena
 meanwhile: where the cores are busy, a thread of low priority that called it would hold up all others. So the engine's
-thread calls it, and only when there is no request.
+thread calls it, and only when there is no request. The core calls it, too, but only after a compilation of more than
+four million steps (`matching/compile.cpp`), for programs that are no servers.
 
 Cost: 1 to 4 ms, 16 ms at most, every two seconds. What it does not do: anything while requests follow each other
 without a pause, or with another allocator than GNU's.

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any
 
 from guided.engine.result import Result
+from guided.server.deltas import end_of
 from guided.server.settings import Settings
 from guided.server.visit import Visit
 
@@ -45,7 +46,7 @@ def fields_of(visit: Visit, results: list[Result]) -> dict[str, Any]:
         "ttft_ms": None if ttft is None else round(1e3 * ttft, 3),
         "prompt_tokens": sum(stream.prompt_tokens for stream in visit.streams),
         "tokens": sum(len(result.tokens) for result in results),
-        "finish_reason": ["length" if result.cut else "stop" for result in results],
+        "finish_reason": [end_of(result) for result in results],
         "constraint": visit.kind,
         "error": visit.ended,
     }

@@ -42,6 +42,7 @@ from guided.engine.result import Result
 from guided.engine.scheduler import Outcome, Task
 from guided.errors import BudgetError, GuidedError
 from guided.server.admission import Admission
+from guided.server.deltas import end_of
 from guided.server.engine_thread import EngineThread, Stream
 from guided.server.errors import body_of
 from guided.server.preparing import CompileTimeout
@@ -121,7 +122,7 @@ class Metrics(Collector):
 
     def _end(self, result: Result) -> None:
         counts, bound = self._counts, result.budget_bound
-        self._ended["length" if result.cut else "stop"].inc()
+        self._ended[end_of(result)].inc()
         counts["guided:mask_time_seconds"].inc(sum(result.timings.mask))
         counts["guided:masks"].inc(len(result.timings.mask))
         counts["guided:removed_log_mass"].inc(max(0.0, result.removed_log_mass))

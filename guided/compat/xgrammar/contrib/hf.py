@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from guided.compat.xgrammar.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guided.compat.xgrammar.compiler import CompiledGrammar
 from guided.compat.xgrammar.matcher import GrammarMatcher
+from guided.logits.stuck import stuck_rows
 
 if TYPE_CHECKING:
     import torch
@@ -71,16 +72,15 @@ class LogitsProcessor(_Processor):
         self.prefilled = True
         bitmask = self.token_bitmask
         assert bitmask is not None
-        for row, matcher in enumerate(self.matchers):
-            if not matcher.is_terminated():
-                matcher.fill_next_token_bitmask(bitmask, row)
+        going_on = [row for row, matcher in enumerate(self.matchers) if not matcher.is_terminated()]
+        for row in going_on:
+            self.matchers[row].fill_next_token_bitmask(bitmask, row)
         apply_token_bitmask_inplace(scores, bitmask.to(scores.device))
-        for row, matcher in enumerate(self.matchers):
-            if not matcher.is_terminated() and scores[row].max() == -float("inf"):
-                raise RuntimeError(
-                    f"each token that the grammar allows in row {row} is forbidden by another processor or an option "
-                    "of generate, such as min_new_tokens: leave it out"
-                )
+        for row in stuck_rows(going_on, bitmask.numpy(), scores):
+            raise RuntimeError(
+                f"each token that the grammar allows in row {row} is forbidden by another processor or an option of "
+                "generate, such as min_new_tokens: leave it out"
+            )
         return scores
 
     def _begin(self, rows: int) -> None:
