@@ -252,3 +252,10 @@ def test_the_notation_is_told_by_the_rules():
         assert is_gbnf(grammar) == ("::=" in grammar), grammar
     for rule in ("start:", "  start :", "?start.2:", "_LONG.-1:", "pair{a, b}:", "!start:", "x: a\n"):
         assert not is_gbnf(f'{rule} NAME "::=" NAME'), rule
+
+
+@pytest.mark.parametrize("piece", ["\n", " ", "a\n", "a{\n", "?", "a \n\n"])
+def test_the_notation_of_long_texts_takes_no_longer_than_to_read_them(piece: str) -> None:
+    """A million pieces end within the tests' time; looked at from each line anew, they would take hours."""
+    assert is_gbnf("::=\n" + piece * 1_000_000)
+    assert is_gbnf("::=\na" + piece * 1_000_000)

@@ -34,13 +34,13 @@ from .rules import Rule, read_rules
 
 __all__ = ["gbnf_to_grammar", "is_gbnf"]
 
-_RULE_OF_LARK: Final = re.compile(r"^\s*[?!]*[A-Za-z_]\w*(\.-?\d+)?\s*(\{[^}]*\})?\s*:(?![:=])", re.MULTILINE)
+_RULE_OF_LARK: Final = re.compile(r"^[^\S\n]*[?!]*[A-Za-z_]\w*(?:\.-?\d+)?\s*(?:\{[^{}]*\}\s*)?:(?![:=])", re.MULTILINE)
 
 
 def is_gbnf(text: str) -> bool:
     """Whether a grammar whose notation is not told is in GBNF or EBNF: it has `::=`, and no rule of Lark, `name: ...`.
 
-    A grammar of Lark may have `::=` in a literal.
+    A grammar of Lark may have `::=` in a literal. Linear in the text.
     """
     return "::=" in text and not _RULE_OF_LARK.search(text)
 
