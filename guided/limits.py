@@ -22,10 +22,12 @@ class Limits:
         depth: nesting of groups, schemas or rules in the specification.
         nodes: IR nodes after reading.
         states: automaton states of one compiled grammar, and of any step in between.
-        memory: bytes for the states of one grammar that are made while matching; past it they are rebuilt.
+        memory: bytes for the states of one grammar that are made while matching; past it they are rebuilt. One call may
+            add as many again, and at least 64 MiB.
         seconds: wall time of one compilation.
         work: steps of a compilation, while a schema is read and again while automata are built. Each takes some 10 ns,
             but they are counted, not measured: where this is reached does not depend on the machine.
+        call_work: steps of one call on a compiled grammar, such as a mask or a token; counted in the same way.
     """
 
     spec_length: int = 4_000_000
@@ -35,6 +37,7 @@ class Limits:
     memory: int = 128 * 1024 * 1024
     seconds: float = 20.0
     work: int = 80_000_000
+    call_work: int = 20_000_000
 
     @property
     def are_usual(self) -> bool:
@@ -42,7 +45,7 @@ class Limits:
         return all(
             getattr(self, field.name) >= getattr(_DEFAULTS, field.name)
             for field in fields(self)
-            if field.name != "memory"
+            if field.name not in ("memory", "call_work")
         )
 
     def __repr__(self) -> str:
@@ -50,7 +53,7 @@ class Limits:
         return f"Limits({', '.join(f'{name}={value}' for name, value in given if value != getattr(_DEFAULTS, name))})"
 
     def __post_init__(self) -> None:
-        for name in ("spec_length", "depth", "nodes", "states", "memory", "work"):
+        for name in ("spec_length", "depth", "nodes", "states", "memory", "work", "call_work"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
                 raise ValueError(f"Limits({name}={brief(value)}): an integer from 0 to 2**62 is needed")

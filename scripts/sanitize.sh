@@ -3,7 +3,8 @@
 #
 #   scripts/sanitize.sh address|thread [pytest arguments; default: the tests of the core, for addresses of the kernels, too]
 #
-# Builds the modules with address and undefined-behaviour checks, or with race checks, into build/sanitize-*/, lays a
+# Builds the modules with address and undefined-behaviour checks and failures on purpose (base/faults.hpp), or with race
+# checks, into build/sanitize-*/, lays a
 # copy of the package with them beside it, and runs the tests there: the developer's own stay as they are.
 # Exit code 0: the tests pass and no sanitizer has reported anything. Needs cmake, ninja, gcc; PYTHON names the
 # interpreter (default: python3), in which nanobind, numpy, pytest and hypothesis are installed.
@@ -11,8 +12,8 @@ set -euo pipefail
 
 kind="${1:-}"
 case "$kind" in
-  address) flags="address;undefined" runtimes="libasan.so libubsan.so" ;;
-  thread) flags="thread" runtimes="libtsan.so" ;;
+  address) flags="address;undefined" runtimes="libasan.so libubsan.so" faults=ON ;;
+  thread) flags="thread" runtimes="libtsan.so" faults=OFF ;;
   *)
     echo "usage: $0 address|thread [pytest arguments]" >&2
     exit 2
@@ -27,7 +28,7 @@ shadow="$build/shadow"
 
 mkdir -p "$root/build"
 cmake -S "$root" -B "$build/cmake" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_COMPILER=g++ \
-  -DGUIDED_SANITIZE="$flags" -DGUIDED_MODULE_FLAGS=NOSTRIP -DPython_EXECUTABLE="$python" >"$build.log" 2>&1 ||
+  -DGUIDED_SANITIZE="$flags" -DGUIDED_FAULTS=$faults -DGUIDED_MODULE_FLAGS=NOSTRIP -DPython_EXECUTABLE="$python" >"$build.log" 2>&1 ||
   { cat "$build.log" >&2; exit 2; }
 ninja -C "$build/cmake" -j "${JOBS:-2}"
 
@@ -60,6 +61,7 @@ fi
 cd "$shadow"
 # CPython keeps objects to its end, which leak checks would report. TSan cannot map its shadow where addresses are
 # randomised widely: setarch -R turns that off.
+# With failures the modules have an `operator new` of their own, which the C++ library's memory passes as well.
 # Instrumented frames are several times as large: so is the stack.
 ulimit -s 65536 2>/dev/null || ulimit -s "$(ulimit -H -s)"
 found="$(PYTHONPATH="$shadow" "$python" -c "import importlib.util as u; print(u.find_spec('guided').origin)")"
@@ -69,7 +71,7 @@ if [ "$found" != "$shadow/guided/__init__.py" ]; then
 fi
 status=0
 env PYTHONPATH="$shadow" PYTHONMALLOC=malloc PYTHONFAULTHANDLER=1 OPENBLAS_NUM_THREADS=1 LD_PRELOAD="$preload" \
-  ASAN_OPTIONS="detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:log_path=$reports" \
+  ASAN_OPTIONS="detect_leaks=0:alloc_dealloc_mismatch=0:abort_on_error=1:allocator_may_return_null=1:log_path=$reports" \
   UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:abort_on_error=1:log_path=$reports" \
   TSAN_OPTIONS="halt_on_error=0:exitcode=66:history_size=4:suppressions=$build/suppressions:log_path=$reports" \
   GUIDED_SANITIZED="$kind" \

@@ -152,8 +152,8 @@ class _GrammarBuilder:
         ]
         try:
             return self.builder.compile(
-                vocabulary, rules, names, start, limits.states, limits.seconds, limits.memory, limits.work, waiting,
-                self._compiles_later(vocabulary) if waiting else None,
+                vocabulary, rules, names, start, limits.states, limits.seconds, limits.memory, limits.work,
+                limits.call_work, waiting, self._compiles_later(vocabulary) if waiting else None,
             )  # fmt: skip
         except SpecError as error:
             error.hint = "look for an empty Alt or Chars, bounds that exclude each other, recursion without an end"

@@ -71,6 +71,7 @@ def compile_composed(
         graph.is_empty,
         vocabulary,
         limits.memory,
+        limits.call_work,
     )
 
 

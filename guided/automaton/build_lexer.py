@@ -77,6 +77,7 @@ def compile_lexed(
             None if lexer.indentation is None else _lines(lexer.indentation, number, symbols),
             vocabulary,
             limits.memory,
+            limits.call_work,
         )
     except SpecError as error:
         error.hint = _EMPTY

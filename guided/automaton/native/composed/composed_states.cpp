@@ -7,12 +7,13 @@
 namespace guided {
 
 ComposedStates::ComposedStates(const PartGraph& graph, std::vector<std::shared_ptr<States>> parts,
-                               const TokenVocabulary& vocabulary, size_t memory)
-    : graph_(graph),
+                               const TokenVocabulary& vocabulary, CallLimits limits)
+    : States(limits),
+      graph_(graph),
       parts_(std::move(parts)),
       vocabulary_(vocabulary),
       leaving_(graph_, parts_, vocabulary_),
-      memory_limit_(memory) {
+      memory_limit_(limits.memory) {
   Reached start = nothing();
   enter(graph_.first(), start);
   start.accepting |= graph_.is_empty();
@@ -41,7 +42,7 @@ ComposedStates::Reached ComposedStates::after_byte(const std::vector<Spot>& from
     States& states = part(spot.at);
     int32_t to;
     {
-      std::lock_guard<std::mutex> lock(states.mutex());
+      const StatesLock lock(states);
       to = states.step(spot.state, byte);
     }
     if (to != kDead) reach({spot.at, to}, out);
@@ -90,12 +91,12 @@ int32_t ComposedStates::locked_after_token(int32_t state, int32_t id) {
 }
 
 int32_t ComposedStates::after_token(int32_t state, int32_t id) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const StatesLock lock(*this);
   return locked_after_token(state, id);
 }
 
 int32_t ComposedStates::after_bytes(int32_t state, std::string_view bytes) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const StatesLock lock(*this);
   Reached out = nothing();
   read(state, bytes, out);
   return intern(std::move(out));
@@ -109,7 +110,7 @@ int32_t ComposedStates::step_control(int32_t state, int32_t token) {
     States& states = part(spot.at);
     int32_t to;
     {
-      std::lock_guard<std::mutex> lock(states.mutex());
+      const StatesLock lock(states);
       to = states.step_control(spot.state, token);
     }
     if (to != kDead) reach({spot.at, to}, out);
@@ -128,7 +129,7 @@ void ComposedStates::leave_end_tokens_to(bool accepting, uint32_t* row) const {
 
 bool ComposedStates::known_mask(int32_t state, uint32_t* row, bool& masks_something) const {
   std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return false;
+  if (!lock.owns_lock() || States::is_broken()) return false;
   const auto at = masks_.find(state);
   if (at == masks_.end()) return false;
   std::ranges::copy(at->second, row);
@@ -137,7 +138,7 @@ bool ComposedStates::known_mask(int32_t state, uint32_t* row, bool& masks_someth
 }
 
 bool ComposedStates::mask(int32_t state, uint32_t* row) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const StatesLock lock(*this);
   if (masks_memory_ + leaving_.memory() > memory_limit_ / 2) {
     masks_.clear();
     leaving_.clear();
@@ -146,15 +147,10 @@ bool ComposedStates::mask(int32_t state, uint32_t* row) {
   const auto [at, added] = masks_.try_emplace(state);
   if (added) {
     std::vector<uint32_t> all(static_cast<size_t>(vocabulary_.words)), one(all);
-    try {
-      for (const Spot& spot : spots(state)) {
-        part(spot.at).mask(spot.state, one.data());
-        for (size_t i = 0; i < all.size(); ++i) all[i] |= one[i];
-        for (const LeavingTokens::Leaving& each : leaving_.of(spot)) set_bit(all.data(), each.token);
-      }
-    } catch (...) {
-      masks_.erase(at);
-      throw;
+    for (const Spot& spot : spots(state)) {
+      part(spot.at).mask(spot.state, one.data());
+      for (size_t i = 0; i < all.size(); ++i) all[i] |= one[i];
+      for (const LeavingTokens::Leaving& each : leaving_.of(spot)) set_bit(all.data(), each.token);
     }
     leave_end_tokens_to(accepting(state), all.data());
     masks_memory_ += all.size() * 4 + 64;
@@ -165,9 +161,12 @@ bool ComposedStates::mask(int32_t state, uint32_t* row) {
 }
 
 bool ComposedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  StatesLock lock(*this);
   const int64_t needed = locked_distance(state) + 1, most = max_tokens - 2;  // that token, and the end token
-  if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
+  if (max_tokens < needed) {
+    lock.unlock();
+    throw BudgetFailure(needed, max_tokens);
+  }
   std::vector<uint32_t> one(static_cast<size_t>(vocabulary_.words));
   std::fill(row, row + one.size(), 0);
   for (const Spot& spot : spots(state)) {
@@ -198,12 +197,12 @@ int64_t ComposedStates::locked_distance(int32_t state) const {
 }
 
 int64_t ComposedStates::distance(int32_t state) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const StatesLock lock(*this);
   return locked_distance(state);
 }
 
 std::tuple<int64_t, int64_t, int64_t> ComposedStates::rests(int32_t state) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const StatesLock lock(*this);
   int64_t most = 0;
   for (const Spot& spot : spots(state)) {
     most = std::max(most, std::get<2>(part(spot.at).rests(spot.state)) + graph_.tokens_behind(spot.at));
@@ -213,7 +212,7 @@ std::tuple<int64_t, int64_t, int64_t> ComposedStates::rests(int32_t state) {
 }
 
 std::vector<int32_t> ComposedStates::shortest(int32_t state, size_t limit) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const StatesLock lock(*this);
   std::vector<int32_t> out;
   if (accepting(state)) return out;
   Spot best = spots(state).front();
@@ -228,7 +227,7 @@ std::vector<int32_t> ComposedStates::shortest(int32_t state, size_t limit) {
 }
 
 std::vector<int32_t> ComposedStates::walk_mask(int32_t state) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const StatesLock lock(*this);
   std::vector<int32_t> out;
   for (int32_t id = 0; id < vocabulary_.size; ++id)
     if (vocabulary_.is_end(id) ? accepting(state) : locked_after_token(state, id) != kDead) out.push_back(id);
@@ -255,7 +254,7 @@ void ComposedStates::open_rules(int32_t state, std::vector<std::string>& out) co
   for (const Spot& spot : spots(state)) {
     std::vector<std::string> found;
     {
-      std::lock_guard<std::mutex> lock(part(spot.at).mutex());
+      const StatesLock lock(part(spot.at));
       part(spot.at).open_rules(spot.state, found);
     }
     for (std::string& name : found)
@@ -273,6 +272,11 @@ size_t ComposedStates::bytes() const {
   size_t total = own_memory_.load(std::memory_order_relaxed);
   for (const std::shared_ptr<States>& states : parts_) total += states->bytes();
   return total;
+}
+
+bool ComposedStates::is_broken() const {
+  return States::is_broken() ||
+         std::ranges::any_of(parts_, [](const std::shared_ptr<States>& part) { return part->is_broken(); });
 }
 
 std::vector<Spot> ComposedStates::spots_of(const std::vector<int32_t>& coded) const {
@@ -293,15 +297,25 @@ int32_t ComposedStates::import(const ComposedStates& other, int32_t state, const
 
 // ---- the compiled grammar
 CompiledComposition::CompiledComposition(PartGraph graph, std::shared_ptr<const TokenVocabulary> vocabulary,
-                                         size_t memory)
-    : Compiled(std::move(vocabulary)), graph_(std::move(graph)), memory_(memory) {
+                                         CallLimits limits)
+    : Compiled(std::move(vocabulary)), graph_(std::move(graph)), limits_(limits) {
   std::vector<std::shared_ptr<States>> parts;
   for (const std::shared_ptr<Compiled>& part : graph_.parts()) parts.push_back(part->states());
-  current_ = std::make_shared<ComposedStates>(graph_, std::move(parts), *this->vocabulary, memory_);
+  renew(std::move(parts));
+}
+
+void CompiledComposition::renew(std::vector<std::shared_ptr<States>> parts) {
+  current_ = std::make_shared<ComposedStates>(graph_, std::move(parts), *vocabulary, limits_);
+  ++rebuilds_;
 }
 
 std::shared_ptr<States> CompiledComposition::states() {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (current_->is_broken()) {
+    std::vector<std::shared_ptr<States>> parts;
+    for (const std::shared_ptr<Compiled>& part : graph_.parts()) parts.push_back(part->states());
+    renew(std::move(parts));
+  }
   return current_;
 }
 
@@ -326,11 +340,9 @@ std::shared_ptr<States> CompiledComposition::renewed(const std::shared_ptr<State
     for (const Spot& spot : spots)
       if (graph_.at(spot.at).part == static_cast<int32_t>(p)) moved[spot] = own[next++];
   }
-  if (current_ == old || current_->parts() != parts) {
-    current_ = std::make_shared<ComposedStates>(graph_, std::move(parts), *vocabulary, memory_);
-    ++rebuilds_;
-  }
-  std::scoped_lock both(from.mutex(), current_->mutex());
+  if (current_ == old || current_->parts() != parts || current_->is_broken()) renew(std::move(parts));
+  const std::lock_guard<std::mutex> reading(from.mutex());
+  const StatesLock both(*current_, {});
   for (int32_t& code : carried) {
     const int32_t at = current_->import(from, code < 0 ? ~code : code, moved);
     code = code < 0 ? ~at : at;

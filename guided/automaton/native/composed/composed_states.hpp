@@ -25,7 +25,7 @@ class CompiledComposition;
 class ComposedStates final : public States {
  public:
   ComposedStates(const PartGraph& graph, std::vector<std::shared_ptr<States>> parts, const TokenVocabulary& vocabulary,
-                 size_t memory);
+                 CallLimits limits);
 
   int32_t initial() const override { return 0; }
   bool accepting(int32_t state) const override { return accepts_.get(state) > 0; }
@@ -48,6 +48,7 @@ class ComposedStates final : public States {
   bool full() const override;
   size_t bytes() const override;
   int32_t size() const override { return size_.load(std::memory_order_relaxed); }
+  bool is_broken() const override;
 
   const std::vector<std::shared_ptr<States>>& parts() const { return parts_; }
   // With the lock held: the spots of states (~state after an end token) one after the other, and the states of spots.
@@ -91,7 +92,7 @@ class ComposedStates final : public States {
 
 class CompiledComposition final : public Compiled {
  public:
-  CompiledComposition(PartGraph graph, std::shared_ptr<const TokenVocabulary> vocabulary, size_t memory);
+  CompiledComposition(PartGraph graph, std::shared_ptr<const TokenVocabulary> vocabulary, CallLimits limits);
   std::shared_ptr<States> states() override;
   std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
   size_t positions() const override;
@@ -100,11 +101,13 @@ class CompiledComposition final : public Compiled {
   int64_t rebuilds() const override { return rebuilds_.load(std::memory_order_relaxed); }
 
  private:
+  void renew(std::vector<std::shared_ptr<States>> parts);
+
   const PartGraph graph_;
-  const size_t memory_;
+  const CallLimits limits_;
   std::mutex mutex_;
   std::shared_ptr<ComposedStates> current_;
-  std::atomic<int64_t> rebuilds_{0};
+  std::atomic<int64_t> rebuilds_{-1};
 };
 
 }  // namespace guided

@@ -28,7 +28,7 @@ void LeavingTokens::walk(Spot from, int32_t node, bool is_begun, std::vector<Ent
   const bool goes_on = !graph_.at(from.at).next.empty();
   if (!is_begun && !goes_on) return;
   const TokenTrie& trie = vocabulary_.trie;
-  std::lock_guard<std::mutex> lock(part.mutex());
+  const StatesLock lock(part);
   std::vector<std::pair<int32_t, int32_t>> work{{node, from.state}};  // nodes and states
   auto visit = [&](int32_t child, int32_t state) {
     const TokenTrie::Node& below = trie.nodes()[child];

@@ -35,6 +35,7 @@ void LexedMasks::add_marks(int32_t state, int64_t most, uint32_t* row) {
 
 // The tokens of a table after which at most `most` are left.
 void LexedMasks::add_within(int32_t place, const Table& table, int64_t most, uint32_t* row) {
+  CallMeter::work(kLookup * static_cast<int64_t>(1 + table.ends.size()));
   for (const Table* part : table.parts) add_within(place, *part, most, row);
   if (!table.parts.empty()) return;
   for (const LexerTables::Group& group : tables_.groups(table)) {
@@ -61,6 +62,7 @@ int64_t LexedMasks::most_after(int32_t state) {
 }
 
 int64_t LexedMasks::most_after(int32_t place, const Table& table) {
+  CallMeter::work(kLookup * static_cast<int64_t>(1 + table.ends.size()));
   int64_t most = 0;
   for (const Table* part : table.parts) most = std::max(most, most_after(place, *part));
   if (const int64_t bound = table.unsure ? kNever : most_staying(place, table); bound < kNever)

@@ -8,6 +8,7 @@ namespace guided {
 
 namespace {
 constexpr size_t kMostReadings = 1 << 15;  // readings that one search for a completion visits
+constexpr int64_t kVisitWork = 300;        // for each of them: a step with each byte
 }  // namespace
 
 // ---- readings
@@ -128,6 +129,7 @@ int64_t LexedRests::search(const Reading& from) {
   while (!todo.empty()) {
     const int32_t at = todo.top().second;
     todo.pop();
+    CallMeter::work(kVisitWork);
     const Reading reading = visited[at].reading;
     const auto known = known_.find(reading);
     if ((reading.boundary && places_.accepting(reading.place)) || known != known_.end()) {

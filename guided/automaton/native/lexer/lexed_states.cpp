@@ -13,21 +13,44 @@ std::vector<uint8_t> used_terminals(const Grammar& rules, size_t count) {
   return used;
 }
 
-}  // namespace
-
-LexedStates::LexedStates(CompiledLexer& compiled, size_t memory)
-    : compiled_(compiled),
-      parser_(compiled.rules_->grammar(), *compiled.rules_->vocabulary, memory, compiled.control_, compiled.contexts_,
-              compiled.lexemes_),
-      places_(parser_, compiled.lexemes_),
-      readings_(compiled.lexemes_, compiled.rivals_, places_, compiled.control_),
-      rests_(readings_, places_, parser_, compiled.ends_, compiled.costs_, compiled.guesses_, *compiled.vocabulary),
-      masks_(readings_, places_, rests_, compiled.tables_, *compiled.vocabulary, memory / 2),
-      memory_limit_(memory) {
-  measured();
+// Automata of terminals may be shared with grammars whose calls have failed.
+std::vector<LexerTerminal> unbroken(std::vector<LexerTerminal> terminals) {
+  for (LexerTerminal& terminal : terminals) terminal.automaton = terminal.automaton.unbroken();
+  return terminals;
 }
 
-std::mutex& LexedStates::mutex() { return compiled_.mutex_; }
+std::vector<LexerKeyword> unbroken(std::vector<LexerKeyword> keywords) {
+  for (LexerKeyword& keyword : keywords) keyword.automaton = keyword.automaton.unbroken();
+  return keywords;
+}
+
+}  // namespace
+
+Lexer::Lexer(const LexerParts& parts)
+    : rules(parts.rules->grammar()),
+      lexemes(unbroken(parts.terminals), unbroken(parts.keywords), parts.indentation),
+      rivals(lexemes),
+      levels(*rules, parts.indentation),
+      sure(lexemes, rivals, *parts.vocabulary, parts.control, parts.contexts,
+           used_terminals(*rules, parts.control.size()), Followers(*rules, parts.rules->vocabulary->size),
+           levels.balanced(), static_cast<size_t>(parts.rules->vocabulary->size)),
+      costs(*rules, parts.indentation, levels, sure.weights(), sure.lines()),
+      guesses(*rules, parts.indentation, levels, sure.guesses(), no_lines),
+      ends(lexemes, rivals, sure, *parts.vocabulary),
+      tables(lexemes, rivals, ends, *parts.vocabulary) {}
+
+LexedStates::LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, CallLimits limits)
+    : States(limits),
+      vocabulary_(parts.vocabulary),
+      lexer_(std::move(lexer)),
+      parser_(lexer_->rules, *parts.rules->vocabulary, limits, parts.control, parts.contexts, lexer_->lexemes),
+      places_(parser_, lexer_->lexemes),
+      readings_(lexer_->lexemes, lexer_->rivals, places_, parts.control),
+      rests_(readings_, places_, parser_, lexer_->ends, lexer_->costs, lexer_->guesses, *vocabulary_),
+      masks_(readings_, places_, rests_, lexer_->tables, *vocabulary_, limits.memory / 2),
+      memory_limit_(limits.memory) {
+  measured();
+}
 
 size_t LexedStates::measured() {
   return memory_ = parser_.arena().bytes() + places_.memory() + readings_.memory() + rests_.memory() + masks_.memory();
@@ -44,18 +67,18 @@ int32_t LexedStates::locked_after_bytes(int32_t state, std::string_view bytes) {
 }
 
 int32_t LexedStates::locked_after_token(int32_t state, int32_t id) {
-  if (compiled_.vocabulary->textual(id)) return locked_after_bytes(state, compiled_.vocabulary->tokens[id]);
+  if (vocabulary_->textual(id)) return locked_after_bytes(state, vocabulary_->tokens[id]);
   const int32_t after = readings_.step_control(state, id);
   return rests_.viable(after) ? after : static_cast<int32_t>(kDead);
 }
 
 int32_t LexedStates::after_bytes(int32_t state, std::string_view bytes) {
-  std::lock_guard<std::mutex> lock(compiled_.mutex_);
+  const StatesLock lock(*this);
   return locked_after_bytes(state, bytes);
 }
 
 int32_t LexedStates::after_token(int32_t state, int32_t id) {
-  std::lock_guard<std::mutex> lock(compiled_.mutex_);
+  const StatesLock lock(*this);
   return locked_after_token(state, id);
 }
 
@@ -63,8 +86,8 @@ int32_t LexedStates::after_token(int32_t state, int32_t id) {
 int32_t LexedStates::known_after_token(int32_t, int32_t) const { return kUnknown; }
 
 bool LexedStates::known_mask(int32_t state, uint32_t* row, bool& masks_something) const {
-  std::unique_lock<std::mutex> lock(compiled_.mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return false;
+  std::unique_lock<std::mutex> lock(lexer_->mutex, std::try_to_lock);
+  if (!lock.owns_lock() || is_broken()) return false;
   const std::vector<uint32_t>* words = masks_.known(state);
   if (!words) return false;
   std::copy(words->begin(), words->end(), row);
@@ -73,7 +96,7 @@ bool LexedStates::known_mask(int32_t state, uint32_t* row, bool& masks_something
 }
 
 bool LexedStates::mask(int32_t state, uint32_t* row) {
-  std::lock_guard<std::mutex> lock(compiled_.mutex_);
+  const StatesLock lock(*this);
   const std::vector<uint32_t>& words = masks_.mask(state);
   std::copy(words.begin(), words.end(), row);
   measured();
@@ -82,13 +105,16 @@ bool LexedStates::mask(int32_t state, uint32_t* row) {
 
 bool LexedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) {
   {
-    std::lock_guard<std::mutex> lock(compiled_.mutex_);
+    StatesLock lock(*this);
     const int64_t most = max_tokens - 2;  // that token, and the end token
     if (masks_.most_after(state) > most) {
       const int64_t needed = rests_.distance(state) + 1;
-      if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
+      if (max_tokens < needed) {
+        lock.unlock();
+        throw BudgetFailure(needed, max_tokens);
+      }
       bound = true;
-      std::fill(row, row + compiled_.vocabulary->words, 0);
+      std::fill(row, row + vocabulary_->words, 0);
       masks_.fill(state, most, row);
       return true;
     }
@@ -97,21 +123,21 @@ bool LexedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, 
 }
 
 int64_t LexedStates::distance(int32_t state) {
-  std::lock_guard<std::mutex> lock(compiled_.mutex_);
+  const StatesLock lock(*this);
   return rests_.distance(state);
 }
 
 std::tuple<int64_t, int64_t, int64_t> LexedStates::rests(int32_t state) {
-  std::lock_guard<std::mutex> lock(compiled_.mutex_);
+  const StatesLock lock(*this);
   const int64_t most = masks_.most_after(state);
   return {most, most, most};
 }
 
 // Along the distances, each of which allows a token that lowers it.
 std::vector<int32_t> LexedStates::shortest(int32_t state, size_t limit) {
-  std::lock_guard<std::mutex> lock(compiled_.mutex_);
+  const StatesLock lock(*this);
   std::vector<int32_t> out;
-  const TokenVocabulary& vocabulary = *compiled_.vocabulary;
+  const TokenVocabulary& vocabulary = *vocabulary_;
   std::vector<uint32_t> row(static_cast<size_t>(vocabulary.words));
   while (out.size() < limit) {
     const int64_t left = rests_.distance(state);
@@ -132,8 +158,8 @@ std::vector<int32_t> LexedStates::shortest(int32_t state, size_t limit) {
 }
 
 std::vector<int32_t> LexedStates::walk_mask(int32_t state) {
-  std::lock_guard<std::mutex> lock(compiled_.mutex_);
-  const TokenVocabulary& vocabulary = *compiled_.vocabulary;
+  const StatesLock lock(*this);
+  const TokenVocabulary& vocabulary = *vocabulary_;
   std::vector<int32_t> out;
   for (int32_t id = 0; id < vocabulary.size; ++id) {
     const bool allowed = vocabulary.is_end(id) ? readings_.accepting(state) : locked_after_token(state, id) != kDead;
@@ -171,57 +197,54 @@ int32_t LexedStates::import(LexedStates& other, int32_t state, Carried& carried)
 }
 
 // ---- the compiled grammar
-CompiledLexer::CompiledLexer(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords,
-                             std::shared_ptr<CompiledRules> rules, std::vector<int32_t> control, LexerContexts contexts,
-                             Indentation indentation, std::shared_ptr<const TokenVocabulary> vocabulary, size_t memory)
-    : Compiled(std::move(vocabulary)),
-      rules_(std::move(rules)),
-      control_(std::move(control)),
-      contexts_(std::move(contexts)),
-      indentation_(std::move(indentation)),
-      lexemes_(std::move(terminals), std::move(keywords), indentation_),
-      rivals_(lexemes_),
-      levels_(*rules_->grammar(), indentation_),
-      sure_(lexemes_, rivals_, *this->vocabulary, control_, contexts_,
-            used_terminals(*rules_->grammar(), control_.size()),
-            Followers(*rules_->grammar(), rules_->vocabulary->size), levels_.balanced(),
-            static_cast<size_t>(rules_->vocabulary->size)),
-      costs_(*rules_->grammar(), indentation_, levels_, sure_.weights(), sure_.lines()),
-      guesses_(*rules_->grammar(), indentation_, levels_, sure_.guesses(), no_lines_),
-      ends_(lexemes_, rivals_, sure_, *this->vocabulary),
-      tables_(lexemes_, rivals_, ends_, *this->vocabulary),
-      memory_(memory) {
-  current_ = std::make_shared<LexedStates>(*this, memory_);
+CompiledLexer::CompiledLexer(LexerParts parts, CallLimits limits)
+    : Compiled(parts.vocabulary), parts_(std::move(parts)), limits_(limits) {
+  for (const LexerTerminal& terminal : parts_.terminals) terminal_positions_ += terminal.automaton.positions();
+  renew(std::make_shared<Lexer>(parts_));
 }
 
-std::shared_ptr<States> CompiledLexer::states() {
-  std::lock_guard<std::mutex> lock(current_mutex_);
+void CompiledLexer::renew(std::shared_ptr<Lexer> lexer) {
+  current_ = std::make_shared<LexedStates>(parts_, std::move(lexer), limits_);
+  ++rebuilds_;
+}
+
+std::shared_ptr<LexedStates> CompiledLexer::current() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (current_->is_broken()) renew(std::make_shared<Lexer>(parts_));
   return current_;
 }
 
+std::shared_ptr<States> CompiledLexer::states() { return current(); }
+
 std::shared_ptr<States> CompiledLexer::renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) {
+  LexedStates& from = static_cast<LexedStates&>(*old);
   std::shared_ptr<LexedStates> renewed;
   {
-    std::lock_guard<std::mutex> lock(current_mutex_);
-    if (current_ == old) {
-      current_ = std::make_shared<LexedStates>(*this, memory_);
-      ++rebuilds_;
-    }
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (current_ == old) renew(from.lexer());
     renewed = current_;
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  if (renewed->lexer() != from.lexer()) throw StatesBroken{};  // the numbers of lexemes are others
+  const StatesLock lock(*renewed, {});
   LexedStates::Carried known;
   for (int32_t& code : carried) {
-    const int32_t moved = renewed->import(static_cast<LexedStates&>(*old), code < 0 ? ~code : code, known);
+    const int32_t moved = renewed->import(from, code < 0 ? ~code : code, known);
     code = code < 0 ? ~moved : moved;
   }
   renewed->leave_room();
   return renewed;
 }
 
+bool CompiledLexer::is_sure() { return current()->lexer()->sure.all(); }
+
+int32_t CompiledLexer::lexeme_states() { return current()->lexer()->lexemes.size(); }
+
+int32_t CompiledLexer::tables() { return current()->lexer()->tables.size(); }
+
 bool CompiledLexer::can_end() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return current_->viable(current_->initial());
+  const std::shared_ptr<LexedStates> states = current();
+  const StatesLock lock(*states);
+  return states->viable(states->initial());
 }
 
 }  // namespace guided

@@ -4,18 +4,46 @@
 //     parser, places, readings, masks, rests: of the states that were visited
 //                                                           places.hpp, readings.hpp, lexed_masks.hpp, lexed_rests.hpp
 //
-// When the latter are over the limit of memory, fresh ones take their place (matching/states.hpp). One lock guards both.
+// When the latter are over the limit of memory, fresh ones take their place (matching/states.hpp). One lock guards both. When
+// an exception may have left either half changed, both are made anew.
 #pragma once
 
 #include "lexer/lexed_masks.hpp"
 
 namespace guided {
 
-class CompiledLexer;
+// What a grammar with a lexer is made of. `rules`: a grammar over terminals, compiled for a vocabulary in which each terminal
+// is a control token. `control`: by terminal, the control token that it is in the text, or kNoTerminal.
+struct LexerParts {
+  std::vector<LexerTerminal> terminals;
+  std::vector<LexerKeyword> keywords;
+  std::shared_ptr<CompiledRules> rules;
+  std::vector<int32_t> control;
+  LexerContexts contexts;
+  Indentation indentation;
+  std::shared_ptr<const TokenVocabulary> vocabulary;
+};
+
+// All that is computed for the lexer, for any states of the parser.
+struct Lexer {
+  explicit Lexer(const LexerParts& parts);
+
+  const std::shared_ptr<const Grammar> rules;
+  Lexemes lexemes;
+  Rivals rivals;
+  BlockLevels levels;
+  SureTexts sure;
+  SureLines no_lines;
+  SequenceCosts costs, guesses;
+  LexemeEnds ends;
+  LexerTables tables;
+  std::mutex mutex;
+  std::atomic<bool> broken{false};
+};
 
 class LexedStates final : public States {
  public:
-  LexedStates(CompiledLexer& compiled, size_t memory);
+  LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, CallLimits limits);
 
   int32_t initial() const override { return readings_.initial(); }
   bool accepting(int32_t state) const override { return readings_.accepting(state); }
@@ -29,7 +57,7 @@ class LexedStates final : public States {
   std::tuple<int64_t, int64_t, int64_t> rests(int32_t state) override;
   std::vector<int32_t> shortest(int32_t state, size_t limit) override;
   std::vector<int32_t> walk_mask(int32_t state) override;
-  std::mutex& mutex() override;
+  std::mutex& mutex() override { return lexer_->mutex; }
   int32_t step(int32_t state, uint8_t byte) override;
   int32_t step_control(int32_t state, int32_t token) override;
   ByteSet bytes(int32_t state) const override { return readings_.bytes(state); }
@@ -39,7 +67,9 @@ class LexedStates final : public States {
   bool full() const override { return bytes() > memory_limit_.load(std::memory_order_relaxed); }
   size_t bytes() const override { return memory_.load(std::memory_order_relaxed); }
   int32_t size() const override { return readings_.size(); }
+  bool is_broken() const override { return lexer_->broken.load(std::memory_order_relaxed); }
 
+  const std::shared_ptr<Lexer>& lexer() const { return lexer_; }
   bool viable(int32_t state) { return rests_.viable(state); }
   // The state of `other` with this number, here; what was carried over before is not looked at again. With the lock held.
   struct Carried {
@@ -50,11 +80,16 @@ class LexedStates final : public States {
   void leave_room() { memory_limit_ = std::max(memory_limit_.load(), 2 * measured()); }
 
  private:
+  void begin_call() override {
+    if (is_broken()) throw StatesBroken{};
+  }
+  void abandon_call() override { lexer_->broken.store(true, std::memory_order_relaxed); }
   size_t measured();
   int32_t locked_after_token(int32_t state, int32_t id);
   int32_t locked_after_bytes(int32_t state, std::string_view bytes);
 
-  CompiledLexer& compiled_;
+  const std::shared_ptr<const TokenVocabulary> vocabulary_;
+  const std::shared_ptr<Lexer> lexer_;
   TerminalParser parser_;
   Places places_;
   Readings readings_;
@@ -65,41 +100,29 @@ class LexedStates final : public States {
 
 class CompiledLexer final : public Compiled {
  public:
-  // `rules`: a grammar over terminals, compiled for a vocabulary in which each terminal is a control token. `control`: by
-  // terminal, the control token that it is in the text, or kNoTerminal.
-  CompiledLexer(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords,
-                std::shared_ptr<CompiledRules> rules, std::vector<int32_t> control, LexerContexts contexts,
-                Indentation indentation, std::shared_ptr<const TokenVocabulary> vocabulary, size_t memory);
+  CompiledLexer(LexerParts parts, CallLimits limits);
   std::shared_ptr<States> states() override;
   std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
-  size_t positions() const override { return rules_->positions() + terminal_positions_; }
-  size_t rules() const override { return rules_->rules() + control_.size(); }
-  bool recursive() const override { return rules_->recursive(); }
+  size_t positions() const override { return parts_.rules->positions() + terminal_positions_; }
+  size_t rules() const override { return parts_.rules->rules() + parts_.control.size(); }
+  bool recursive() const override { return parts_.rules->recursive(); }
   int64_t rebuilds() const override { return rebuilds_.load(std::memory_order_relaxed); }
-  bool is_sure() const { return sure_.all(); }
-  int32_t lexeme_states() const { return lexemes_.size(); }
-  int32_t tables() const { return tables_.size(); }
+  bool is_sure();
+  int32_t lexeme_states();
+  int32_t tables();
   // Whether there is an output.
   bool can_end();
 
  private:
-  friend class LexedStates;
-  std::shared_ptr<CompiledRules> rules_;
-  std::vector<int32_t> control_;
-  LexerContexts contexts_;
-  Indentation indentation_;
-  Lexemes lexemes_;
-  Rivals rivals_;
-  BlockLevels levels_;
-  SureTexts sure_;
-  SureLines no_lines_;
-  SequenceCosts costs_, guesses_;
-  LexemeEnds ends_;
-  LexerTables tables_;
-  size_t terminal_positions_ = 0, memory_;
-  std::mutex mutex_, current_mutex_;
+  std::shared_ptr<LexedStates> current();
+  void renew(std::shared_ptr<Lexer> lexer);
+
+  const LexerParts parts_;
+  const CallLimits limits_;
+  size_t terminal_positions_ = 0;
+  std::mutex mutex_;
   std::shared_ptr<LexedStates> current_;
-  std::atomic<int64_t> rebuilds_{0};
+  std::atomic<int64_t> rebuilds_{-1};
 };
 
 }  // namespace guided

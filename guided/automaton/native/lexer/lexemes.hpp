@@ -36,18 +36,23 @@ namespace guided {
 // The strings of one regular language, by the states of its automaton.
 class TerminalAutomaton {
  public:
-  explicit TerminalAutomaton(const std::shared_ptr<CompiledRules>& compiled) : work_(compiled->workspace()) {}
+  explicit TerminalAutomaton(std::shared_ptr<CompiledRules> compiled)
+      : compiled_(std::move(compiled)), work_(compiled_->workspace()) {}
   int32_t start() const { return work_->arena.initial(); }
   int32_t step(int32_t state, uint8_t byte) {
     const int32_t known = work_->arena.peek(state, byte);
     if (known != kUnknown) return known;
-    std::lock_guard<std::mutex> lock(work_->arena.mutex());
+    const StatesLock lock(*work_);
     return work_->arena.step(state, byte);
   }
   bool matches(int32_t state) const { return work_->arena.config(state).accepting; }
   const ByteSet& bytes(int32_t state) const { return work_->arena.config(state).bytes; }
+  size_t positions() const { return work_->arena.grammar().positions.size(); }
+  // The same, over states that are not broken.
+  TerminalAutomaton unbroken() const { return TerminalAutomaton(compiled_); }
 
  private:
+  std::shared_ptr<CompiledRules> compiled_;
   std::shared_ptr<Workspace> work_;
 };
 

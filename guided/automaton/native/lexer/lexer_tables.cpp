@@ -8,6 +8,7 @@ namespace guided {
 namespace {
 
 constexpr int32_t kLoopFrom = 48;  // below nodes with so many tokens, loops are looked for
+constexpr int64_t kSpotWork = 3;   // for each node of the trie
 
 }  // namespace
 
@@ -33,6 +34,7 @@ const LexerTables::Table& LexerTables::table(int32_t lexeme, Rest rest) {
   } else {
     made = build(lexeme, rest);
   }
+  CallMeter::memory(made->stay.bytes());
   made->lexeme = lexeme;
   made->rest = rest;
   made->number = size();
@@ -134,6 +136,7 @@ bool LexerTables::begin_with(int32_t like, int32_t lexeme, Rest rest, Found& fou
 // Below a spot whose byte has just been read: what the first lexeme finds and the second one does not, and the other way
 // around.
 void LexerTables::differ(int32_t lexeme, int32_t like, Spot spot, Found& found, Found& gone) {
+  CallMeter::work(kSpotWork);
   if (lexeme == like) return;
   if (lexeme == kNoLexeme) return reach(like, spot, gone);
   if (like == kNoLexeme) return reach(lexeme, spot, found);
@@ -210,6 +213,7 @@ void LexerTables::reach(int32_t lexeme, Spot spot, Found& found) {
 
 // The tokens that end at the spot, and where they go on if the lexeme ends there.
 void LexerTables::note(int32_t lexeme, Spot spot, Found& found) {
+  CallMeter::work(kSpotWork);
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[spot.node];
   const LexemeState& state = lexemes_.state(lexeme);
@@ -229,6 +233,7 @@ void LexerTables::leave(int32_t lexeme, Spot spot, Found::Part& part) {
   const TokenTrie& trie = vocabulary_.trie;
   const int32_t rivals = rivals_.add(spot.rivals, lexeme);
   const ByteSet survived = rivals_.survived(rivals);
+  CallMeter::work(kSpotWork);
   trie.children(spot.node, survived, [&](int32_t child) {
     part.spots.push_back({.node = child, .rivals = rivals_.advance(rivals, trie.nodes()[child].byte)});
   });
@@ -285,6 +290,7 @@ void LexerTables::below_loop(int32_t lexeme, CharClasses loops, int32_t at, Foun
     auto made = std::make_unique<Found>();
     walk_loop(lexeme, loops, at, *made);
     memory_ += made->memory();
+    CallMeter::memory(made->memory());
     runs_[key] = std::move(made);
   }
   found.add(*runs_[key]);
@@ -328,6 +334,7 @@ size_t LexerTables::Found::memory() const {
 
 // A node below a string of the loop, whose own byte is none of it. The string may be empty where nothing has begun.
 void LexerTables::cross(const Loop& loop, int32_t node, Found& found, bool has_begun) {
+  CallMeter::work(kSpotWork);
   const uint8_t byte = vocabulary_.trie.nodes()[node].byte;
   if (has_begun && loop.ends && loop.survived.has(byte))
     loop.ends->push_back({.node = node, .rivals = rivals_.advance(loop.rivals, byte)});
@@ -339,6 +346,7 @@ void LexerTables::cross(const Loop& loop, int32_t node, Found& found, bool has_b
 void LexerTables::run(const Loop& loop, int32_t at, Found& found) {
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[at];
+  CallMeter::work(kSpotWork + node.children);
   for (int32_t c = node.first_child; c < node.first_child + node.children; ++c) {
     const TokenTrie::Node& child = trie.nodes()[c];
     if (child.byte >= 0x80 || !(char_class_of_ascii(child.byte) & loop.loops)) {

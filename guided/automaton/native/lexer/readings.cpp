@@ -11,6 +11,7 @@ Readings::Readings(Lexemes& lexemes, Rivals& rivals, Places& places, const std::
 
 int32_t Readings::step(int32_t state, uint8_t byte) {
   if (auto at = steps_.find(pair_key(state, byte)); at != steps_.end()) return at->second;
+  CallMeter::work(kLookup * static_cast<int64_t>(1 + states_[state]->size()));
   std::vector<Reading> next;
   for (const Reading& reading : *states_[state])
     each_after(reading, byte, [&](const Reading& after) { next.push_back(after); });
@@ -71,7 +72,9 @@ int32_t Readings::intern(std::vector<Reading>&& readings) {
     const bool accepts = std::any_of(readings.begin(), readings.end(), [&](const Reading& reading) {
       return reading.boundary && places_.accepting(reading.place);
     });
-    memory_ += 128 + 2 * readings.size() * sizeof(Reading) + accepts_.set(at->second, accepts);
+    const size_t bytes = 128 + 2 * readings.size() * sizeof(Reading) + accepts_.set(at->second, accepts);
+    memory_ += bytes;
+    CallMeter::memory(bytes);
     states_.push_back(std::make_unique<std::vector<Reading>>(std::move(readings)));
   }
   return at->second;

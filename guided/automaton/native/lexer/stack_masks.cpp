@@ -18,6 +18,7 @@
 namespace guided {
 
 void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
+  CallMeter::work(kLookup);
   for (const Table* part : table.parts) add(place, *part, row);
   if (!table.parts.empty()) return;
   const Share& kept = share(places_.top(place), table);
@@ -25,6 +26,7 @@ void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
   for (const TokenSet* tokens : kept.tokens) tokens->add_to(row);
   std::vector<int32_t> after;
   after.reserve(kept.ways.size());
+  CallMeter::work(kLookup * static_cast<int64_t>(kept.ways.size() + 8 * kept.tokens.size()));
   for (const Way& way : kept.ways) {
     const int32_t from = way.before < 0 ? place : after[way.before];
     after.push_back(from == kDead ? from : readings_.after_lexeme(from, way.end->label, way.end->ignored));
@@ -93,6 +95,7 @@ bool LexedMasks::follow(int32_t after, const LexerTables::End& end, Path& path, 
   std::vector<const Table*> next{&tables_.after(end, places_.start(after))};
   bool known = true;
   for (size_t i = 0; known && i < next.size(); ++i) {
+    CallMeter::work(kLookup);
     next.insert(next.end(), next[i]->parts.begin(), next[i]->parts.end());
     if (!next[i]->parts.empty()) continue;
     const Share& behind = share(places_.top(after), *next[i]);

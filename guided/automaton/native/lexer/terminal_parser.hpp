@@ -23,7 +23,7 @@ struct LexerContexts {
 class TerminalParser {
  public:
   // `control`: by terminal, the control token that it is in the text, or kNoTerminal.
-  TerminalParser(std::shared_ptr<const Grammar> rules, const TokenVocabulary& terminals, size_t memory,
+  TerminalParser(std::shared_ptr<const Grammar> rules, const TokenVocabulary& terminals, CallLimits limits,
                  const std::vector<int32_t>& control, const LexerContexts& contexts, Lexemes& lexemes);
   int32_t initial() const { return work_.arena.initial(); }
   bool accepting(int32_t state) const { return work_.arena.config(state).accepting; }

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <stdexcept>
 
 #include "matching/matcher.hpp"
@@ -87,7 +86,7 @@ class CharacterWalk {
 }  // namespace
 
 std::vector<std::pair<uint32_t, uint32_t>> Matcher::characters_after(std::string_view bytes, std::string_view begun) {
-  std::lock_guard<std::mutex> lock(states_->mutex());
+  const StatesLock lock(*states_);
   int32_t state = state_;
   for (char byte : bytes) {
     state = states_->step(state, static_cast<uint8_t>(byte));

@@ -13,6 +13,7 @@ namespace guided {
 
 namespace {
 constexpr int kRounds = 4;  // in which one call has rules compiled as it meets them; then all are
+constexpr int kMostRounds = 256;  // in which other threads' failures may break the states that a call is about to use
 }  // namespace
 
 Matcher::Matcher(std::shared_ptr<Compiled> compiled) : compiled_(std::move(compiled)), states_(compiled_->states()) {
@@ -45,17 +46,19 @@ Matcher::Matcher(Matcher& other)
   past_total_ = other.past_total_;
 }
 
-// ---- rules that are compiled when they are first entered
+// ---- states that have to be replaced first
 template <class Work>
 auto Matcher::entering(Work&& work) {
-  for (int round = 1;; ++round) {
+  for (int round = 1; round <= kMostRounds; ++round) {
     try {
+      if (round > 1) renew();
       return work();
     } catch (const RulesNeeded& needed) {
       compiled_->compile_later(needed.later, round > kRounds);
+    } catch (const StatesBroken&) {
     }
-    renew();
   }
+  throw std::runtime_error("calls of other threads on this grammar fail all the time");
 }
 
 // ---- steps
@@ -74,7 +77,6 @@ void Matcher::push(int32_t state, bool terminated, int32_t token, std::shared_pt
   recent_.push_back({coded(), token, std::move(text)});
   state_ = state;
   terminated_ = terminated;
-  renew_if_full();
 }
 
 void Matcher::restore(int32_t code) {
@@ -83,6 +85,7 @@ void Matcher::restore(int32_t code) {
 }
 
 bool Matcher::accept_token(int32_t id) {
+  renew_if_full();
   bool terminated = terminated_;
   const int32_t next = entering([&] { return advance_token(state_, id, terminated = terminated_); });
   if (next == kDead) return false;
@@ -99,32 +102,29 @@ std::optional<bool> Matcher::accept_known(int32_t id) {
   return true;
 }
 
-bool Matcher::accept_bytes(std::string_view bytes) {
-  if (terminated_ && !bytes.empty()) return false;
-  const int32_t next = bytes.empty() ? state_ : entering([&] { return states_->after_bytes(state_, bytes); });
+int32_t Matcher::advance_text(int32_t state, Span span, std::string_view bytes, bool terminated) {
+  if (span == kText && bytes.empty()) return state;
+  if (terminated) return kDead;
+  if (span == kText) return states_->after_bytes(state, bytes);
+  if (span == kEnd) return states_->token_ended(state);
+  const StatesLock lock(*states_);
+  for (size_t i = 0; i < bytes.size() && state != kDead; ++i) state = states_->step(state, static_cast<uint8_t>(bytes[i]));
+  return state;
+}
+
+bool Matcher::accept_text(Span span, std::string_view bytes) {
+  renew_if_full();
+  const int32_t next = entering([&] { return advance_text(state_, span, bytes, terminated_); });
   if (next == kDead) return false;
-  push(next, terminated_, kText, std::make_shared<const std::string>(bytes));
+  push(next, terminated_, span, std::make_shared<const std::string>(bytes));
   return true;
 }
 
-bool Matcher::accept_part(std::string_view bytes) {
-  int32_t next = terminated_ ? kDead : state_;
-  {
-    std::lock_guard<std::mutex> lock(states_->mutex());
-    for (size_t i = 0; i < bytes.size() && next != kDead; ++i)
-      next = states_->step(next, static_cast<uint8_t>(bytes[i]));
-  }
-  if (next == kDead) return false;
-  push(next, false, kText, std::make_shared<const std::string>(bytes));
-  return true;
-}
+bool Matcher::accept_bytes(std::string_view bytes) { return accept_text(kText, bytes); }
 
-bool Matcher::end_token() {
-  const int32_t next = terminated_ ? kDead : states_->token_ended(state_);
-  if (next == kDead) return false;
-  push(next, false, kText, std::make_shared<const std::string>());
-  return true;
-}
+bool Matcher::accept_part(std::string_view bytes) { return accept_text(kPart, bytes); }
+
+bool Matcher::end_token() { return accept_text(kEnd, {}); }
 
 size_t Matcher::validate(const std::vector<int64_t>& ids) {
   return entering([&] {
@@ -199,16 +199,18 @@ std::vector<Matcher::Step> Matcher::past() const {
 
 std::vector<std::pair<int32_t, std::string>> Matcher::accepted() const {
   std::vector<std::pair<int32_t, std::string>> out;
-  for (const Step& step : past()) out.emplace_back(step.token, step.text ? *step.text : std::string());
+  for (const Step& step : past())
+    out.emplace_back(std::max<int32_t>(step.token, kText), step.text ? *step.text : std::string());
   return out;
 }
 
 void Matcher::renew_if_full() {
-  if (states_->full()) renew();
+  if (states_->full()) entering([&] { return renew(); });
 }
 
-// Carries the state and the past over to the grammar's latest states.
+// Goes over to the grammar's latest states, with the past.
 void Matcher::renew() {
+  if (states_->is_broken()) return repeat_steps();
   std::vector<Step> all = past();
   std::vector<int32_t> codes = {state_};  // the state itself first
   for (const Step& step : all) codes.push_back(step.state);
@@ -219,6 +221,26 @@ void Matcher::renew() {
   past_.reset();
   past_length_ = past_total_ = 0;
   states_ = std::move(renewed);
+}
+
+// Of broken states nothing can be carried over.
+void Matcher::repeat_steps() {
+  Matcher again(compiled_);
+  for (const Step& step : past()) {
+    bool terminated = again.terminated_;
+    const int32_t next =
+        step.token >= 0
+            ? again.advance_token(again.state_, step.token, terminated)
+            : again.advance_text(again.state_, static_cast<Span>(step.token), *step.text, again.terminated_);
+    if (next == kDead) throw std::logic_error("a step that was accepted is refused when it is repeated");
+    again.push(next, terminated, step.token, step.text);
+  }
+  states_ = std::move(again.states_);  // from here on nothing can fail
+  state_ = again.state_;
+  terminated_ = again.terminated_;
+  recent_ = std::move(again.recent_);
+  past_.reset();
+  past_length_ = past_total_ = 0;
 }
 
 // ---- masks
@@ -258,7 +280,7 @@ std::vector<int32_t> Matcher::forced(size_t limit) {
 
 std::vector<int32_t> Matcher::forced_from(States& states, int32_t state, size_t limit) {
   std::vector<int32_t> out;
-  std::lock_guard<std::mutex> lock(states.mutex());
+  const StatesLock lock(states);
   while (out.size() < limit && !states.accepting(state)) {
     int32_t only = -1, next = kDead, choices = 0;
     const ByteSet bytes = states.bytes(state);
@@ -301,7 +323,7 @@ std::pair<size_t, std::vector<uint8_t>> Matcher::probe(std::string_view bytes) {
 
 std::pair<size_t, std::vector<uint8_t>> Matcher::probed(std::string_view bytes) {
   std::vector<uint8_t> possible;
-  std::lock_guard<std::mutex> lock(states_->mutex());
+  const StatesLock lock(*states_);
   int32_t state = state_;
   size_t read = 0;
   for (; read < bytes.size(); ++read) {
@@ -318,7 +340,7 @@ std::pair<size_t, std::vector<uint8_t>> Matcher::probed(std::string_view bytes) 
 
 std::vector<std::string> Matcher::open_rules(std::string_view after) {
   return entering([&] {
-    std::lock_guard<std::mutex> lock(states_->mutex());
+    const StatesLock lock(*states_);
     int32_t state = state_;
     for (char ch : after) {
       int32_t next = states_->step(state, static_cast<uint8_t>(ch));

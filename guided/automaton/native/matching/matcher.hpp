@@ -3,7 +3,8 @@
 // A matcher is a state number, and the numbers before each step with what was accepted. fork() copies a number: the past is an immutable chain
 // that both sides share. rollback(n) drops n numbers. All that is computed for a state is kept with the grammar's
 // states (states.hpp) and shared by its matchers, on any number of threads (one matcher is used by one thread at a
-// time). When the states are over their limit fresh ones take their place, and the matcher carries its own over.
+// time). When the states are over their limit fresh ones take their place, and the matcher carries its own over. When they
+// are broken it repeats its steps on fresh ones.
 #pragma once
 
 #include <atomic>
@@ -65,10 +66,11 @@ class Matcher {
  private:
   struct Step {
     int32_t state;                            // before it; ~state where terminated
-    int32_t token;                            // what was accepted: a token, or kText
-    std::shared_ptr<const std::string> text;  // of kText
+    int32_t token;                            // what was accepted: a token, or a Span
+    std::shared_ptr<const std::string> text;  // of a span
   };
-  static constexpr int32_t kText = -1;
+  // Of Step::token, besides tokens: text as a whole, the beginning of a token, and its end.
+  enum Span : int32_t { kText = -1, kPart = -2, kEnd = -3 };
   struct Segment {
     std::vector<Step> steps;
     std::shared_ptr<Segment> parent;
@@ -76,11 +78,14 @@ class Matcher {
     ~Segment();
   };
   int32_t advance_token(int32_t state, int32_t id, bool& terminated);
+  int32_t advance_text(int32_t state, Span span, std::string_view bytes, bool terminated);
+  bool accept_text(Span span, std::string_view bytes);
   void push(int32_t state, bool terminated, int32_t token, std::shared_ptr<const std::string> text = nullptr);
   std::vector<Step> past() const;  // all steps, oldest first
   void renew_if_full();
   void renew();
-  // The value of `work`, begun again where it needs rules that are not compiled yet.
+  void repeat_steps();
+  // The value of `work`, begun again on other states if it needs rules that are not compiled yet, or these are broken.
   template <class Work>
   auto entering(Work&& work);
   static std::vector<int32_t> forced_from(States& states, int32_t state, size_t limit);

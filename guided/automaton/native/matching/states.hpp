@@ -6,9 +6,15 @@
 // (composed/composed_states.hpp).
 //
 // States are shared by matchers on any number of threads. Methods whose names begin with `known` take no lock and wait
-// for nobody; the others lock for themselves, but for those under "looking ahead", whose caller holds `mutex()`.
+// for nobody; the others lock for themselves, but for those under "looking ahead", whose caller holds a `StatesLock`.
+//
+// An exception in the middle of a call (a limit, no memory) may leave tables half changed. `StatesLock` then marks the
+// states as *broken*: later calls throw `StatesBroken`, the matcher goes over to fresh states of the grammar, and repeats
+// there what it has accepted (matcher.cpp). Steps and masks that were published before remain right.
 #pragma once
 
+#include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,14 +23,18 @@
 #include <utility>
 #include <vector>
 
+#include "base/call_meter.hpp"
 #include "base/common.hpp"
 #include "vocabulary/vocabulary.hpp"
 
 namespace guided {
 
+// Thrown by calls on states that an exception has left half changed.
+struct StatesBroken {};
+
 class States {
  public:
-  States() = default;
+  explicit States(CallLimits limits) : limits_(limits) {}
   States(const States&) = delete;
   virtual ~States() = default;
 
@@ -75,15 +85,57 @@ class States {
   virtual bool full() const = 0;
   virtual size_t bytes() const = 0;
   virtual int32_t size() const = 0;
+
+  // ---- failures
+  virtual bool is_broken() const { return broken_.load(std::memory_order_relaxed); }
+  const CallLimits& limits() const { return limits_; }
+
+ protected:
+  friend class StatesLock;
+  // A call begins, with the lock held. Throws StatesBroken.
+  virtual void begin_call() {
+    if (broken_.load(std::memory_order_relaxed)) throw StatesBroken{};
+  }
+  // An exception has left a call, with the lock held.
+  virtual void abandon_call() { broken_.store(true, std::memory_order_relaxed); }
+
+ private:
+  const CallLimits limits_;
+  std::atomic<bool> broken_{false};
 };
 
-// A grammar compiled for a vocabulary, and the states that were visited. When these are over their limit, fresh ones
-// take their place; each matcher carries its own over at its next step, and the old ones go with their last matcher.
+// Held during each call that may change states: it excludes other calls, meters this one, and marks the states as broken if
+// an exception leaves it.
+class StatesLock {
+ public:
+  explicit StatesLock(States& states) : StatesLock(states, states.limits()) {}
+  StatesLock(States& states, const CallLimits& limits)
+      : states_(states), meter_(limits), lock_(states.mutex()), exceptions_(std::uncaught_exceptions()) {
+    states_.begin_call();
+  }
+  ~StatesLock() {
+    if (lock_.owns_lock() && std::uncaught_exceptions() > exceptions_) states_.abandon_call();
+  }
+  StatesLock(const StatesLock&) = delete;
+  // The states are complete: what is thrown from here on does not concern them.
+  void unlock() { lock_.unlock(); }
+
+ private:
+  States& states_;
+  CallMeter meter_;
+  std::unique_lock<std::mutex> lock_;
+  const int exceptions_;
+};
+
+// A grammar compiled for a vocabulary, and the states that were visited. When these are over their limit, or broken,
+// fresh ones take their place; each matcher goes over to them at its next step, and the old ones go with their last
+// matcher.
 class Compiled {
  public:
   explicit Compiled(std::shared_ptr<const TokenVocabulary> vocabulary) : vocabulary(std::move(vocabulary)) {}
   Compiled(const Compiled&) = delete;
   virtual ~Compiled() = default;
+  // The latest states, which are not broken.
   virtual std::shared_ptr<States> states() = 0;
   // The states that replace `old`, with these ones (~state after an end token) carried over.
   virtual std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) = 0;

@@ -4,12 +4,6 @@
 
 namespace guided {
 
-std::unique_lock<std::mutex> Workspace::locked() {
-  std::unique_lock<std::mutex> lock(arena.mutex());
-  arena.need_nothing();
-  return lock;
-}
-
 // ---- steps
 int32_t Workspace::known_after_token(int32_t state, int32_t id) const {
   const TokenVocabulary& v = masks.vocabulary();
@@ -30,7 +24,7 @@ int32_t Workspace::after_text(int32_t state, std::string_view bytes) {
     state = next;
   }
   if (i < bytes.size()) {
-    const std::unique_lock<std::mutex> lock = locked();
+    const StatesLock lock(*this);
     state = arena.step_text(state, bytes.substr(i));
     if (state == kDead) return kDead;
   }
@@ -41,7 +35,7 @@ int32_t Workspace::token_ended(int32_t state) {
   if (!at_boundary(arena, state)) return kDead;
   const int32_t known = arena.peek_counted(state);
   if (known != kUnknown) return known;
-  const std::unique_lock<std::mutex> lock = locked();
+  const StatesLock lock(*this);
   return arena.counted(state);
 }
 
@@ -51,7 +45,7 @@ int32_t Workspace::after_token(int32_t state, int32_t id) {
   const TokenVocabulary& v = masks.vocabulary();
   const int32_t next = v.textual(id) ? after_text(state, v.tokens[id]) : kDead;
   if (arena.grammar().tokens.empty()) return next;
-  const std::unique_lock<std::mutex> lock = locked();  // a token with text may be named by its id, too
+  const StatesLock lock(*this);  // a token with text may be named by its id, too
   return arena.either(next, arena.step_token(state, id));
 }
 
@@ -67,7 +61,7 @@ bool Workspace::known_mask(int32_t state, uint32_t* row, bool& masks_something) 
 bool Workspace::mask(int32_t state, uint32_t* row) {
   const MaskRecipe* recipe = nullptr;
   {
-    const std::unique_lock<std::mutex> lock = locked();
+    const StatesLock lock(*this);
     recipe = &masks.recipe(state);
   }
   recipe->write(row, masks.vocabulary().words);
@@ -80,13 +74,16 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
   bool masks_something = true;
   if (is_plenty(least_rests.get(state)) && known_mask(state, row, masks_something)) return masks_something;
   {
-    const std::unique_lock<std::mutex> lock = locked();
+    StatesLock lock(*this);
     // Of rules that are not compiled yet only the bytes are bounded.
     const bool bytes_alone = !arena.grammar().later.empty();
     if (!is_plenty(rest_bytes.after_token(state)) &&
         (bytes_alone || (!is_plenty(rest_in_tokens(state)) && !is_plenty(budgets.reach_bound(state))))) {
       const int64_t needed = budgets.distance(state) + 1;
-      if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
+      if (max_tokens < needed) {
+        lock.unlock();
+        throw BudgetFailure(needed, max_tokens);
+      }
       const int64_t most = max_tokens - 2;  // that token, and the end token
       if (budgets.reach(state) > most) {
         bound = true;
@@ -108,23 +105,23 @@ int64_t Workspace::rest_in_tokens(int32_t state) {
 }
 
 int64_t Workspace::distance(int32_t state) {
-  const std::unique_lock<std::mutex> lock = locked();
+  const StatesLock lock(*this);
   return budgets.distance(state);
 }
 
 std::tuple<int64_t, int64_t, int64_t> Workspace::rests(int32_t state) {
-  const std::unique_lock<std::mutex> lock = locked();
+  const StatesLock lock(*this);
   const int64_t rest = std::min(rest_bytes.after_token(state), rest_in_tokens(state));
   return {rest, budgets.reach_bound(state), budgets.reach(state)};
 }
 
 std::vector<int32_t> Workspace::shortest(int32_t state, size_t limit) {
-  const std::unique_lock<std::mutex> lock = locked();
+  const StatesLock lock(*this);
   return completions.spelled(state, limit);
 }
 
 std::vector<int32_t> Workspace::walk_mask(int32_t state) {
-  const std::unique_lock<std::mutex> lock = locked();
+  const StatesLock lock(*this);
   return masks.walk(state);
 }
 
@@ -170,7 +167,7 @@ std::vector<int32_t> Workspace::character_key(int32_t state, int steps) {
 bool CompiledRules::can_end() {
   Arena& arena = current_->arena;
   if (arena.grammar().known.empty() || arena.unbounded().all_entries()) return true;
-  std::lock_guard<std::mutex> lock(arena.mutex());
+  const StatesLock lock(*current_);
   return current_->completions.ends(arena.initial());
 }
 
@@ -193,7 +190,11 @@ void CompiledRules::compile_later(const std::vector<int32_t>& later, bool all) {
     if (grammar_->later[missing[i]].compiled < 0) parts.push_back({missing[i], made.at(i).get()});
   if (parts.empty()) return;
   grammar_ = with_later_rules(*grammar_, parts);
-  current_ = std::make_shared<Workspace>(grammar_, *vocabulary, memory_);
+  renew();
+}
+
+void CompiledRules::renew() {
+  current_ = std::make_shared<Workspace>(grammar_, *vocabulary, limits_);
   ++rebuilds_;
 }
 
@@ -201,15 +202,14 @@ std::shared_ptr<States> CompiledRules::renewed(const std::shared_ptr<States>& ol
   std::shared_ptr<Workspace> renewed;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (current_ == old) {
-      current_ = std::make_shared<Workspace>(grammar_, *vocabulary, memory_);
-      ++rebuilds_;
-    }
+    if (current_ == old || current_->is_broken() || current_->arena.given_up()) renew();
     renewed = current_;
   }
   Arena& from = static_cast<Workspace&>(*old).arena;
   Arena::Carried known;
-  std::scoped_lock lock(from.mutex(), renewed->arena.mutex());
+  // From older states to younger ones, so that no two threads wait for each other. What is carried is not limited.
+  const std::lock_guard<std::mutex> reading(from.mutex());
+  const StatesLock lock(*renewed, {});
   for (int32_t& code : carried) {
     const int32_t moved = renewed->arena.import(from, code < 0 ? ~code : code, known);
     code = code < 0 ? ~moved : moved;

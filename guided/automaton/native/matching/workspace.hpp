@@ -16,8 +16,9 @@ namespace guided {
 
 class Workspace final : public States {
  public:
-  Workspace(std::shared_ptr<const Grammar> g, const TokenVocabulary& v, size_t limit)
-      : arena(std::move(g), limit),
+  Workspace(std::shared_ptr<const Grammar> g, const TokenVocabulary& v, CallLimits limits)
+      : States(limits),
+        arena(std::move(g), limits.memory),
         masks(arena, v),
         completions(masks),
         budgets(masks, completions),
@@ -63,7 +64,13 @@ class Workspace final : public States {
   RestBound rest_bytes, rest_tokens;
 
  private:
-  std::unique_lock<std::mutex> locked();
+  void begin_call() override {
+    States::begin_call();
+    arena.need_nothing();
+  }
+  void abandon_call() override {
+    if (!arena.given_up()) States::abandon_call();
+  }
   int32_t after_text(int32_t state, std::string_view bytes);
   int64_t rest_in_tokens(int32_t state);
 };
@@ -74,9 +81,9 @@ using CompileLater = std::function<std::vector<std::shared_ptr<const Grammar>>(c
 class CompiledRules final : public Compiled {
  public:
   CompiledRules(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenVocabulary> vocabulary,
-                size_t memory, CompileLater compile = {})
-      : Compiled(std::move(vocabulary)), memory_(memory), compile_(std::move(compile)), grammar_(std::move(grammar)) {
-    current_ = std::make_shared<Workspace>(grammar_, *this->vocabulary, memory_);
+                CallLimits limits, CompileLater compile = {})
+      : Compiled(std::move(vocabulary)), limits_(limits), compile_(std::move(compile)), grammar_(std::move(grammar)) {
+    renew();
   }
   std::shared_ptr<const Grammar> grammar() const {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -84,6 +91,7 @@ class CompiledRules final : public Compiled {
   }
   std::shared_ptr<Workspace> workspace() {
     std::lock_guard<std::mutex> lock(mutex_);
+    if (current_->is_broken()) renew();
     return current_;
   }
   std::shared_ptr<States> states() override { return workspace(); }
@@ -98,12 +106,14 @@ class CompiledRules final : public Compiled {
   int64_t rebuilds() const override { return rebuilds_.load(std::memory_order_relaxed); }
 
  private:
-  const size_t memory_;
+  void renew();
+
+  const CallLimits limits_;
   const CompileLater compile_;
   mutable std::mutex mutex_;
   std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<Workspace> current_;
-  std::atomic<int64_t> rebuilds_{0};
+  std::atomic<int64_t> rebuilds_{-1};
 };
 
 }  // namespace guided

@@ -19,14 +19,14 @@ using Occurrences = std::vector<std::tuple<int32_t, std::vector<int32_t>, bool>>
 std::shared_ptr<CompiledComposition> make_composition(std::vector<std::shared_ptr<Compiled>> parts,
                                                       const Occurrences& occurrences, std::vector<int32_t> first,
                                                       bool is_empty, const std::shared_ptr<TokenVocabulary>& vocabulary,
-                                                      int64_t memory) {
+                                                      int64_t memory, int64_t call_work) {
   for (const std::shared_ptr<Compiled>& part : parts)
     if (part->vocabulary != vocabulary) throw nb::value_error("a part was compiled for another vocabulary");
   std::vector<PartGraph::Occurrence> own;
   for (const auto& [part, next, last] : occurrences) own.push_back({part, next, last});
   nb::gil_scoped_release release;
   return std::make_shared<CompiledComposition>(PartGraph(std::move(parts), std::move(own), std::move(first), is_empty),
-                                               vocabulary, static_cast<size_t>(memory));
+                                               vocabulary, call_limits(memory, call_work));
 }
 
 constexpr auto kMake = R"(Put compiled grammars one after the other.
@@ -38,14 +38,15 @@ Args:
     first: the occurrences that the output may begin with.
     is_empty: whether the output may be empty.
     vocabulary: of all parts.
-    memory: how many bytes the states may take, besides those of the parts, before they are dropped.)";
+    memory: how many bytes the states may take, besides those of the parts, before they are dropped.
+    call_work: units of work that one call on the states may take.)";
 
 }  // namespace
 
 void bind_composed(nb::module_& m) {
   nb::class_<CompiledComposition, Compiled>(m, "CompiledComposition", "A grammar that is composed of compiled parts.")
       .def(nb::new_(&make_composition), "parts"_a, "occurrences"_a, "first"_a, "is_empty"_a, "vocabulary"_a, "memory"_a,
-           kMake);
+           "call_work"_a, kMake);
 }
 
 }  // namespace guided

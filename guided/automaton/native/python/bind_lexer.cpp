@@ -49,7 +49,8 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
                                           const std::vector<bool>& ignored, const std::vector<Keyword>& keywords,
                                           const std::vector<int32_t>& control, const Contexts& contexts,
                                           bool contextual, const std::optional<Lines>& lines,
-                                          const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory) {
+                                          const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory,
+                                          int64_t call_work) {
   const size_t count = terminals.size();
   if (ignored.size() != count || control.size() != count) throw nb::value_error("a value for each terminal is needed");
   if (rules->vocabulary->size <= static_cast<int32_t>(count)) throw nb::value_error("the rules have other terminals");
@@ -74,8 +75,14 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
   if (lines) indentation = make_indentation(*lines, static_cast<int32_t>(count), rules->vocabulary->size);
   nb::gil_scoped_release release;
   auto compiled =
-      std::make_shared<CompiledLexer>(std::move(tried), std::move(known), rules, control, std::move(by_marks),
-                                      std::move(indentation), vocabulary, static_cast<size_t>(memory));
+      std::make_shared<CompiledLexer>(LexerParts{.terminals = std::move(tried),
+                                                 .keywords = std::move(known),
+                                                 .rules = rules,
+                                                 .control = control,
+                                                 .contexts = std::move(by_marks),
+                                                 .indentation = std::move(indentation),
+                                                 .vocabulary = vocabulary},
+                                      call_limits(memory, call_work));
   if (!compiled->can_end()) throw EmptyLanguage("the lexer cuts no text so that the rules take it");
   return compiled;
 }
@@ -95,14 +102,16 @@ Args:
     indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
         `guided.ir.lexer.Indentation`. Terminals are numbers; `indent` and `dedent` are symbols of the rules.
     vocabulary: of the texts.
-    memory: how many bytes the states may take before they are dropped.)";
+    memory: how many bytes the states may take before they are dropped.
+    call_work: units of work that one call on the states may take.)";
 
 }  // namespace
 
 void bind_lexer(nb::module_& m) {
   nb::class_<CompiledLexer, Compiled>(m, "CompiledLexer", "A compiled grammar with a lexer.")
       .def(nb::new_(&make_lexer), "rules"_a, "terminals"_a, "ignored"_a, "keywords"_a, "control"_a, "contexts"_a,
-           "contextual"_a, "indentation"_a.none(), "vocabulary"_a, "memory"_a, kMake)
+           "contextual"_a, "indentation"_a.none(), "vocabulary"_a, "memory"_a, "call_work"_a,
+           kMake)
       .def_prop_ro("sure", &CompiledLexer::is_sure,
                    "Whether every terminal has a text that can be written wherever the terminal is taken.")
       .def_prop_ro("lexemes", &CompiledLexer::lexeme_states, "How many states of lexemes were visited so far.")

@@ -21,6 +21,12 @@ void bind_composed(nanobind::module_& m);
 void bind_lexer(nanobind::module_& m);
 void bind_node_reader(nanobind::module_& m);
 
+// What a call on the states of a grammar may cost, as Python gives it.
+inline CallLimits call_limits(int64_t memory, int64_t work) {
+  if (memory < 0 || work < 0) throw nanobind::value_error("limits are at least 0");
+  return {.work = work, .memory = static_cast<size_t>(memory)};
+}
+
 inline std::string_view view(const nanobind::bytes& b) { return {b.c_str(), b.size()}; }
 
 }  // namespace guided

@@ -54,7 +54,8 @@ Args:
     names: the name of each rule, for errors and explanations.
     start: the number of the start rule.
     max_states, max_seconds, max_work: limits of compilation.
-    memory: how many bytes the states of the grammar may take while matchers run.
+    memory: how many bytes the states of the grammar may take while matchers run, and one call may add to them.
+    call_work: units of work that one call on the states may take.
     later: rules that are compiled when they are first entered: (rule, a digest of what it will be, bytes that
         its shortest text has at most). The rule itself stands for it until then.
     compile_later: compiles some of them, given by their numbers in `later`: a list of compiled grammars.
@@ -106,7 +107,8 @@ void bind_builder(nb::module_& m) {
       .def("encoding", &Builder::encoding, "encoding"_a,
            "The number of an encoding for `encoded`. The first must be UTF-8.")
       .def("compile", &Builder::compile, "vocabulary"_a, "rules"_a, "names"_a, "start"_a, "max_states"_a,
-           "max_seconds"_a, "memory"_a, "max_work"_a = INT64_MAX, "later"_a = Builder::Later{},
+           "max_seconds"_a, "memory"_a, "max_work"_a = INT64_MAX,
+           "call_work"_a = INT64_MAX, "later"_a = Builder::Later{},
            "compile_later"_a = nb::none(), kCompile);
 }
 

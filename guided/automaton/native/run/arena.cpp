@@ -48,6 +48,7 @@ Config& Arena::add_slot() {
   if (top - kFirstChunk >= 22) throw LimitFailure("memory", 4e9, 4e9, true);
   auto& chunk = chunks_[top - kFirstChunk];
   if (!chunk.load(std::memory_order_relaxed)) {  // each is made when it is added: large chunks cost nothing before
+    fault_point(Fault::Allocation);
     auto* memory = static_cast<Config*>(std::malloc(sizeof(Config) << top));
     if (!memory) throw std::bad_alloc();
     chunk.store(memory, std::memory_order_release);
@@ -78,6 +79,7 @@ const Thread* Arena::keep(const std::vector<Thread>& threads) {
 std::atomic<int32_t>* Arena::add_row() {
   if (slab_left_ == 0) {
     const size_t rows = std::min(kSlabRows, size_t{2} << std::min<size_t>(slabs_.size(), 3));
+    fault_point(Fault::Allocation);
     void* memory = std::calloc(rows, 256 * sizeof(std::atomic<int32_t>));
     if (!memory) throw std::bad_alloc();
     slabs_.push_back(static_cast<std::atomic<int32_t>*>(memory));
@@ -89,6 +91,7 @@ std::atomic<int32_t>* Arena::add_row() {
 }
 
 int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
+  CallMeter::work(kLookup + static_cast<int64_t>(threads.size()));
   const uint64_t hash = hash_threads(threads.data(), threads.size(), closed);
   NumberTable& known = closed ? closed_ids_ : open_ids_;
   const int32_t found = known.find(hash, [&](int32_t id) {

@@ -25,6 +25,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/call_meter.hpp"
 #include "base/pair_map.hpp"
 #include "compile/grammar.hpp"
 #include "run/few_strings.hpp"
@@ -69,7 +70,11 @@ class Arena {
   Config& config(int32_t id) { return *slot(id); }
   int32_t size() const { return count_.load(std::memory_order_relaxed); }
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  void charge(size_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  // Counts memory, of this call and of all states; once that is more than a call may add, LimitFailure.
+  void charge(size_t bytes) {
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    CallMeter::memory(bytes);
+  }
   size_t byte_limit() const { return byte_limit_; }
   bool full() const { return bytes() > byte_limit_.load(std::memory_order_relaxed); }
   void raise_limit(size_t to) { byte_limit_ = std::max(byte_limit_.load(), to); }  // with the lock held
@@ -108,6 +113,7 @@ class Arena {
   // What a state leads to is asked for. Throws RulesNeeded where rules that it is about to enter are not compiled; from
   // then on these states are given up: what was under way may be half done.
   void need(int32_t state) const;
+  bool given_up() const { return given_up_.load(std::memory_order_relaxed); }
   void need_nothing() const {
     if (given_up_) throw RulesNeeded{};
   }

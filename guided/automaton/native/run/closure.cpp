@@ -20,6 +20,7 @@ namespace guided {
 
 namespace {
 constexpr size_t kMaxThreads = 200000;
+constexpr int64_t kThreadWork = 4;
 constexpr int kMergeDepth = 256;
 constexpr int kManyEffects = 4;  // of one position, whose closure is kept
 }  // namespace
@@ -39,6 +40,7 @@ int32_t Arena::merge(int32_t a, int32_t b, int depth) {
 }
 
 void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
+  CallMeter::work(static_cast<int64_t>(threads.size()));
   std::sort(threads.begin(), threads.end());
   size_t n = 0;
   for (size_t i = 0; i < threads.size(); ++i) {
@@ -96,6 +98,7 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
       closed_.push_back(t);
       continue;
     }
+    CallMeter::work(kThreadWork);
     if (!met_.add(t)) continue;
     if (met_.size() > kMaxThreads)
       throw LimitFailure("states", static_cast<double>(met_.size()), static_cast<double>(kMaxThreads), true);

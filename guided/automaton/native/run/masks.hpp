@@ -222,6 +222,7 @@ void MaskBuilder::each_watched(const Thread& thread, Visit&& visit) {
   forgetful.mem = kOutside;
   std::vector<Item> queue{{0, arena_.lone(forgetful), arena_.lone(thread)}};
   for (size_t head = 0; head < queue.size(); ++head) {
+    CallMeter::work(kLookup);
     const Item at = queue[head];
     const TokenTrie::Node& node = vocabulary_.trie.nodes()[at.node];
     if (head > 0 && at_boundary(arena_, at.plain))

@@ -13,6 +13,7 @@ constexpr size_t kLeastOfWay = 512;
 constexpr int kMostForks = 4;   // returns to several callers that one way tries all of
 constexpr int kMostNested = 2;  // entries in entries for which ways are looked for at once
 constexpr size_t kNever = SIZE_MAX / 4;
+constexpr int64_t kStepWork = 8;
 }  // namespace
 
 const NewEntry::Way* NewEntry::find(const Thread& thread) {
@@ -58,6 +59,7 @@ std::optional<NewEntry::Way> NewEntry::of_tree(Thread at, int left_open, int dep
   std::vector<std::pair<Thread, size_t>> begun;  // the entries inside that are under way, and where
   if (uniqueness_.under_way(at.mem).second) begun.push_back({at, 0});
   while (out.text.size() < kMostBytes) {
+    CallMeter::work(kStepWork);
     const int open = uniqueness_.under_way(at.mem).first;
     if (open <= left_open) {
       out.after = {at};
@@ -198,6 +200,7 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_ope
     return true;
   };
   for (size_t i = 0; i < nodes.size() && nodes.size() < last && !is_enough(); ++i) {
+    CallMeter::work(kStepWork);
     const Node at = nodes[i];
     const std::string prefix = text_of(i);
     if (best) {  // whether a way on can be shorter, or as short and before it

@@ -31,6 +31,7 @@ class TableWalk {
   }
 
  private:
+  static constexpr int64_t kVisitWork = 4;
   struct Item {
     int32_t node = 0, point = 0, depth = 0;
     // Of the node's string, in characters; kInsideOnly: what ends at their borders is taken care of.
@@ -40,6 +41,7 @@ class TableWalk {
   static constexpr int32_t kInsideOnly = -1;
 
   void visit(const Item item) {
+    CallMeter::work(kVisitWork);
     const TokenTrie::Node& node = trie_.nodes()[item.node];
     const bool inside_only = item.length == kInsideOnly;
     if (!task_.left && item.depth > 0 && !inside_only && !node.inside &&
@@ -146,6 +148,7 @@ class TableWalk {
   // Takes the tokens below a node that consist of the character classes which loop in a point, unless they are taken,
   // and goes on where others begin. `at.length` characters lead to the loop; before them, the walk is in `at.point`.
   bool take_loop(const Item at, int32_t place_of_loop, bool taken = false) {
+    CallMeter::work(kVisitWork);
     const TokenTrie::Node& node = trie_.nodes()[at.node];
     const VisitedPoints::Met met = points_.meet(place_of_loop);
     if (met.touched > 1 || !points_.holds(met, node, at.length)) return false;

@@ -16,6 +16,8 @@
 
 namespace guided {
 
+constexpr int64_t kNodeWork = 2;  // for each node that is reached
+
 // Breadth first, as nodes are numbered, so memory is read in order; most neighbours are met in one state, whose row is
 // looked up once. `state` is that at `node`; enter(node, state) is called for every node that is reached, and says
 // whether those below it are.
@@ -31,6 +33,7 @@ void walk_trie_from(Arena& arena, const TokenTrie& trie, int32_t node, int32_t s
   const std::atomic<int32_t>* row = nullptr;
   const Config* config = nullptr;
   for (size_t head = 0; head < queue.size(); ++head) {
+    CallMeter::work(kNodeWork);
     const Item item = queue[head];
     const TokenTrie::Node& at = trie.nodes()[item.node];
     if (!enter(at, item.state) || at.children == 0) continue;

@@ -1,0 +1,17 @@
+#include "base/call_meter.hpp"
+
+namespace guided {
+
+thread_local constinit CallMeter::Count CallMeter::count_;
+
+void CallMeter::stop_work() {
+  const auto allowed = static_cast<double>(count_.limits.work);
+  throw LimitFailure("call_work", allowed - static_cast<double>(count_.work), allowed);
+}
+
+void CallMeter::stop_memory() {
+  const auto allowed = static_cast<double>(count_.limits.most_added());
+  throw LimitFailure("memory", allowed - static_cast<double>(count_.memory), allowed);
+}
+
+}  // namespace guided

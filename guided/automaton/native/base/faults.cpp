@@ -1,0 +1,45 @@
+#include "base/faults.hpp"
+
+#ifdef GUIDED_FAULTS
+
+#include <cstdlib>
+#include <new>
+
+#include "base/common.hpp"
+
+namespace guided {
+
+namespace {
+thread_local int64_t passed = 0, armed = -1;
+}  // namespace
+
+void fault_point(Fault kind) {
+  if (passed++ != armed) return;
+  armed = -1;
+  if (kind == Fault::Allocation) throw std::bad_alloc();
+  throw LimitFailure("call_work", 1, 0);
+}
+
+int64_t arm_fault(int64_t n) {
+  const int64_t before = passed;
+  passed = 0;
+  armed = n;
+  return before;
+}
+
+}  // namespace guided
+
+// Hidden: these are for the calls within this module.
+#define GUIDED_OWN __attribute__((visibility("hidden")))
+GUIDED_OWN void* operator new(size_t size) {
+  guided::fault_point(guided::Fault::Allocation);
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+GUIDED_OWN void* operator new[](size_t size) { return operator new(size); }
+GUIDED_OWN void operator delete(void* memory) noexcept { std::free(memory); }
+GUIDED_OWN void operator delete[](void* memory) noexcept { std::free(memory); }
+GUIDED_OWN void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+GUIDED_OWN void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+
+#endif

@@ -1,0 +1,132 @@
+"""Calls that fail in the middle, at a limit or for lack of memory: the grammar that others share answers as before."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+
+import guided
+from guided import GrammarCompiler, GrammarMatcher, Limits
+from tests.core_support import EVERY_SPEC, SANITIZED, journey, mask_of, vocabulary
+from tests.failing_support import FailingMatcher, Failures, arm_fault
+
+STEPS = 30 if SANITIZED else 40
+WORK = [round(20 * 1.7**n) for n in range(24)]
+"""Limits of one call, up to what any call of these grammars needs."""
+
+needs_faults = pytest.mark.skipif(arm_fault is None, reason="needs a core built with GUIDED_FAULTS: scripts/sanitize.sh")
+
+
+def reference_walk(name: str, seed: int) -> list[tuple[int, tuple[int, ...], int, tuple[int, ...]]]:
+    """Tokens of a random walk, and before each the mask, the least number of tokens, and a mask under a budget."""
+    matcher, rng, out = GrammarMatcher(EVERY_SPEC[name](GrammarCompiler(vocabulary()))), random.Random(seed), []
+    while len(out) < STEPS and not matcher.is_terminated():
+        mask, least = mask_of(matcher), matcher.min_tokens_to_finish()
+        token = rng.choice(mask)
+        out.append((token, mask, least, mask_of(matcher, least + 1)))
+        assert matcher.accept_token(token)
+    return out
+
+
+@pytest.mark.parametrize("name", EVERY_SPEC)
+def test_what_a_limit_interrupts_changes_no_later_answer(name: str) -> None:
+    """Each limit is reached at another place; every answer that comes is that of a grammar without limits."""
+    walk, answers, failures = reference_walk(name, 7), 0, 0
+    for work in WORK:
+        try:
+            grammar = EVERY_SPEC[name](GrammarCompiler(vocabulary(), limits=Limits(call_work=work)))
+        except guided.LimitExceeded as error:
+            assert error.limit == "call_work"
+            continue
+        for _ in range(2):
+            matcher = GrammarMatcher(grammar)
+            for token, mask, least, budgeted in walk:
+                for ask, expected in (
+                    (lambda: mask_of(matcher), mask),  # noqa: B023
+                    (matcher.min_tokens_to_finish, least),
+                    (lambda: mask_of(matcher, least + 1), budgeted),  # noqa: B023
+                ):
+                    try:
+                        assert ask() == expected
+                        answers += 1
+                    except guided.LimitExceeded as error:
+                        assert error.limit == "call_work" and error.allowed == work
+                        failures += 1
+                steps = matcher.steps
+                try:
+                    assert matcher.accept_token(token)
+                except guided.LimitExceeded:
+                    assert matcher.steps == steps
+                    break
+    assert answers > 0 and failures > 0
+
+
+def test_a_matcher_goes_on_where_another_one_has_failed() -> None:
+    """Steps, forks and rollbacks of a matcher that was there before."""
+    for name in EVERY_SPEC:
+        walk = reference_walk(name, 3)
+        for work in WORK[::3]:
+            try:
+                grammar = EVERY_SPEC[name](GrammarCompiler(vocabulary(), limits=Limits(call_work=work)))
+                matcher = GrammarMatcher(grammar)
+                for token, *_ in walk[: len(walk) // 2]:
+                    assert matcher.accept_token(token)
+            except guided.LimitExceeded:
+                continue
+            fork, steps = matcher.fork(), matcher.steps
+            for token in range(vocabulary().size):  # other matchers fail, or not
+                try:
+                    other = GrammarMatcher(grammar)
+                    mask_of(other, other.min_tokens_to_finish())
+                    other.accept_token(token)
+                except guided.LimitExceeded:
+                    continue
+            for number, (_, mask, _, _) in reversed(list(enumerate(walk[:steps]))):
+                fork.rollback(fork.steps - number)
+                try:
+                    assert mask_of(fork) == mask
+                except guided.LimitExceeded as error:
+                    assert error.limit == "call_work"
+            assert matcher.steps == steps
+
+
+def test_threads_share_a_grammar_whose_calls_fail() -> None:
+    """Some threads fail all the time; the others get the answers of a grammar without limits, or the limit."""
+    walk = reference_walk("tree", 5)
+    grammar = EVERY_SPEC["tree"](GrammarCompiler(vocabulary(), limits=Limits(call_work=4000)))
+    wrong: list[object] = []
+
+    def answer() -> None:
+        for _ in range(20):
+            matcher = GrammarMatcher(grammar)
+            for token, mask, _, _ in walk:
+                try:
+                    if mask_of(matcher) != mask:
+                        wrong.append((token, mask))
+                    if not matcher.accept_token(token):
+                        wrong.append(token)
+                except guided.LimitExceeded as error:
+                    if error.limit != "call_work":
+                        wrong.append(error)
+                    break
+
+    threads = [threading.Thread(target=answer) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@needs_faults
+@pytest.mark.parametrize("name", EVERY_SPEC)
+def test_failures_at_any_allocation_and_limit_change_no_answer(name: str) -> None:
+    expected = [journey(GrammarMatcher(EVERY_SPEC[name](GrammarCompiler(vocabulary()))), seed, STEPS) for seed in range(6)]
+    failures = Failures(random.Random(1))
+    grammar = EVERY_SPEC[name](GrammarCompiler(vocabulary()))
+    for seed, answers in enumerate(expected):
+        assert journey(FailingMatcher(GrammarMatcher(grammar), failures), seed, STEPS) == answers  # type: ignore[arg-type]
+    assert set(failures.kinds) == {"MemoryError", "LimitExceeded"}
+    print(f"{name}: {failures.injected} failures at {failures.passed} points")
