@@ -7,7 +7,7 @@ namespace guided {
 
 namespace {
 constexpr int64_t kNever = INT64_MAX / 8;
-constexpr size_t kMaxSteps = 1 << 21;
+constexpr size_t kMostLookedAt = 1 << 15;
 }  // namespace
 
 std::optional<int64_t> TokenDistances::find(int32_t state) {
@@ -17,13 +17,13 @@ std::optional<int64_t> TokenDistances::find(int32_t state) {
   std::unordered_map<int32_t, int32_t> index{{state, 0}};
   std::vector<std::vector<int32_t>> before(1);
   std::vector<std::pair<int64_t, int32_t>> sources;
+  const size_t looked_at = arena_.looked_at();
   size_t steps = 0;
   for (size_t i = 0; i < order.size(); ++i) {
-    if (steps > kMaxSteps) return known_[state] = std::nullopt;
-    const auto threads = static_cast<size_t>(arena_.config(order[i]).count);
+    if (steps + arena_.looked_at() - looked_at > kMostLookedAt) return known_[state] = std::nullopt;
     if (arena_.config(order[i]).accepting) sources.push_back({0, static_cast<int32_t>(i)});
     auto link = [&](int32_t after) {
-      steps += threads;
+      ++steps;
       auto known = known_.find(after);
       if (known != known_.end() && known->second) {
         sources.push_back({*known->second + 1, static_cast<int32_t>(i)});

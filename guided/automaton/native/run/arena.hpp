@@ -71,6 +71,8 @@ class Arena {
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   void charge(size_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   size_t byte_limit() const { return byte_limit_; }
+  // Threads that steps have looked at so far: what growing costs, whatever is kept of it. With the lock held.
+  size_t looked_at() const { return looked_at_; }
   bool full() const { return bytes() > byte_limit_.load(std::memory_order_relaxed); }
   void raise_limit(size_t to) { byte_limit_ = std::max(byte_limit_.load(), to); }  // with the lock held
 
@@ -233,6 +235,7 @@ class Arena {
   std::unordered_map<const Rule*, std::unordered_map<std::string, bool>> outlooks_;  // of parts of conditions
   std::vector<Thread> work_, closed_, kernel_;
   ThreadSet met_;
+  size_t looked_at_ = 0;
   RuleEntries entries_;
   std::vector<int32_t> heights_;  // by rule; -1: not known
 };

@@ -39,6 +39,7 @@ int32_t Arena::merge(int32_t a, int32_t b, int depth) {
 }
 
 void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
+  looked_at_ += threads.size();
   std::sort(threads.begin(), threads.end());
   size_t n = 0;
   for (size_t i = 0; i < threads.size(); ++i) {
@@ -92,6 +93,7 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
     if (work_.empty()) work_.push_back(enter(entries_.highest()));
     Thread t = work_.back();
     work_.pop_back();
+    ++looked_at_;
     if (t.pos == kExit) {
       closed_.push_back(t);
       continue;
