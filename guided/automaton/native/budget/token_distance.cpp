@@ -7,7 +7,7 @@ namespace guided {
 
 namespace {
 constexpr int64_t kNever = INT64_MAX / 8;
-constexpr size_t kMaxSteps = 1 << 21;
+constexpr size_t kMostSteps = 1 << 18;
 }  // namespace
 
 std::optional<int64_t> TokenDistances::find(int32_t state) {
@@ -19,8 +19,9 @@ std::optional<int64_t> TokenDistances::find(int32_t state) {
   std::vector<std::pair<int64_t, int32_t>> sources;
   size_t steps = 0;
   for (size_t i = 0; i < order.size(); ++i) {
-    if (steps > kMaxSteps) return known_[state] = std::nullopt;
     const auto threads = static_cast<size_t>(arena_.config(order[i]).count);
+    steps += threads * threads;
+    if (steps > kMostSteps) return known_[state] = std::nullopt;
     if (arena_.config(order[i]).accepting) sources.push_back({0, static_cast<int32_t>(i)});
     auto link = [&](int32_t after) {
       steps += threads;
