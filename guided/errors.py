@@ -160,11 +160,10 @@ class UnsupportedError(GuidedError):
 
 _FIXED = {
     "depth": "nest less in one rule: a part that is a rule of its own begins anew",
-    "states": "make the parts of the specification begin differently, so that a text stands at fewer places at once",
-    "memory": "ask for shorter outputs",
+    "states": "make the specification smaller: fewer alternatives, lower counts",
     "nodes": "make the specification smaller",
 }
-"""The hints for bounds that no field of `Limits` raises."""
+"""The hints for bounds that no field of `Limits` raises, where whoever reaches one has none of its own."""
 
 
 class LimitExceeded(GuidedError):

@@ -72,6 +72,7 @@ _INSTEAD = {
     "left recursion": "write the recursion on the right, or without the count",
     "needs a vocabulary": "use a vocabulary with a token for each single byte, or a specification without recursion",
     "no way to an end": "ask for fewer values that differ, or allow more of them",
+    "decision diagram": "relate fewer members of one object to each other (with dependentRequired, if, oneOf, ...)",
     "may be empty": "write a member without the empty text, and required=False to let it be left out",
 }
 """Words that occur in the core's refusals -> a hint about what to write instead."""

@@ -183,7 +183,8 @@ class Marked:
                 elif at not in met:
                     met.add(at)
                     if len(met) > _MOST_ENTRIES:
-                        raise LimitExceeded("states", len(met), _MOST_ENTRIES, fixed=True)
+                        hint = "let fewer regions begin or end at the same place"
+                        raise LimitExceeded("states", len(met), _MOST_ENTRIES, fixed=True, hint=hint)
                     early, late, reads = self._marks(at)
                     todo += [(after, (*marks, mark), False) for mark, after in reversed(late)]
                     if reads or at.is_accepting:

@@ -36,7 +36,8 @@ def common_text(first: Automaton, second: Automaton, most: int = 50_000) -> str 
                     before[to, other_to] = pair, _plainest(both)
                     todo.append((to, other_to))
         if len(before) > most:
-            raise LimitExceeded("states", len(before), most, fixed=True)
+            hint = "too many states were visited to find a text that both match"
+            raise LimitExceeded("states", len(before), most, fixed=True, hint=hint)
     return None
 
 

@@ -47,13 +47,13 @@ enum NoState : int32_t { kDead = -1, kUnknown = -2 };
 struct LimitFailure : std::runtime_error {
   std::string limit, rule;  // where it was reached, if that is known
   double given, allowed;
-  bool fixed;  // a bound of the core itself, which no setting raises
-  LimitFailure(std::string name, double g, double a, bool is_fixed = false)
+  std::string advice;  // of a bound of the core itself, which no setting raises: what to do instead; else empty
+  LimitFailure(std::string name, double g, double a, std::string instead = "")
       : std::runtime_error("limit " + name + " exceeded"),
         limit(std::move(name)),
         given(g),
         allowed(a),
-        fixed(is_fixed) {}
+        advice(std::move(instead)) {}
 };
 struct EmptyLanguage : std::runtime_error {
   using std::runtime_error::runtime_error;

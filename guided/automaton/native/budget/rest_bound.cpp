@@ -366,9 +366,9 @@ int64_t RestBound::whole_set(int32_t r, int depth) {
   std::vector<int64_t> needed(rule.required.size(), 0);
   for (int32_t i : steps_[r].puts) {
     const int32_t to = grammar_.effects[i].to;
-    if (rule.search ? tree_.cost(to) <= tree_.rule_cost(r) : rule.required[member(i)])
+    if (rule.choices ? tree_.cost(to) <= tree_.rule_cost(r) : rule.required[member(i)])
       needed[member(i)] = std::max(needed[member(i)], plus(rest(to, depth), between));
-    else if (!rule.search)
+    else if (!rule.choices)
       others.push_back(i);
   }
   for (size_t m = 0; m < needed.size(); ++m) {
@@ -376,7 +376,7 @@ int64_t RestBound::whole_set(int32_t r, int depth) {
     dearest = std::max(dearest, needed[m]);
     written += rule.required[m] != 0;
   }
-  if (rule.search) return plus(sum, times(dearest, rule.min));
+  if (rule.choices) return plus(sum, times(dearest, rule.min));
   std::stable_sort(others.begin(), others.end(), [&](int32_t a, int32_t b) {
     return tree_.cost(grammar_.effects[a].to) < tree_.cost(grammar_.effects[b].to);
   });
@@ -405,7 +405,7 @@ int64_t RestBound::owed(int32_t r) {
     dearest = std::max(dearest, of_member);
   }
   for (size_t m = 0; m < cost.size(); ++m)
-    if (rule.search || rule.required[m]) sum = plus(sum, cost[m]);
+    if (rule.choices || rule.required[m]) sum = plus(sum, cost[m]);
   return plus(sum, times(dearest, rule.min));
 }
 

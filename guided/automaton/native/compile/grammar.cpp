@@ -150,7 +150,7 @@ void describe(const LoweredRule& from, Rule& rule) {
   rule.required = from.required;
   rule.repeatable = from.repeatable;
   if (from.condition)
-    rule.search = std::make_shared<ConditionSearch>(*from.condition, from.repeatable, from.min, from.max);
+    rule.choices = std::make_shared<MemberChoices>(from.diagrams, from.repeatable, from.min, from.max);
   rule.required_bits.assign((rule.required.size() + 63) / 64, 0);
   rule.once_bits = rule.required_bits;
   for (size_t i = 0; i < rule.required.size(); ++i) {

@@ -38,7 +38,7 @@ struct Rule {
   int64_t reach = 0;                               // the largest finite rest that a guard adds to the count
   std::vector<uint8_t> required, repeatable;       // by member of a permutation
   std::vector<uint64_t> required_bits, once_bits;  // the same, of the members that can be written
-  std::shared_ptr<const ConditionSearch> search;   // of a permutation with a condition
+  std::shared_ptr<const MemberChoices> choices;    // of a permutation with a condition
   int32_t scopes = 0;                              // how many uniqueness scopes open in it (uniqueness.hpp)
   bool keeps = false;                              // entries of a scope end in it
   bool unbounded = false;                          // some member may be written any number of times

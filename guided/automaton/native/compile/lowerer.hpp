@@ -71,7 +71,9 @@ class Lowerer {
   Dfa build_regular(int32_t id, int depth);
 
   void descend(int depth) const {
-    if (depth > options_.max_depth) throw LimitFailure(kDepth, depth, options_.max_depth, true);
+    if (depth > options_.max_depth)
+      throw LimitFailure(kDepth, depth, options_.max_depth,
+                         "nest less in one rule: a part that is a rule of its own begins anew");
   }
 
   // ---- between two states

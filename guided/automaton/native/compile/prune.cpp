@@ -40,7 +40,7 @@ bool generates(const LoweredRule& rule, const Dfa& dfa) {
     std::vector<uint8_t> repeatable = rule.repeatable;
     for (size_t i = 0; i < there.size(); ++i)
       if (!there[i]) repeatable[i] = kAbsent;
-    return ConditionSearch(*rule.condition, repeatable, rule.min, has_separator(rule, dfa) ? rule.max : 1).generates();
+    return MemberChoices(rule.diagrams, repeatable, rule.min, has_separator(rule, dfa) ? rule.max : 1).generates();
   }
   int64_t available = 0, needed = 0;
   bool unbounded = false;

@@ -222,6 +222,7 @@ void Lowerer::build_permutation(Nfa& nfa, const IrNode& n, int32_t enc, int32_t 
   rule.required = n.required;
   rule.condition = n.condition;
   rule.repeatable = n.repeatable;
+  if (n.condition) rule.diagrams = ConditionDiagrams::build(*n.condition, n.repeatable, rule.min, rule.max, meter_);
   std::vector<Effect>* outer = std::exchange(effects_, &rule.effects);
   for (size_t i = 0; i < n.items.size(); ++i) {
     if (nullable_.node(n.items[i])) throw Unsupported("a member of a permutation that may be empty");

@@ -76,7 +76,8 @@ struct LoweredRule {
   std::vector<Effect> effects;                 // each once
   std::vector<uint8_t> required, repeatable;   // Set; repeatable: by member, an Occurrence
   std::shared_ptr<const Condition> condition;  // Set: what the members must satisfy together; null: nothing
-  int32_t origin = -1;                         // the IR rule it comes from
+  std::shared_ptr<const ConditionDiagrams> diagrams;  // of the condition
+  int32_t origin = -1;                                // the IR rule it comes from
 
   const Dfa& automaton() const { return prepared ? prepared->automaton.dfa : dfa; }
   int32_t callee(const Edge& call) const {

@@ -2,33 +2,34 @@
 //
 // In: a Boolean formula over "member m was written" (All, Any and None of parts), the slots of the members, and the set
 // of members written so far. Members that share a slot exclude each other. Out: whether some choice of further members
-// makes the formula true, and such a choice.
+// makes the formula true, and the cheapest such choice.
 //
-// How: constraint satisfaction. A slot is a variable; its values are its members and "absent". First, propagation:
-// every conjunct of the formula removes values that would make it false, until nothing changes. Then a slot of a
-// conjunct that is not true yet is assigned a value, "absent" first, and the search goes on depth first. This is the
-// procedure of Davis, Logemann and Loveland (CACM 5(7), 1962) over finite domains.
+// How: a slot is a variable; its values are "absent" and its members. When a specification is compiled, the formula
+// becomes a decision diagram (condition_diagrams.cpp), whose paths are the choices that make it true. While a text is
+// written, one walk over the diagram, from its end to its root, answers a question: an edge can be taken if its value is
+// still possible, and each node keeps what the walk is about (member_choices.cpp).
 //
-// Example: members a0, a1 in slot A and b0 in slot B; All(Any(a0, b0), None(a0)). Nothing is written.
-//     domains          A = {absent, a0, a1}   B = {absent, b0}
-//     None(a0)         A = {absent, a1}
-//     Any(a0, b0)      B = {b0}                only b0 can make it true
-//     choice           A = absent, B = b0
-// Once b0 is written the formula is true; had a0 been written, no choice would help.
+// Example: members a0, a1 in slot A and b0 in slot B; All(Any(a0, b0), None(a0)).
+//     A: root --absent, a1--> b        B: b --b0--> true
+// Once b0 is written the formula is true; had a0 been written, no path would be left.
 //
-// Conjuncts that share no slot, directly or through others, form separate *parts* with a search each: n independent
-// conditions cost n small searches, not one of exponential size.
-// Cost: a conjunct is evaluated again whenever one of its slots was narrowed; the number of evaluations in one search
-// is limited (`LimitFailure`), as the problem is NP-complete. Not done here: caching; callers cache answers by `key`.
+// Conjuncts that share no slot, directly or through others, have a diagram each: n independent conditions cost n small
+// diagrams. Bounds on the number of members bind them together: then a node keeps all numbers of members with which the
+// end can be reached.
+// Cost: a question takes one step for each edge of a diagram, for each 64 of the members that are counted, and a plan one
+// for each edge and number of members. As the problem is NP-complete, some formulas have no small diagram: they are
+// refused when they are compiled (`Unsupported`). Not done here: caching; callers cache answers by `key`.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/common.hpp"
+#include "fsa/decision_diagram.hpp"
 
 namespace guided {
 
@@ -57,6 +58,24 @@ struct Condition {
                         const std::vector<std::pair<int32_t, std::vector<int32_t>>>& nodes);
 };
 
+// A condition as it is asked about: what depends neither on a text nor on which members can be written at all.
+struct ConditionDiagrams {
+  struct Part {
+    std::vector<int32_t> slots;  // by level of the diagram
+    DecisionDiagram diagram;     // value 0 of a slot is "absent", value k + 1 its member k
+  };
+  std::vector<int32_t> slot_of;               // member -> slot
+  std::vector<std::vector<int32_t>> members;  // by slot
+  bool ordered;
+  std::vector<Part> parts;
+
+  // `min`, `max`: bounds on the number of members. Throws Unsupported if the diagrams are too large for a mask, in which
+  // each member asks them.
+  static std::shared_ptr<const ConditionDiagrams> build(const Condition& condition,
+                                                        const std::vector<uint8_t>& repeatable, int64_t min,
+                                                        int64_t max, Meter& meter);
+};
+
 // The members that were written: the register of a permutation's frame.
 struct SeenSet {
   int64_t count = 0;           // how many members were written, repetitions included
@@ -67,69 +86,68 @@ struct SeenSet {
   bool operator==(const SeenSet&) const = default;
 };
 
-class ConditionSearch {
+// Which members may be written, by what was written: the questions about a condition.
+class MemberChoices {
  public:
   // `repeatable`: by member, an Occurrence. `min`, `max`: bounds on the number of members.
-  ConditionSearch(const Condition& condition, const std::vector<uint8_t>& repeatable, int64_t min, int64_t max);
+  MemberChoices(std::shared_ptr<const ConditionDiagrams> diagrams, const std::vector<uint8_t>& repeatable, int64_t min,
+                int64_t max);
 
-  // Whether `member` may be written next as far as slots and their order are concerned.
+  // Whether `member` may be written next as far as its slot and the order of slots are concerned.
   bool is_open(const SeenSet& seen, int32_t member) const;
+  // If slots are ordered: the rank of the last slot up to which all may be skipped. Members of a higher rank cannot be
+  // written next, as the condition could not become true any more.
+  int32_t reach(const SeenSet& seen) const;
+  bool has_reach() const { return diagrams_->ordered && !counted_; }  // otherwise every slot is within reach
   // The set of written members after `member`.
   SeenSet with(const SeenSet& seen, int32_t member) const;
   int32_t parts() const { return static_cast<int32_t>(parts_.size()); }
-  // The parts that writing `member` may change: that of its slot, and those of the slots that the order now rules out.
-  std::vector<int32_t> touched(const SeenSet& seen, int32_t member) const;
+  // The part that has the member's slot, or -1. Within `reach`, writing the member changes the answers of no other one.
+  int32_t part_of(int32_t member) const { return part_of_[diagrams_->slot_of[member]]; }
+  // A member's position in the order of slots, repeatable members last.
+  int32_t rank(int32_t member) const { return rank_of(diagrams_->slot_of[member]); }
   // A key for caching: equal keys have equal answers for this part.
   std::string key(int32_t part, const SeenSet& seen) const;
-  bool holds(int32_t part, const SeenSet& seen) const;  // whether the part is true if nothing more is written
+  bool holds(int32_t part, const SeenSet& seen) const;     // whether the part is true if nothing more is written
+  bool can_hold(int32_t part, const SeenSet& seen) const;  // whether some choice of further members makes it true
   bool generates() const;  // whether, from nothing written, one member or more can make the condition true
-  // The further members of some choice that makes the part true, or nullopt if there is none. `costs`: by member; the
-  // cheapest member of a slot is tried first, and one that costs more than `most` never. Empty: all cost the same.
+  // The further members of the cheapest choice that makes the part true, each once; nullopt if there is none. `costs`: by
+  // member; one that costs more than `most` is not chosen. Repetitions that the least number of members takes are left
+  // out, and what they cost is estimated.
   std::optional<std::vector<int32_t>> plan(int32_t part, const SeenSet& seen, const std::vector<int64_t>& costs,
                                            int64_t most) const;
 
  private:
   static constexpr uint64_t kAbsentOption = 1;  // bit 0 of a domain; bit k + 1 is member k of the slot
 
-  enum Value : uint8_t { No, Yes, Open };  // of a node: false or true whatever is chosen, or not decided yet
-  struct InSlot {
-    int32_t slot;
-    uint64_t options;  // a set of values of the slot, as bits
-  };
-  struct Node {
-    Condition::Kind kind;
-    std::vector<int32_t> parts;  // nodes
-    std::vector<InSlot> written;
-  };
-  struct Slot {
-    std::vector<int32_t> members;
-    bool repeatable = false;
-  };
-  struct Root {                  // a conjunct of the formula
-    std::vector<int32_t> nodes;  // its nodes, parts first, itself last
-    std::vector<int32_t> slots;  // the slots that occur in it
-  };
   struct Part {
-    std::vector<int32_t> slots, roots;
+    std::vector<int32_t> slots;  // ascending
+    std::vector<const ConditionDiagrams::Part*> diagrams;
   };
-  struct Search;
+  struct Room;
+  struct Plan;
 
-  Root root_at(int32_t node) const;
-  void split();
-  // The position of a slot in the order of slots.
-  int32_t rank(int32_t slot) const { return slots_[slot].repeatable ? kEverySlot : slot; }
-  // The values that a slot can still have. `ended`: nothing more is written.
-  uint64_t domain(int32_t slot, const SeenSet& seen, bool ended) const;
+  int32_t rank_of(int32_t slot) const { return repeats_[slot] ? kEverySlot : slot; }
+  // The values that a slot can still have.
+  uint64_t domain(int32_t slot, const SeenSet& seen) const;
+  void find_others();
+  int64_t open_others(const SeenSet& seen) const;
+  bool has_path(const ConditionDiagrams::Part& part, const SeenSet& seen) const;
+  bool has_counted_path(const Part& part, const SeenSet& seen) const;
+  std::vector<uint64_t> path_numbers(const Part& part, const SeenSet& seen, const Room& room) const;
+  template <class Visit>
+  void each_repeated(const Part& part, const SeenSet& seen, bool is_needed, Visit&& visit) const;
 
-  std::vector<Slot> slots_;
-  std::vector<int32_t> slot_of_;
+  std::shared_ptr<const ConditionDiagrams> diagrams_;
   std::vector<uint8_t> repeatable_;
-  std::vector<Node> nodes_;
-  std::vector<Root> roots_;
-  std::vector<std::vector<int32_t>> roots_of_;  // by slot
+  std::vector<uint8_t> repeats_;  // by slot: its member is repeatable
   std::vector<Part> parts_;
   std::vector<int32_t> part_of_;  // slot -> part; -1: in none
-  bool ordered_, counted_;        // counted_: bounds on the number of members matter
+  bool counted_;                  // bounds on the number of members matter: there is one part
+  // If members are counted: those without a level in any diagram.
+  std::vector<int32_t> others_;             // slots in which one may be written once, ascending
+  std::vector<int32_t> repeatable_others_;  // members that can be repeated
+  std::vector<uint64_t> other_members_;     // the others, as bits
   int64_t min_, max_;
 };
 

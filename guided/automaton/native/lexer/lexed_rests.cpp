@@ -9,6 +9,9 @@ namespace guided {
 namespace {
 constexpr size_t kMostReadings = 1 << 15;  // readings that one search for a completion visits
 constexpr int64_t kVisitWork = 300;        // for each of them: a step with each byte
+constexpr auto kAdvice =
+    "no completion of the output was found among that many readings; if the grammar ignores white space, none is "
+    "searched for";
 }  // namespace
 
 // ---- readings
@@ -147,7 +150,7 @@ int64_t LexedRests::search(const Reading& from) {
       return known_.at(from).tokens;
     }
     if (visited.size() > kMostReadings)
-      throw LimitFailure("states", static_cast<double>(visited.size()), kMostReadings, true);
+      throw LimitFailure("states", static_cast<double>(visited.size()), kMostReadings, kAdvice);
     if (reading.boundary)
       for (int32_t terminal : std::vector<int32_t>(places_.taken(reading.place)))
         if (const int32_t token = readings_.control_of(terminal); token != kNoTerminal)

@@ -25,7 +25,8 @@ void translate(const std::exception_ptr& p, void*) {
   try {
     std::rethrow_exception(p);
   } catch (const LimitFailure& e) {
-    raise("LimitExceeded", nb::borrow<nb::args>(nb::make_tuple(e.limit, e.given, e.allowed, e.fixed, "", e.rule)));
+    raise("LimitExceeded",
+          nb::borrow<nb::args>(nb::make_tuple(e.limit, e.given, e.allowed, !e.advice.empty(), e.advice, e.rule)));
   } catch (const EmptyLanguage& e) {
     raise("SpecError", nb::borrow<nb::args>(nb::make_tuple(e.what())));
   } catch (const Unsupported& e) {

@@ -45,7 +45,7 @@ Config& Arena::add_slot() {
   const int32_t id = size();
   uint32_t x = static_cast<uint32_t>(id) + (1u << kFirstChunk);
   int top = 31 - __builtin_clz(x);
-  if (top - kFirstChunk >= 22) throw LimitFailure("memory", 4e9, 4e9, true);
+  if (top - kFirstChunk >= 22) throw LimitFailure("memory", 4e9, 4e9, "ask for shorter outputs");
   auto& chunk = chunks_[top - kFirstChunk];
   if (!chunk.load(std::memory_order_relaxed)) {  // each is made when it is added: large chunks cost nothing before
     fault_point(Fault::Allocation);

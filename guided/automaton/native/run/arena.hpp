@@ -204,8 +204,10 @@ class Arena {
   void release();
   struct Left {
     int64_t needed = 0, available = 0;  // members that must, and that may once, still be written
+    int32_t reach = kEverySlot;         // with a condition: see MemberChoices
   };
   static Left left(const Rule& rule, const SeenSet& set);
+  int32_t reach(const Rule& rule, int32_t reg);
   bool can_put(const Rule& rule, const SeenSet& set, size_t member, Left left);
   bool can_come_true(const Rule& rule, int32_t part, const SeenSet& set);
 
@@ -237,6 +239,7 @@ class Arena {
   NumberTable seen_ids_;
   std::vector<int32_t> initial_registers_;
   std::unordered_map<const Rule*, std::unordered_map<std::string, bool>> outlooks_;  // of parts of conditions
+  std::unordered_map<uint64_t, int32_t> reaches_;                                    // by rule and register
   std::vector<Thread> work_, closed_, kernel_;
   ThreadSet met_;
   RuleEntries entries_;

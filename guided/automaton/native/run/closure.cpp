@@ -21,6 +21,9 @@ namespace guided {
 namespace {
 constexpr size_t kMaxThreads = 200000;
 constexpr int64_t kThreadWork = 4;
+constexpr auto kAdvice =
+    "the output can be read in that many ways at once; write counted parts so that a text has one count: a{1,18} "
+    "instead of (a|aa){1,9}";
 constexpr int kMergeDepth = 256;
 constexpr int kManyEffects = 4;  // of one position, whose closure is kept
 }  // namespace
@@ -101,7 +104,7 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
     CallMeter::work(kThreadWork);
     if (!met_.add(t)) continue;
     if (met_.size() > kMaxThreads)
-      throw LimitFailure("states", static_cast<double>(met_.size()), static_cast<double>(kMaxThreads), true);
+      throw LimitFailure("states", static_cast<double>(met_.size()), static_cast<double>(kMaxThreads), kAdvice);
     const Position& p = g.positions[t.pos];
     const Rule& rule = g.rules[p.rule];
     bool free = t.ret == kFree;

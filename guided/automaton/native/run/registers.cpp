@@ -39,12 +39,11 @@ Arena::Left Arena::left(const Rule& rule, const SeenSet& set) {
 }
 
 bool Arena::can_put(const Rule& rule, const SeenSet& set, size_t member, Left left) {
-  if (rule.search) {
+  if (rule.choices) {
     const auto number = static_cast<int32_t>(member);
-    if (!rule.search->is_open(set, number)) return false;
-    const SeenSet after = rule.search->with(set, number);
-    return std::ranges::all_of(rule.search->touched(set, number),
-                               [&](int32_t part) { return can_come_true(rule, part, after); });
+    if (!rule.choices->is_open(set, number) || rule.choices->rank(number) > left.reach) return false;
+    const int32_t part = rule.choices->part_of(number);
+    return part < 0 || can_come_true(rule, part, rule.choices->with(set, number));
   }
   const bool seen = set.has(member);
   if (rule.repeatable[member] == kAbsent || (!rule.repeatable[member] && seen)) return false;
@@ -54,10 +53,21 @@ bool Arena::can_put(const Rule& rule, const SeenSet& set, size_t member, Left le
   return rule.unbounded || set.count + 1 + left.available >= rule.min;
 }
 
-bool Arena::can_come_true(const Rule& rule, int32_t part, const SeenSet& set) {
-  auto [it, inserted] = outlooks_[&rule].try_emplace(rule.search->key(part, set));
+int32_t Arena::reach(const Rule& rule, int32_t reg) {
+  if (!rule.choices->has_reach()) return kEverySlot;
+  const auto number = static_cast<int32_t>(&rule - grammar_->rules.data());
+  auto [it, inserted] = reaches_.try_emplace(pair_key(number, reg));
   if (inserted) {
-    it->second = rule.search->plan(part, set, {}, 0).has_value();
+    it->second = rule.choices->reach(seen_[reg]);
+    charge(48);
+  }
+  return it->second;
+}
+
+bool Arena::can_come_true(const Rule& rule, int32_t part, const SeenSet& set) {
+  auto [it, inserted] = outlooks_[&rule].try_emplace(rule.choices->key(part, set));
+  if (inserted) {
+    it->second = rule.choices->can_hold(part, set);
     charge(64 + it->first.size());
   }
   return it->second;
@@ -96,8 +106,8 @@ int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t
     if (!allows(rule, effect, reg)) return -1;
     const auto member = static_cast<size_t>(effect.a);
     SeenSet set;
-    if (rule.search) {
-      set = rule.search->with(seen_[reg], static_cast<int32_t>(member));
+    if (rule.choices) {
+      set = rule.choices->with(seen_[reg], static_cast<int32_t>(member));
     } else {
       set = seen_[reg];
       set.bits[member / 64] |= uint64_t{1} << (member % 64);
@@ -110,7 +120,7 @@ int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t
 }
 
 bool Arena::allows(const Rule& rule, const Effect& effect, int32_t reg) {
-  const Left rest = left(rule, seen_[reg]);
+  const Left rest = rule.choices ? Left{.reach = reach(rule, reg)} : left(rule, seen_[reg]);
   if (effect.op == Effect::Put) return can_put(rule, seen_[reg], static_cast<size_t>(effect.a), rest);
   for (size_t i = 0; i < rule.required.size(); ++i)
     if (can_put(rule, seen_[reg], i, rest)) return true;
@@ -120,10 +130,10 @@ bool Arena::allows(const Rule& rule, const Effect& effect, int32_t reg) {
 bool Arena::may_end(const Rule& rule, int32_t reg) const {
   if (rule.kind == RuleKind::Plain) return true;
   if (rule.kind == RuleKind::Counter) return reg >= rule.min && (rule.max < 0 || reg <= rule.max);
-  if (rule.search) {
+  if (rule.choices) {
     if (seen_[reg].count < rule.min) return false;
-    for (int32_t part = 0; part < rule.search->parts(); ++part)
-      if (!rule.search->holds(part, seen_[reg])) return false;
+    for (int32_t part = 0; part < rule.choices->parts(); ++part)
+      if (!rule.choices->holds(part, seen_[reg])) return false;
     return true;
   }
   return seen_[reg].count >= rule.min && left(rule, seen_[reg]).needed == 0;

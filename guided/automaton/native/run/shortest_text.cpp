@@ -105,7 +105,7 @@ int64_t ShortestText::whole_cost(const Rule& rule) const {
     for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) once = std::min(once, cost_[grammar_.effects[i].to]);
     return times(once, std::max<int64_t>(1, rule.min));
   }
-  if (rule.search) return conditional_cost(rule);
+  if (rule.choices) return conditional_cost(rule);
   int64_t sum = 0, written = 0, again = kFar;
   std::vector<int64_t> others;
   for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
@@ -138,27 +138,33 @@ std::vector<int64_t> ShortestText::member_costs(const Rule& rule) const {
   return out;
 }
 
-// The member that a permutation with a condition writes next on its way to the end, of those that cost `most` at most;
-// -1: none is needed. None where there is no way.
-std::optional<int32_t> ShortestText::next_member(const Rule& rule, const SeenSet& seen,
-                                                 const std::vector<int64_t>& costs, int64_t most) const {
-  const ConditionSearch& search = *rule.search;
-  int32_t next = INT32_MAX;
-  for (int32_t part = 0; part < search.parts(); ++part) {
-    const auto plan = search.plan(part, seen, costs, most);
+// The members that a permutation with a condition writes on its way to the end, of those that cost `most` at most, in
+// their order; the last one as often as the least number of members takes. None where there is no way.
+std::optional<std::vector<int32_t>> ShortestText::needed_members(const Rule& rule, const SeenSet& seen,
+                                                                 const std::vector<int64_t>& costs,
+                                                                 int64_t most) const {
+  const MemberChoices& choices = *rule.choices;
+  std::vector<int32_t> out;
+  for (int32_t part = 0; part < choices.parts(); ++part) {
+    const auto plan = choices.plan(part, seen, costs, most);
     if (!plan) return std::nullopt;
-    for (int32_t member : *plan) next = std::min(next, member);
+    out.insert(out.end(), plan->begin(), plan->end());
   }
-  if (next != INT32_MAX) return next;
-  if (seen.count >= rule.min) return -1;
-  std::vector<int32_t> order;  // any that leaves the condition possible
+  std::ranges::sort(out, {}, [&](int32_t m) { return std::pair(choices.rank(m), m); });
+  if (seen.count + static_cast<int64_t>(out.size()) >= rule.min) return out;
+  SeenSet after = seen;
+  for (int32_t m : out) after = choices.with(after, m);
+  const int32_t reach = choices.reach(after);
+  std::vector<int32_t> others;  // the first member at all, or repetitions: a plan has all other members
   for (int32_t m = 0; m < static_cast<int32_t>(costs.size()); ++m)
-    if (costs[m] <= most && search.is_open(seen, m)) order.push_back(m);
-  std::ranges::stable_sort(order, {}, [&](int32_t m) { return costs[m]; });
-  for (int32_t m : order) {
-    const SeenSet after = search.with(seen, m);
-    auto possible = [&](int32_t part) { return search.plan(part, after, costs, most).has_value(); };
-    if (std::ranges::all_of(search.touched(seen, m), possible)) return m;
+    if (costs[m] <= most && choices.is_open(after, m) && choices.rank(m) <= reach)
+      if (after.count == 0 || after.has(static_cast<size_t>(m))) others.push_back(m);
+  std::ranges::stable_sort(others, {}, [&](int32_t m) { return costs[m]; });
+  for (int32_t m : others) {
+    const int32_t part = choices.part_of(m);
+    if (part >= 0 && !choices.plan(part, choices.with(after, m), costs, most)) continue;
+    out.push_back(m);
+    return out;
   }
   return std::nullopt;
 }
@@ -166,25 +172,24 @@ std::optional<int32_t> ShortestText::next_member(const Rule& rule, const SeenSet
 int64_t ShortestText::conditional_cost(const Rule& rule) const {
   const std::vector<int64_t> costs = member_costs(rule);
   SeenSet seen{0, std::vector<uint64_t>((costs.size() + 63) / 64, 0), -1};
-  for (int64_t sum = 0;;) {
-    const std::optional<int32_t> next = next_member(rule, seen, costs, kFar - 1);
-    if (!next) return kFar;
-    if (*next < 0) return sum;
-    sum = plus(sum, costs[*next]);
-    seen = rule.search->with(seen, *next);
-  }
+  const auto needed = needed_members(rule, seen, costs, kFar - 1);
+  if (!needed) return kFar;
+  int64_t sum = 0;
+  for (int32_t m : *needed) sum = plus(sum, costs[m]);
+  const int64_t missing = rule.min - static_cast<int64_t>(needed->size());
+  return missing > 0 ? plus(sum, times(costs[needed->back()], missing)) : sum;
 }
 
-// As next_member(), kept. Members that cost more than the whole rule may lead back into it, and are left for where
-// nothing else is possible: so texts are finite.
+// The first one of needed_members(), kept; -1: none is needed, or there is no way. Members that cost more than the whole
+// rule may lead back into it, and are left for where nothing else is possible: so texts are finite.
 int32_t ShortestText::needed_member(int32_t number, int32_t reg) {
   const Rule& rule = grammar_.rules[number];
   auto [it, inserted] = needed_.try_emplace(pair_key(number, reg), -1);
   if (!inserted) return it->second;
   const std::vector<int64_t> costs = member_costs(rule);
-  auto next = next_member(rule, arena_.seen(reg), costs, std::min(rule_cost_[number], kFar - 1));
-  if (!next) next = next_member(rule, arena_.seen(reg), costs, kFar - 1);
-  it->second = next.value_or(-1);
+  auto needed = needed_members(rule, arena_.seen(reg), costs, std::min(rule_cost_[number], kFar - 1));
+  if (!needed) needed = needed_members(rule, arena_.seen(reg), costs, kFar - 1);
+  if (needed && !needed->empty()) it->second = needed->front();
   arena_.charge(48);
   return it->second;
 }
@@ -256,7 +261,7 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
   // What is required and missing comes first, the cheapest of it; then whatever else an effect opens.
   auto comes_first = [&](const Effect& e) {
     auto member = static_cast<size_t>(e.a);
-    if (rule.search && e.op == Effect::Put) return e.a == needed_member(p.rule, at.reg);
+    if (rule.choices && e.op == Effect::Put) return e.a == needed_member(p.rule, at.reg);
     return e.op != Effect::Put || (rule.required[member] && !arena_.seen(at.reg).has(member));
   };
   for (bool first : {true, false}) {
@@ -298,7 +303,7 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
 
 // What the register of a frame still asks for: iterations, or required members.
 int64_t ShortestText::owed(const Rule& rule, int32_t reg) {
-  if (rule.kind == RuleKind::Plain || rule.search) return 0;  // of a condition: what is near is not asked
+  if (rule.kind == RuleKind::Plain || rule.choices) return 0;  // of a condition: what is near is not asked
   const Position& s = grammar_.positions[rule.start];
   int64_t sum = 0, once = kFar;
   for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {

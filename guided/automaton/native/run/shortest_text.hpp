@@ -48,8 +48,8 @@ class ShortestText {
   void spread(const Rule& rule);
   int64_t whole_cost(const Rule& rule) const;
   std::vector<int64_t> member_costs(const Rule& rule) const;
-  std::optional<int32_t> next_member(const Rule& rule, const SeenSet& seen, const std::vector<int64_t>& costs,
-                                     int64_t most) const;
+  std::optional<std::vector<int32_t>> needed_members(const Rule& rule, const SeenSet& seen,
+                                                     const std::vector<int64_t>& costs, int64_t most) const;
   int64_t conditional_cost(const Rule& rule) const;
   int32_t needed_member(int32_t rule, int32_t reg);
   const std::vector<int32_t>& cheapest_effects(int32_t pos);

@@ -1,0 +1,136 @@
+"""Conditions on members: every question about them is answered as trying all sets and orders of members does."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from guided.errors import SpecError, UnsupportedError
+from guided.ir.nodes import AllOf, AnyOf, Condition, Grammar, Member, NoneOf, Permutation, Text, Written
+from guided.matching import GrammarMatcher, allocate_token_bitmask, allowed_tokens
+from tests.brute_force import holds
+from tests.json_schema_support import byte_compiler
+
+LETTERS = "abcdefgh"
+
+
+def condition(rng: random.Random, members: int, depth: int) -> Condition:
+    """A condition on so many members."""
+    if depth == 0 or rng.random() < 0.2:
+        return Written(tuple(rng.sample(range(members), rng.randint(1, min(3, members)))))
+    kind = rng.choice([AllOf, AnyOf, NoneOf, AnyOf])
+    return kind(tuple(condition(rng, members, depth - 1) for _ in range(rng.randint(1, 3))))
+
+
+def permutation(rng: random.Random) -> Permutation:
+    """Members of one letter each, some of which share a slot, may be repeated, or must be written."""
+    count = rng.randint(2, 4)
+    slots: list[int] = []
+    repeatable: list[bool] = []
+    for at in range(count):
+        shares = bool(slots) and not repeatable[-1] and rng.random() < 0.3
+        slots.append(slots[-1] if shares else at)
+        repeatable.append(not shares and rng.random() < 0.25)
+    members = tuple(
+        Member(Text(LETTERS[at] * rng.randint(1, 3)), rng.random() < 0.1, repeatable[at]) for at in range(count)
+    )
+    low = rng.choice([1, 1, 2, 3])
+    high = rng.choice([None, None, low, low + 1])
+    return Permutation(members, Text(","), low, high, tuple(slots), rng.random() < 0.4, condition(rng, count, 3))
+
+
+def texts(node: Permutation, most: int) -> set[str]:
+    """All texts of at most `most` members."""
+    assert node.condition is not None
+    members = [member.item.text for member in node.members if isinstance(member.item, Text)]
+    ranks = [len(members) if member.repeatable else slot for member, slot in zip(node.members, node.slots, strict=True)]
+    out = set()
+    for count in range(max(node.min, 1), min(most, most if node.max is None else node.max) + 1):
+        for order in itertools.product(range(len(members)), repeat=count):
+            written = [at for at in order if not node.members[at].repeatable]
+            if len({node.slots[at] for at in written}) < len(written):
+                continue
+            if node.ordered and any(ranks[a] > ranks[b] for a, b in itertools.pairwise(order)):
+                continue
+            needed = {at for at, member in enumerate(node.members) if member.required}
+            if needed <= set(order) and holds(node.condition, set(order)):
+                out.add(",".join(members[at] for at in order))
+    return out
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_answers_are_those_of_trying_all_texts(seed: int) -> None:
+    """A byte is allowed if and only if some text goes on with it, and with the least budget a text is completed."""
+    node = permutation(random.Random(seed))
+    longest = 6 if node.max is None else node.max
+    every = texts(node, longest)
+    compiler = byte_compiler()
+    if not every:
+        with pytest.raises(SpecError, match="allows no output"):
+            compiler.compile_grammar(Grammar({"start": node}))
+        return
+    compiled = compiler.compile_grammar(Grammar({"start": node}))
+    following: dict[str, set[str]] = {}
+    least: dict[str, int] = {}
+    for text in every:
+        for size in range(len(text) + 1):
+            following.setdefault(text[:size], set()).update(text[size : size + 1])
+            least[text[:size]] = min(least.get(text[:size], len(text)), len(text) - size)
+    prefixes = [prefix for prefix in following if node.max is not None or prefix.count(",") < 3]
+    for prefix in random.Random(seed).sample(sorted(prefixes), min(60, len(prefixes))):
+        matcher = GrammarMatcher(compiled)
+        assert matcher.accept_string(prefix), prefix
+        allowed = {letter for letter in LETTERS + "," if matcher.fork().accept_string(letter)}
+        assert allowed == following[prefix], prefix
+        assert matcher.is_accepting() == (prefix in every), prefix
+        left = matcher.min_tokens_to_finish()
+        assert least[prefix] <= left - 1, prefix
+        assert prefix + completion(matcher, left) in every, prefix
+
+
+def completion(matcher: GrammarMatcher, left: int) -> str:
+    """What the first allowed token of each mask makes, with a budget of so many tokens."""
+    out = ""
+    bitmask = allocate_token_bitmask(1, 257)
+    while True:
+        matcher.fill_next_token_bitmask(bitmask, max_tokens=left - len(out))
+        token = allowed_tokens(bitmask)[0]
+        if token == 256:
+            return out
+        assert matcher.accept_token(token)
+        out += chr(token)
+
+
+def groups(count: int) -> Permutation:
+    """Members p0, p1, ... and, declared after all of them, q0, q1, ...: with one of a pair there is the other."""
+    members = [Member(Text(f"p{at};")) for at in range(count)] + [Member(Text(f"q{at};")) for at in range(count)]
+    pairs = [AnyOf((NoneOf((Written((at,)),)), Written((at + count,)))) for at in range(count)]
+    some = Written(tuple(range(count)))
+    return Permutation(tuple(members), Text(","), 1, None, (), False, AllOf((*pairs, some)))
+
+
+def test_the_order_of_slots_follows_the_condition() -> None:
+    """In the order of declaration the diagram of sixty pairs would have 2^60 nodes."""
+    matcher = GrammarMatcher(byte_compiler().compile_grammar(Grammar({"start": groups(60)})))
+    assert matcher.accept_string("q5;,p7;,")
+    assert not matcher.fork().accept_string("q5;")
+    assert matcher.accept_string("p59;") and not matcher.is_accepting()
+    assert matcher.accept_string(",q7;,q59;") and matcher.is_accepting()
+
+
+def test_a_condition_without_a_small_diagram_is_refused_when_it_is_compiled() -> None:
+    """Random clauses of three members each over seventy members: in no order of slots is the diagram small."""
+    rng = random.Random(5)
+    every = range(70)
+    parts = [
+        AnyOf(tuple(Written((at,)) if rng.random() < 0.5 else NoneOf((Written((at,)),)) for at in rng.sample(every, 3)))
+        for _ in range(290)
+    ]
+    node = Permutation(
+        tuple(Member(Text(f"m{at};")) for at in every), Text(","), 1, None, (), False, AllOf(tuple(parts))
+    )
+    with pytest.raises(UnsupportedError, match="decision diagram") as refused:
+        byte_compiler().compile_grammar(Grammar({"start": node}))
+    assert "fewer members" in refused.value.hint
