@@ -123,8 +123,8 @@ def drawn_alternative(rng, depth=2):
         out["type"] = rng.choice(["object", ["object", "string"]])
     if rng.random() < 0.2:
         out = {"type": "array", "prefixItems": [inner], "minItems": rng.choice([0, 1])}
-    if rng.random() < 0.2:
-        out = {rng.choice(["anyOf", "allOf"]): [out, drawn_alternative(rng, 0)]}
+    if rng.random() < 0.5:
+        out = {rng.choice(["anyOf", "anyOf", "allOf"]): [out, drawn_alternative(rng, 0)]}
     return drawn_value(rng) if rng.random() < 0.1 else out
 
 

@@ -23,7 +23,7 @@ __all__ = ["exactly_one"]
 
 
 def exactly_one(reader: Reader, branches: tuple[Schema, ...], beside: Shape) -> tuple[Schema, ...]:
-    """Schemas for the values that satisfy one branch and no other. `beside` is the shape of the keywords beside them."""
+    """Schemas for the values that satisfy one branch and no other; `beside` is what the keywords beside them ask."""
     disjoint = reader.disjoint
     types = [disjoint.possible_types(branch, beside) for branch in branches]
     rivals: list[dict[str, list[int]]] = [defaultdict(list) for _ in branches]
