@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from guided.spec.json_schema.algebra.emptiness import values_left
@@ -41,7 +42,7 @@ _DEEP = 3
 _CHAIN = 8  # schemas that apply to the same value, one through the other
 _EVERY_TYPE = frozenset(ALL_TYPES)
 _WIDE, _SHORT = 300, 8  # alternatives that are looked at by themselves, and that are compared one by one
-_STEP = 500  # the cost of a comparison, in units of `Limits.work`
+_STEP = 300  # the cost of a comparison, in units of `Limits.work`
 
 
 class Disjoint:
@@ -52,6 +53,7 @@ class Disjoint:
         self._outlines: dict[Schema, Shape] = {}
         self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
         self._unconstrained: dict[Schema, frozenset[str]] = {}
+        self._contradictory: dict[tuple[Schema, ...], bool] = {}  # by pairs
 
     def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> bool:
         """Whether surely no value satisfies both schemas and the shape `beside` them."""
@@ -60,6 +62,15 @@ class Disjoint:
     def common_types(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> set[str]:
         """The types of which some value may satisfy both schemas and the shape `beside` them."""
         return self._common([a], [b], beside, 0)
+
+    def contradictory(self, schemas: tuple[Schema, ...]) -> bool:
+        """Whether surely no value satisfies all of the schemas, comparing each two of the first few."""
+        for pair in combinations(schemas[:_SHORT], 2):
+            if pair not in self._contradictory:
+                self._contradictory[pair] = self(*pair)
+            if self._contradictory[pair]:
+                return True
+        return False
 
     def excluded_by(self, schema: Schema, shape: Shape) -> bool:
         """Whether surely no value of a shape satisfies the schema."""
