@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from guided.errors import SpecError, UnsupportedError
 from guided.spec.json_schema.algebra.evaluation import evaluation
+from guided.spec.json_schema.algebra.exactly_one import exactly_one
 from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, listed_scalars
 from guided.spec.json_schema.documents.keywords import REFERENCES
 from guided.spec.json_schema.documents.malformed import malformed
@@ -46,34 +47,7 @@ def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     branches = reader.branches(schema, "oneOf")
     if merged := _enumeration(reader, schema, branches, exactly_one=True):
         return merged
-    return [tuple([_alone(reader, schema, branch, branches) for branch in branches])]
-
-
-def _alone(reader: Reader, schema: Schema, branch: Schema, branches: tuple[Schema, ...]) -> Schema:
-    """A branch without the others. For each type only those are excluded that may hold for values of that type."""
-    disjoint, negation, beside = reader.disjoint, reader.negation, reader.beside[schema]
-    others: dict[str, list[Schema]] = {}
-    for other in branches:
-        for name in disjoint.common_types(branch, other, beside) if other is not branch else ():
-            others.setdefault(name, []).append(other)
-    if not others:
-        return branch
-    left: dict[tuple[Schema, ...], list[str]] = {}
-    types = disjoint.possible_types(branch, beside)
-    for name in types:
-        excluded = others.get(name, [])
-        if not any(name in disjoint.unconstrained(other) for other in excluded):
-            left.setdefault(tuple(excluded), []).append(name)
-    if not left:
-        return negation.derived(branch, Shape(types=()))
-    cases = []
-    for excluded_, names in left.items():
-        shape = ANYTHING if tuple(names) == types else Shape(types=tuple(names))
-        without = ((negation.of(other),) for other in excluded_)
-        if len(left) == 1:
-            return negation.derived(branch, shape, (branch,), *without)
-        cases.append(negation.derived(branch, shape, *without))
-    return negation.derived(branch, ANYTHING, (branch,), tuple(cases))
+    return [exactly_one(reader, branches, reader.beside[schema])]
 
 
 def _enumeration(

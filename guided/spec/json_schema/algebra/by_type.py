@@ -46,7 +46,7 @@ class ByType:
             elif name == "array":
                 shapes += self._normal_form(of_type, Shape(types=("array",)))
             else:
-                shapes += self._objects(of_type)
+                shapes += self.objects(Shape(types=("object",)), of_type)
         return tuple(shapes)
 
     def multiplied(self, shape: Shape) -> list[Shape]:
@@ -72,11 +72,15 @@ class ByType:
             if (found := for_type(Leaf(shape, leaf.at), name)) is not False:
                 yield found
 
-    def _objects(self, formula: Formula) -> tuple[Shape, ...]:
-        """One shape: what is asked of all objects, with the rest as a formula on their members."""
+    def objects(self, base: Shape, formula: Formula) -> tuple[Shape, ...]:
+        """One shape of the objects in `base`: what is asked of all, with the rest as a formula on their members."""
+        if formula is False:
+            return ()
         items = formula.items if isinstance(formula, Junction) and formula.every else (formula,)
-        base, rest = Shape(types=("object",)), list[Formula]()
+        rest = list[Formula]()
         for item in items:
+            if item is True:
+                continue
             if isinstance(item, Leaf) and not item.shape.some_members and item.shape.values is None:
                 base = base.meet(item.shape)
             else:

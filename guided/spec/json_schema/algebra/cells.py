@@ -26,7 +26,7 @@ from guided.spec.json_schema.documents.values import Json, canonical
 if TYPE_CHECKING:
     from guided.spec.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["MOST_CELLS", "Cell", "Cells"]
+__all__ = ["MOST_CELLS", "Cell", "Cells", "listed_values"]
 
 MOST_CELLS = 48
 _MANY = 3  # from so many goals that list values on, these are compared value by value
@@ -40,10 +40,10 @@ class Cell(NamedTuple):
 
 
 class Cells:
-    """Cuts values into cells. `where` is the location in the schema, for messages."""
+    """Cuts values into at most so many cells. `where` is the location in the schema, for messages."""
 
-    def __init__(self, expander: Expander, where: str) -> None:
-        self._expander, self._where = expander, where
+    def __init__(self, expander: Expander, where: str, most: int = MOST_CELLS) -> None:
+        self._expander, self._where, self._most = expander, where, most
         self._joined: dict[Goal, Schema] = {}
 
     def of(self, base: Goal, asked: Iterable[Goal]) -> tuple[Cell, ...]:
@@ -64,13 +64,13 @@ class Cells:
                 else:
                     cut.append(cell)
             cells = cut
-            self._check_count(cells)
+            self._check_count(len(cells))
         return tuple(cells)
 
-    def _check_count(self, cells: list[Cell]) -> None:
-        if len(cells) > MOST_CELLS:
+    def _check_count(self, cells: int) -> None:
+        if cells > self._most:
             raise UnsupportedError(
-                f"the alternatives cut the values of one member or item into more than {MOST_CELLS} parts that overlap",
+                f"the alternatives cut the values of one member or item into more than {self._most} parts that overlap",
                 pointer=self._where,
                 hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
             )
@@ -78,7 +78,7 @@ class Cells:
     def _by_value(self, base: Goal, asked: list[Goal]) -> tuple[list[Cell], list[Goal]]:
         """The cells of those goals that list scalars, value by value, and the other goals."""
         expander, negation = self._expander, self._expander.reader.negation
-        listing = {goal: values for goal in asked if (values := self._listed(goal)) is not None}
+        listing = {goal: values for goal in asked if (values := listed_values(goal, expander)) is not None}
         if len(listing) < _MANY:
             return ([Cell(base, frozenset())] if expander.may_have_values(base) else []), asked
         found: dict[tuple[object, ...], Json] = {}
@@ -98,15 +98,8 @@ class Cells:
         for schema, goals in parts:
             goal = expander.goal((*base, schema))
             cells += [Cell(goal, goals)] if expander.may_have_values(goal) else []
-        self._check_count(cells)
+        self._check_count(len(cells))
         return cells, [goal for goal in asked if goal not in listing]
-
-    def _listed(self, goal: Goal) -> tuple[Json, ...] | None:
-        """The values of a goal that lists scalars and asks nothing else, else None."""
-        if len(goal) != 1:
-            return None
-        shape, groups = self._expander.reader.read(goal[0])
-        return None if groups else listed_scalars(shape)
 
     def _complement(self, goal: Goal) -> Schema:
         if len(goal) == 1:
@@ -120,3 +113,11 @@ class Cells:
     def _apart(self, a: Goal, b: Goal) -> bool:
         """Whether two goals surely share no value, without expanding them."""
         return any(self._expander.reader.disjoint(one, two) for one in a for two in b)
+
+
+def listed_values(goal: Goal, expander: Expander) -> tuple[Json, ...] | None:
+    """The values of a goal that lists scalars and asks nothing else; None for all others."""
+    if len(goal) != 1:
+        return None
+    shape, groups = expander.reader.read(goal[0])
+    return None if groups else listed_scalars(shape)

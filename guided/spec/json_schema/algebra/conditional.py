@@ -38,7 +38,7 @@ from guided.spec.json_schema.documents.values import Json
 if TYPE_CHECKING:
     from guided.spec.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["Bound", "Extra", "bind"]
+__all__ = ["Binding", "Bound", "Extra", "bind"]
 
 _FALSE: Condition = AnyOf(())
 
@@ -69,10 +69,12 @@ def bind(shape: Shape, expander: Expander) -> Bound:
         UnsupportedError: a name has too many cells, or the formula counts members.
     """
     assert shape.formula is not None
-    return _Binding(shape, shape.formula, expander).bound()
+    return Binding(shape, shape.formula, expander).bound()
 
 
-class _Binding:
+class Binding:
+    """What a formula asks of each member of the objects of a shape."""
+
     def __init__(self, shape: Shape, formula: Formula, expander: Expander) -> None:
         self._base, self._formula, self._expander = shape, formula, expander
         self._negation = expander.reader.negation
@@ -88,15 +90,21 @@ class _Binding:
                     if isinstance(value, dict)
                 ]
         self._names = self._every_name()
-        self._members = {leaf: self._members_of(leaf) for leaf in self._leaves}
+        self.members = {leaf: self._members_of(leaf) for leaf in self._leaves}
         self._number: dict[str, list[int]] = {}
         self._extra_numbers: list[list[int]] = []
         self._every: tuple[int, ...] = ()
 
+    @property
+    def nothing(self) -> Schema:
+        """A schema that no value satisfies."""
+        return self._negation.nothing(self._leaves[0].at)
+
     def bound(self) -> Bound:
+        """The cells and the condition."""
         base = self._base
         self._closed = self._is_closed()
-        slots = {name: self._cut(self._slot_goal(name), asked) for name, asked in self._asked().items()}
+        slots = {name: self._cut(self.slot_goal(name), asked) for name, asked in self.asked().items()}
         slots = {name: cells for name, cells in slots.items() if cells}
         extras = [] if self._closed else self._extras()
         condition = self._numbered(slots, extras)
@@ -149,9 +157,10 @@ class _Binding:
                 names |= dict.fromkeys(members)
         return names
 
-    def _slot_goal(self, name: str) -> Goal:
+    def slot_goal(self, name: str) -> Goal:
+        """What the base asks of the member `name`."""
         if not self._expander.allows(self._base, name):
-            return (self._negation.nothing(self._leaves[0].at),)
+            return (self.nothing,)
         return self._expander.goal(self._expander.member(self._base, name))
 
     def _constant(self, leaf: Leaf, value: Json) -> Goal:
@@ -173,11 +182,11 @@ class _Binding:
                 out[name] = goal
         return out
 
-    def _asked(self) -> dict[str, dict[Goal, None]]:
+    def asked(self) -> dict[str, dict[Goal, None]]:
         """For each name the goals that the formula needs to tell apart."""
         out: dict[str, dict[Goal, None]] = {name: {} for name in self._names}
         for leaf in self._leaves:
-            asked = [self._members[leaf], *self._constants.get(leaf, ())]
+            asked = [self.members[leaf], *self._constants.get(leaf, ())]
             for name, goal in (item for members in asked for item in members.items()):
                 if not has_false(goal):
                     out[name][goal] = None
@@ -231,7 +240,7 @@ class _Binding:
         shape = leaf.shape
         asked: list[Condition] = []
         forbidden: list[int] = []
-        for name, goal in self._members[leaf].items():
+        for name, goal in self.members[leaf].items():
             if name in self._slots:
                 forbidden += self._outside(self._number[name], self._slots[name], goal)
         for numbers, extra in zip(self._extra_numbers, self._extra, strict=True):

@@ -14,17 +14,20 @@ share none of it:
 Why: `oneOf` is "each branch, without the others". The others that are disjoint anyway need not be excluded, which
 keeps most `oneOf` as simple as `anyOf`.
 
-Cost: linear in what is looked at. Members are compared and alternatives entered to a depth of three; of many
-alternatives only the types are looked at.
+Cost: linear in what is looked at, counted by the meter. Members are compared and alternatives entered to a depth of
+three; of many alternatives only the types are looked at. Many schemas are compared by `discriminators.py`, which
+leaves out most of the pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from guided.spec.json_schema.algebra.emptiness import values_left
+from guided.spec.json_schema.algebra.meter import Meter
 from guided.spec.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Shape, allows_every, item_goal
 from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.documents.values import json_type
@@ -38,19 +41,19 @@ __all__ = ["Disjoint"]
 _DEEP = 3
 _CHAIN = 8  # schemas that apply to the same value, one through the other
 _EVERY_TYPE = frozenset(ALL_TYPES)
-_WIDE, _SHORT = 300, 8  # alternatives whose types are looked at, and that are compared one by one
-_MOST_STEPS = 50_000
+_WIDE, _SHORT = 300, 8  # alternatives that are looked at by themselves, and that are compared one by one
+_STEP = 300  # the cost of a comparison, in units of `Limits.work`
 
 
 class Disjoint:
-    """Compares schemas that `read` reads. The outline of each schema is kept."""
+    """Compares schemas that `read` reads. The outline of each schema is kept. `meter` counts the comparisons."""
 
-    def __init__(self, read: Callable[[Schema], Reading], overlap: Overlap) -> None:
-        self._read, self._overlap = read, overlap
+    def __init__(self, read: Callable[[Schema], Reading], overlap: Overlap, meter: Meter) -> None:
+        self._read, self._overlap, self._meter = read, overlap, meter
         self._outlines: dict[Schema, Shape] = {}
         self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
         self._unconstrained: dict[Schema, frozenset[str]] = {}
-        self._steps = 0
+        self._contradictory: dict[tuple[Schema, ...], bool] = {}  # by pairs
 
     def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> bool:
         """Whether surely no value satisfies both schemas and the shape `beside` them."""
@@ -60,6 +63,15 @@ class Disjoint:
         """The types of which some value may satisfy both schemas and the shape `beside` them."""
         return self._common([a], [b], beside, 0)
 
+    def contradictory(self, schemas: tuple[Schema, ...]) -> bool:
+        """Whether surely no value satisfies all of the schemas, comparing each two of the first few."""
+        for pair in combinations(schemas[:_SHORT], 2):
+            if pair not in self._contradictory:
+                self._contradictory[pair] = self(*pair)
+            if self._contradictory[pair]:
+                return True
+        return False
+
     def excluded_by(self, schema: Schema, shape: Shape) -> bool:
         """Whether surely no value of a shape satisfies the schema."""
         return not self._common([schema], [], shape, 0)
@@ -68,6 +80,23 @@ class Disjoint:
         """The types of which some value may satisfy the schema and the shape `beside` it, in the usual order."""
         common = self._common([schema], [], beside, 0)
         return tuple(filter(common.__contains__, ALL_TYPES))
+
+    def may_hold(self, schema: Schema, shape: Shape) -> bool:
+        """Whether the types of a schema and of a shape have one in common."""
+        return schema.value is not False and bool(_types(self.outline(schema).meet(shape)))
+
+    def alternatives(self, schema: Schema) -> list[tuple[Schema, ...]]:
+        """The groups of alternatives that surely apply with a schema, of each of which one holds."""
+        self.outline(schema)
+        return [group for group in self._groups.get(schema, ()) if len(group) <= _WIDE]
+
+    def member(self, shape: Shape, name: str) -> list[Schema]:
+        """The schemas that surely apply to the member `name` of the objects of a shape."""
+        return _member(shape, name)
+
+    def count(self, comparisons: int) -> None:
+        """Count comparisons. LimitExceeded if the work or the seconds are used up."""
+        self._meter.step(_STEP * comparisons)
 
     def unconstrained(self, schema: Schema, depth: int = 0) -> frozenset[str]:
         """Types all of whose values surely satisfy the schema, judging its keywords one by one."""
@@ -94,10 +123,10 @@ class Disjoint:
         """The types of which some value may satisfy all schemas of both lists."""
         if any(schema.value is False for schema in (*a, *b)):
             return set()
-        self._steps += 1
-        if depth > _DEEP or self._steps > _MOST_STEPS:
+        if depth > _DEEP:
             return set(ALL_TYPES)
-        one, two = (reduce(Shape.meet, map(self._outline, schemas), beside) for schemas in (a, b))
+        self._meter.step(_STEP)
+        one, two = (reduce(Shape.meet, map(self.outline, schemas), beside) for schemas in (a, b))
         common = set(_types(one)) & set(_types(two))
         if one.values is not None or two.values is not None:
             common.intersection_update(map(json_type, values_left(one.meet(two), self._overlap) or ()))
@@ -154,13 +183,13 @@ class Disjoint:
 
     def _names(self, shape: Shape) -> set[str] | None:
         """The names that members may have, if a schema of names lists them, without those that are forbidden."""
-        lists = [values for schema in shape.names if (values := self._outline(schema).values) is not None]
+        lists = [values for schema in shape.names if (values := self.outline(schema).values) is not None]
         if not lists:
             return None
         common = set.intersection(*({value for value in values if isinstance(value, str)} for values in lists))
         return {name for name in common if not any(schema.value is False for schema in _member(shape, name))}
 
-    def _outline(self, schema: Schema, depth: int = 0) -> Shape:
+    def outline(self, schema: Schema, depth: int = 0) -> Shape:
         """The shape of the schema and of all that surely applies with it. Of alternatives only the types are in it."""
         found = self._outlines.get(schema)
         if found is None:
@@ -188,7 +217,7 @@ class Disjoint:
         types = set[str]()
         for schema in group if depth <= _DEEP and len(group) <= _WIDE else ():
             if schema.value is not False:
-                types.update(_types(self._outline(schema, depth)))
+                types.update(_types(self.outline(schema, depth)))
             if len(types) == len(ALL_TYPES):
                 break
         return Shape(types=tuple(filter(types.__contains__, ALL_TYPES))) if types else ANYTHING

@@ -90,6 +90,9 @@ def _object_problem(shape: Shape, expander: Expander) -> str:
         return f"{len(shape.required)} members are required, at most {shape.members.high} allowed"
     if shape.members.low > 1 and (most := _most_members(shape, expander)) is not None and most < shape.members.low:
         return f"{shape.members.low} members are required, but only {most} are allowed"
+    for name in shape.required:
+        if len(schemas := expander.member(shape, name)) > 1 and expander.reader.disjoint.contradictory(schemas):
+            return f"no value of the required member {name!r} satisfies all of its schemas"
     return _window_problem(shape.members, "number of members")
 
 

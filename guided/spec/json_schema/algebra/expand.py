@@ -13,7 +13,6 @@ Cost: linear without `anyOf`. Where several `anyOf` apply to one value it is the
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -42,7 +41,6 @@ from guided.spec.json_schema.options import JsonSchemaOptions
 
 __all__ = ["Expander", "Expansion", "Goal"]
 
-_WORK = 3_000  # the cost of a step, in units of `Limits.work`
 _STEP = 20  # the cost of a branch of a disjunctive normal form, in nodes
 _MANY = 3  # with more obligations on items these are a condition on the array
 _SMALL = 16  # with fewer goals, and if nothing is compared, it does not pay to find copies of schemas
@@ -83,7 +81,8 @@ class Expander:
 
     def __init__(self, reader: Reader, options: JsonSchemaOptions, limits: Limits) -> None:
         self.reader, self._options, self._limits = reader, options, limits
-        self._begin, self._work = time.monotonic(), 0
+        reader.meter.restart()
+        self.step = reader.meter.step
         self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
         self._leaves: dict[tuple[object, ...], Schema] = {}  # by their content
         self._said: dict[Schema, tuple[object, ...]] = {}  # the content of the first of them
@@ -248,14 +247,6 @@ class Expander:
         """The shape without the types of which no value is left; None if no type is left."""
         narrowed = self._narrow(shape)[0]
         return narrowed if narrowed.types else None
-
-    def step(self) -> None:
-        """Count a step. LimitExceeded when the work or the seconds of this compilation are used up."""
-        self._work += _WORK
-        if self._work > self._limits.work:
-            raise LimitExceeded("work", self._work, self._limits.work)
-        if (elapsed := time.monotonic() - self._begin) > self._limits.seconds:
-            raise LimitExceeded("seconds", elapsed, self._limits.seconds)
 
     def finished(self, shape: Shape, most: int | None = None) -> tuple[tuple[Shape, ...], str]:
         """The shape as a union of shapes without obligations, and the reason if that union is empty.

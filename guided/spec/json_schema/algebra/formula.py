@@ -25,7 +25,19 @@ from guided.spec.json_schema.algebra.shape import Shape, allows_every, of_type
 from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.documents.values import json_type
 
-__all__ = ["Formula", "Junction", "Leaf", "Negated", "fold", "for_type", "formula_of", "join", "leaves", "normal_form"]
+__all__ = [
+    "Formula",
+    "Junction",
+    "Leaf",
+    "Negated",
+    "fold",
+    "for_type",
+    "formula_of",
+    "join",
+    "leaves",
+    "negated",
+    "normal_form",
+]
 
 _STEP = 20  # the cost of an alternative of a normal form, in nodes
 

@@ -19,6 +19,7 @@ from guided.spec.json_schema.algebra.applicators import APPLICATORS
 from guided.spec.json_schema.algebra.disjoint import Disjoint
 from guided.spec.json_schema.algebra.evaluation import evaluation
 from guided.spec.json_schema.algebra.foreign_keywords import check_foreign
+from guided.spec.json_schema.algebra.meter import Meter
 from guided.spec.json_schema.algebra.negation import Derived, Negation
 from guided.spec.json_schema.algebra.number_set import Bound, NumberSet
 from guided.spec.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
@@ -55,7 +56,8 @@ class Reader:
         """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
         self.negation = Negation(self.read, Reading)
         self.overlap = Overlap()
-        self.disjoint = Disjoint(self.read, self.overlap)
+        self.meter = Meter(limits)
+        self.disjoint = Disjoint(self.read, self.overlap, self.meter)
         self.unevaluated = Unevaluated(lambda schema: evaluation(self, schema), self.negation, limits.nodes)
 
     def read(self, schema: Schema, problems: list[Problem] | None = None) -> Reading:

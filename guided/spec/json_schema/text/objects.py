@@ -2,7 +2,8 @@
 
 Members are the declared ones and, unless the shape is closed, additional ones. The names of additional members are
 `Entry`s of a `Distinct` that knows the declared names. Members that are bound by a condition (`dependentRequired`,
-`if`) come from `conditional.py`; if that refuses, the alternatives are multiplied out, provided they are few.
+`if`) come from `conditional.py`. If that refuses, the alternatives are split into cases of one member
+(`case_split.py`), or multiplied out, provided they are few.
 
 Cost: linear in the members. `containers.py` and `member_tries.py` state their own.
 """
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from guided.errors import LimitExceeded, UnsupportedError
 from guided.ir.nodes import EMPTY, Alt, Member, Node, Permutation, Ref
+from guided.spec.json_schema.algebra.case_split import split_by_member
 from guided.spec.json_schema.algebra.conditional import bind
-from guided.spec.json_schema.algebra.expand import KeyClass
+from guided.spec.json_schema.algebra.expand import Expander, KeyClass
 from guided.spec.json_schema.algebra.shape import Shape, Window, has_false
 from guided.spec.json_schema.algebra.strings import either
 from guided.spec.json_schema.documents.resolve import Schema
@@ -115,11 +117,8 @@ def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     """The text of the objects of a shape with a formula."""
     try:
         bound = bind(shape, lowering.expander)
-    except UnsupportedError as error:
-        try:
-            settled = lowering.expander.by_type.multiplied(shape)
-        except LimitExceeded:
-            raise error from None
+    except UnsupportedError:
+        settled = _case_by_case(lowering.expander, shape)
         return either([node for one in settled for node in lowering.texts_of(one, where, level)])
     notation, condition, extras = lowering.notation, bound.condition, bound.extras
     goals = [[cell.goal for cell in cells] for cells in bound.slots.values()]
@@ -148,3 +147,16 @@ def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     body = bound_members(slots, others, notation.between(level), window, condition, ordered)
     text = notation.wrap("{}", body, bound.may_be_empty, level)
     return notation.distinct(text, bound.names, level, where) if others and text != EMPTY else text
+
+
+def _case_by_case(expander: Expander, shape: Shape) -> list[Shape]:
+    """The shapes of an object with a formula that is refused as a whole."""
+    try:
+        return split_by_member(shape, expander)
+    except UnsupportedError as error:
+        try:
+            return expander.by_type.multiplied(shape)
+        except LimitExceeded as exceeded:
+            if exceeded.limit != "nodes":
+                raise
+            raise error from None
