@@ -21,6 +21,7 @@ from guided.errors import LimitExceeded
 from guided.ir.nodes import Alt, And, Node, Text
 from guided.ir.serial import serial
 from guided.limits import Limits
+from guided.meter import spend
 from guided.spec.json_schema.algebra.acyclic import Acyclic, endless, is_alias
 from guided.spec.json_schema.algebra.by_type import ByType
 from guided.spec.json_schema.algebra.choices import Choices, Groups, pushed
@@ -251,6 +252,7 @@ class Expander:
 
     def step(self) -> None:
         """Count a step. LimitExceeded when the work or the seconds of this compilation are used up."""
+        spend()
         self._work += _WORK
         if self._work > self._limits.work:
             raise LimitExceeded("work", self._work, self._limits.work)
