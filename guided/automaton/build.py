@@ -52,6 +52,7 @@ from guided.ir.nodes import (
 from guided.ir.serial import serial
 from guided.ir.tokens import is_any_text
 from guided.limits import Limits
+from guided.meter import seconds_left, spend
 
 __all__ = ["compile_native"]
 
@@ -142,6 +143,7 @@ class _GrammarBuilder:
             )
         if unnamed := [name for name in self.rule_number if not isinstance(name, str)]:
             raise SpecError(f"the rule name {unnamed[0]!r} is not a string", hint='write Grammar({"start": node})')
+        spend(len(self.grammar.rules))
         rules = [self._read_rule(name, node) for name, node in self.grammar.rules.items()]
         if self.limits_tokens:
             check_entries(self.grammar)
@@ -153,8 +155,8 @@ class _GrammarBuilder:
         ]
         try:
             return self.builder.compile(
-                vocabulary, rules, names, start, limits.states, limits.seconds, limits.memory, limits.work,
-                limits.call_work, waiting, self._compiles_later(vocabulary) if waiting else None,
+                vocabulary, rules, names, start, limits.states, seconds_left(limits.seconds), limits.memory,
+                limits.work, limits.call_work, waiting, self._compiles_later(vocabulary) if waiting else None,
             )  # fmt: skip
         except SpecError as error:
             error.hint = "look for an empty Alt or Chars, bounds that exclude each other, recursion without an end"
@@ -175,6 +177,7 @@ class _GrammarBuilder:
         def compile_later(numbers: Sequence[int]) -> list[_core.CompiledRules]:
             out = []
             for rule, it in [later[number] for number in numbers]:
+                spend()
                 grammar, prefix = it.read(), f"{rule}: "
                 origins.update({prefix + name: grammar.origins.get(name, name) for name in grammar.rules})
                 builder = _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids)

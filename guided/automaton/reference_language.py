@@ -32,12 +32,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from guided.automaton.reference_limits import Limited, fewest_tokens
-from guided.automaton.reference_patience import be_patient
 from guided.automaton.reference_regular import MAX_STATES, Run
 from guided.automaton.reference_terms import Rest, Terms
 from guided.automaton.reference_uniqueness import NO_SCOPES, Mark, Open, Scopes, apply_mark, read_byte
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Grammar, Node, Ref, Repeat, Special
+from guided.meter import spend
 
 __all__ = ["Item", "Language", "State", "accepts", "viable"]
 
@@ -162,7 +162,7 @@ class Language:
         waiting: list[tuple[Rest, Owner, Scopes]] = []
         accepting = False
         while todo:
-            be_patient()
+            spend()
             item = todo.pop()
             rest, owner, scopes = item
             if item in seen or not all(self._terms.productive(term) for term in rest):
@@ -272,7 +272,7 @@ class Language:
         least = dict.fromkeys(calls, len(calls) * MAX_AHEAD)
         for _ in calls:
             for name, ways in calls.items():
-                be_patient()
+                spend()
                 for rest, owner in ways:
                     after = owner.size if isinstance(owner, Return) else least[owner]
                     least[name] = min(least[name], after + sum(map(self._terms.size, rest)))
@@ -285,7 +285,7 @@ class Language:
         """
         todo, seen = [callee], {callee}
         while todo:
-            be_patient()
+            spend()
             for rest, owner in calls[todo.pop()]:
                 if rest or owner is _END:
                     yield rest, owner

@@ -24,7 +24,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
-from guided.automaton.reference_patience import be_patient
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import (
     ALL_CHARS,
@@ -46,6 +45,7 @@ from guided.ir.nodes import (
     Seq,
     Text,
 )
+from guided.meter import spend
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "MAX_STATES", "Run", "Spelling", "derive", "in_bounds", "nullable", "regular"]
 
@@ -117,6 +117,7 @@ def regular(node: Node, rules: Mapping[str, Node]) -> Node:
     def build(node: Node, inside: tuple[str, ...], depth: int) -> Node:
         nonlocal count
         count += 1
+        spend()
         if depth > MAX_DEPTH or count > MAX_NODES:
             given, name, most = (depth, "depth", MAX_DEPTH) if depth > MAX_DEPTH else (count, "nodes", MAX_NODES)
             raise LimitExceeded(name, given, most, fixed=True)
@@ -313,7 +314,7 @@ class Spelling:
         if term not in self._alive:
             seen, todo, found, work = {term}, [term], False, 0
             while todo and not found:
-                be_patient()
+                spend()
                 at = todo.pop()
                 found = nullable(at) or self._alive.get(at, False)
                 unseen = {rest for _, rest in self._derive(at) if self._alive.get(rest, True)} - seen
@@ -328,7 +329,7 @@ class Spelling:
     def _derive(self, term: Node) -> tuple[tuple[Ranges, Node], ...]:
         """All derivatives of `term` but the empty one, each with its characters. One is derived per interval."""
         if term not in self._derivatives:
-            be_patient()
+            spend()
             groups: dict[Node, list[tuple[int, int]]] = {}
             cuts = sorted({0, 0x110000, *_borders(term)})
             for low, end in pairwise(cuts):

@@ -54,6 +54,7 @@ from guided.ir.nodes import (
     Text,
     Written,
 )
+from guided.meter import spend
 
 __all__ = ["Members", "Rest", "Term", "Terms"]
 
@@ -209,6 +210,7 @@ class Terms:
 
     def nullable(self, term: Term) -> bool:
         """Whether the language of `term` contains the empty text."""
+        spend()
         match term:
             case Ref(name):
                 return name in self._nullable_rules
@@ -240,6 +242,7 @@ class Terms:
     def productive(self, term: Term) -> bool:
         """Whether the language of `term` contains a text of live bytes and control tokens."""
         if term not in self._known:
+            spend()
             self._known[term] = self._decide_productive(term)
         return self._known[term]
 
@@ -347,6 +350,7 @@ class Terms:
             node, depth = todo.pop()
             if depth > MAX_DEPTH:
                 raise LimitExceeded("depth", depth, MAX_DEPTH, fixed=True)
+            spend()
             yield node
             match node:
                 case Seq(items) | Alt(items) | Dispatch(_, _, items):

@@ -115,7 +115,7 @@ def _texts(specification: Specification, vocabulary: Vocabulary, arguments: argp
         if GrammarMatcher(grammar).validate_tokens(tokens) < len(tokens):
             data = text.encode()
             hint = "hint: --whitespace json --numbers json allow more spellings"
-            raise InputError(f"{name} does not match the specification\n{place_of(grammar, data)}\n{hint}")
+            raise InputError(f"{name} does not match the specification\n{place_of(grammar, data, ends=True)}\n{hint}")
         texts.append(tokens)
     if not texts:
         generator = random.Random(arguments.seed)

@@ -105,7 +105,7 @@ def _verdict(grammar: CompiledGrammar, name: str, text: bytes) -> Verdict:
     matcher = GrammarMatcher(grammar)
     if matcher.accept_string(text) and matcher.is_accepting():
         return Verdict(name, True)
-    return Verdict(name, False, place_of(grammar, text))
+    return Verdict(name, False, place_of(grammar, text, ends=True))
 
 
 def _print_text(

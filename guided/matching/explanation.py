@@ -9,7 +9,9 @@ A token may hold a part of a character. After such a token the next one must com
 Where in the rules that is, `positions.py` finds, `lexing.py` for grammars with a lexer, and `schema_places.py` in
 schemas.
 
-Cost: that of the text, some hundred steps of the automaton for the set of characters, and that of the positions.
+Cost: that of the text, and some hundred steps of the automaton for the set of characters. All else, the shortest
+completion, the positions and the schemas, passes a meter (`guided/meter.py`): at most `SECONDS` and `_WORK` steps, or
+less where the caller has a meter of its own. What is not found by then is left out, and `is_partial` says so.
 """
 
 from __future__ import annotations
@@ -19,24 +21,28 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from guided.errors import GuidedError, brief
+from guided.errors import GuidedError, LimitExceeded, brief
 from guided.ir.nodes import Ranges, charset, intersect
 from guided.matching.characters import count, joined, name_of, parts_of
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.lexing import LabelledLexer, Lexing, lexing
+from guided.matching.pointers import listed_refusals, named_places
 from guided.matching.positions import LabelledLanguage, Position, in_words, labelled, positions
 from guided.matching.schema_places import SchemaPlaces, SchemasHere
+from guided.meter import is_exhausted, metered
+from guided.spec.json_schema.asked import Asked
+from guided.spec.json_schema.refusing import Groups
 
 if TYPE_CHECKING:
     from guided.matching.matcher import GrammarMatcher
     from guided.vocabulary import Vocabulary
 
-__all__ = [
-    "Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text", "listed_pointers", "named_places",
-]  # fmt: skip
+__all__ = ["Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text"]
 
+SECONDS: Final = 4.0
+_SECONDS_OF_COMPLETION: Final = 1.0
+_WORK: Final = 50_000_000
 _LONGEST_COMPLETION: Final = 4096
-_MOST_POINTERS: Final = 8
 _NAMED: Final = 3  # characters that are named where one was begun
 
 
@@ -85,13 +91,15 @@ class Explanation:
         read: how many of these bytes are allowed, up to a whole character.
         expected: what may follow these.
         places: the parts of the specification that are open there (JSON Pointers, rule names).
-        refused_by: the keywords of schemas that refuse what follows by themselves, as JSON Pointers.
+        refused_by: the keywords of schemas that refuse what follows, as JSON Pointers.
         positions: in which alternatives of which rules that is, and after which part of them; empty for schemas, and
             where it is not found out (`guided/matching/positions.py` says when).
         lexing: of a grammar with a lexer, how it has cut the text, and which terminals may follow; else None.
         completion: the shortest way to finish from the matcher's own state.
         reason: one sentence.
         completion_tokens: the control tokens whose names stand in `completion`, which are no text.
+        refusals: `refused_by` in groups: the keywords of one group refuse it together, each group by itself.
+        is_partial: whether more could be said, but a bound on time or work was reached.
     """
 
     accepted: bool
@@ -105,6 +113,8 @@ class Explanation:
     completion: bytes
     reason: str
     completion_tokens: tuple[str, ...] = ()
+    refusals: Groups = ()
+    is_partial: bool = False
 
     @property
     def characters_read(self) -> int:
@@ -118,8 +128,8 @@ class Explanation:
         return f"Explanation(accepted={self.accepted}, reason={self.reason!r})"
 
 
-def explain(matcher: GrammarMatcher, asked: int | str | bytes | None) -> Explanation:
-    """As `GrammarMatcher.explain`."""
+def explain(matcher: GrammarMatcher, asked: int | str | bytes | None, *, ends: bool = False) -> Explanation:
+    """As `GrammarMatcher.explain`. `ends`: the output should end behind what is asked."""
     vocabulary = matcher.grammar.vocabulary
     special: int | None = None
     if asked is None:
@@ -128,6 +138,7 @@ def explain(matcher: GrammarMatcher, asked: int | str | bytes | None) -> Explana
         spelled = vocabulary.token_bytes(asked)
         special = asked if spelled is None else None
         data = spelled or b""
+        ends = asked in vocabulary.eos_token_ids
     else:
         data = bytes_of(asked)
     read, expected = _place(matcher, data)
@@ -135,27 +146,51 @@ def explain(matcher: GrammarMatcher, asked: int | str | bytes | None) -> Explana
         accepted = matcher.validate_tokens([asked]) == 1
     else:
         accepted = read == len(data) and not (matcher.is_terminated() and data)
-    shortest = matcher._shortest(_LONGEST_COMPLETION)
-    completion = b"".join(
-        bytes([symbol]) if symbol < 256 else _name(vocabulary, symbol - 256).encode() for symbol in shortest
-    )
-    controls = tuple(dict.fromkeys(_name(vocabulary, symbol - 256) for symbol in shortest if symbol >= 256))
-    written = _written(matcher)
+    written = [*_written(matcher), *data[:read]]
     refused = b"" if accepted else data[read:]
-    found, cut = _positions(matcher.grammar, [*written, *data[:read]], refused[:1])
-    here = _schemas(matcher.grammar, [*written, *data[:read]], (_first_character(refused) or "").encode())
+    character = (_first_character(refused) or "").encode()
+    is_asked = bool(character) or (ends and not refused and not expected.end)
+    with metered(SECONDS, work=_WORK):
+        completion, controls = _completion(matcher)
+        found, cut = _positions(matcher.grammar, written, refused[:1])
+        here = _schemas(matcher.grammar, written, Asked(character, refused, ends) if is_asked else None)
+        is_partial = here.is_partial or completion is None or is_exhausted()
     places = _open_parts(matcher, data[:read], here)
-    named = named_places(places, found)
-    refusing = f"refused by {listed_pointers(here.refusing)}" if here.refusing else ""
-    where = "; ".join(filter(None, [in_words(found), f"at {named}" if named else "", refusing]))
-    where = f" ({where})" if where else ""
-    if cut is not None and str(cut):
-        where += f"; {cut}"
+    where = _where(named_places(places, found), here.refusing, found, cut)
     if special is not None:
         reason = _of_control_token(matcher, special, accepted, f"{expected}{where}")
     else:
         reason = _of_text(matcher, data, read, accepted, f"{expected}{where}")
-    return Explanation(accepted, data, read, expected, places, here.refusing, found, cut, completion, reason, controls)
+    refused_by = tuple(dict.fromkeys(pointer for group in here.refusing for pointer in group))
+    return Explanation(
+        accepted, data, read, expected, places, refused_by, found, cut, completion or b"",
+        reason + (_PARTIAL if is_partial else ""), controls, here.refusing, is_partial,
+    )  # fmt: skip
+
+
+_PARTIAL: Final = " (incomplete: the explanation reached its bounds on time and work)"
+
+
+def _where(named: str, refusing: Groups, found: Sequence[Position], cut: Lexing | None) -> str:
+    """Where that is in the specification, as the end of a message."""
+    refused = f"refused by {listed_refusals(refusing)}" if refusing else ""
+    where = "; ".join(filter(None, [in_words(found), f"at {named}" if named else "", refused]))
+    where = f" ({where})" if where else ""
+    return where + (f"; {cut}" if cut is not None and str(cut) else "")
+
+
+def _completion(matcher: GrammarMatcher) -> tuple[bytes | None, tuple[str, ...]]:
+    """The shortest way to finish, and the names of the control tokens in it; None if that takes too long."""
+    vocabulary = matcher.grammar.vocabulary
+    try:
+        with metered(_SECONDS_OF_COMPLETION):
+            shortest = matcher._shortest(_LONGEST_COMPLETION)
+    except LimitExceeded:
+        return None, ()
+    completion = b"".join(
+        bytes([symbol]) if symbol < 256 else _name(vocabulary, symbol - 256).encode() for symbol in shortest
+    )
+    return completion, tuple(dict.fromkeys(_name(vocabulary, symbol - 256) for symbol in shortest if symbol >= 256))
 
 
 def _place(matcher: GrammarMatcher, data: bytes) -> tuple[int, Expected]:
@@ -214,15 +249,17 @@ def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
     try:
         return SchemaPlaces(grammar)
     except (GuidedError, RecursionError):  # too large
+        if is_exhausted():  # not by itself: the next explanation may have the time
+            raise
         return None
 
 
-def _schemas(grammar: CompiledGrammar, symbols: list[int], refused: bytes) -> SchemasHere:
-    places = _schema_places(grammar)
+def _schemas(grammar: CompiledGrammar, symbols: list[int], asked: Asked | None) -> SchemasHere:
     try:
-        return SchemasHere() if places is None else places.at(symbols, refused)
+        places = _schema_places(grammar)
+        return SchemasHere() if places is None else places.at(symbols, asked)
     except (GuidedError, RecursionError):
-        return SchemasHere()
+        return SchemasHere(is_partial=is_exhausted())
 
 
 def _written(matcher: GrammarMatcher) -> list[int]:
@@ -252,24 +289,18 @@ def _labelled(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | No
             return None
         return labelled(rules, grammar.kind) if rules.lexer is None else LabelledLexer(rules)
     except (GuidedError, RecursionError):  # too large
+        if is_exhausted():  # as above
+            raise
         return None
-
-
-def named_places(places: Sequence[str], found: Sequence[Position]) -> str:
-    """Pointers into schemas, and other rules only where they have no positions."""
-    return listed_pointers([place for place in places if not found or "/" in place.partition(" ")[0]])
-
-
-def listed_pointers(pointers: Sequence[str]) -> str:
-    """JSON Pointers for a message, eight at most."""
-    more = [f"{len(pointers) - _MOST_POINTERS} more"] if len(pointers) > _MOST_POINTERS else []
-    return ", ".join([*(pointer or "(root)" for pointer in pointers[:_MOST_POINTERS]), *more])
 
 
 def _positions(
     grammar: CompiledGrammar, symbols: list[int], refused: bytes
 ) -> tuple[tuple[Position, ...], Lexing | None]:
-    language = _labelled(grammar)
+    try:
+        language = _labelled(grammar)
+    except (GuidedError, RecursionError):
+        return (), None
     if isinstance(language, LabelledLexer):
         cut = lexing(language, symbols, refused)
         return cut.positions, cut

@@ -18,12 +18,12 @@ from typing import Final, NamedTuple
 
 from guided.automaton.reference_language import ALL_BYTES
 from guided.automaton.reference_lexer import LexedLanguage, Reading
-from guided.automaton.reference_patience import patience
 from guided.errors import GuidedError
 from guided.ir.nodes import Grammar
 from guided.matching.characters import joined
 from guided.matching.notation import Names
 from guided.matching.positions import MOST_SYMBOLS, SECONDS, Position, labelled
+from guided.meter import metered
 
 __all__ = ["LabelledLexer", "Lexing", "lexing"]
 
@@ -65,7 +65,7 @@ def lexing(lexer: LabelledLexer, symbols: Sequence[int], refused: bytes = b"") -
     if len(symbols) > MOST_SYMBOLS or any(symbol > 255 for symbol in symbols):
         return Lexing()
     try:
-        with patience(SECONDS):
+        with metered(SECONDS):
             return lexer.cut(bytes(symbols), refused)
     except (GuidedError, RecursionError):  # beyond what the twin can do
         return Lexing()

@@ -11,7 +11,8 @@ from typing import Any
 
 from guided.errors import marked_line
 from guided.matching import CompiledGrammar, Expected, Explanation, GrammarMatcher
-from guided.matching.explanation import listed_pointers, named_places
+from guided.matching.explanation import explain
+from guided.matching.pointers import listed_refusals, named_places
 from guided.matching.positions import in_words
 
 __all__ = ["Place", "place_of"]
@@ -59,7 +60,7 @@ class Place:
         """Lines that name the parts of the specification, where there are names, and what a lexer has made of it."""
         positions = self.explanation.positions
         named = named_places(self.explanation.places, positions)
-        refusing = listed_pointers(self.explanation.refused_by)
+        refusing = listed_refusals(self.explanation.refusals)
         lines = [
             f"asked for by {named}" if named else "",
             f"refused by {refusing}" if refusing else "",
@@ -80,6 +81,8 @@ class Place:
             "may_end": self.expected.end,
             "places": [part or "(root)" for part in self.explanation.places],
             "refused_by": list(self.explanation.refused_by),
+            "refusals": [list(group) for group in self.explanation.refusals],
+            "partial": self.explanation.is_partial,
             "positions": [position._asdict() for position in self.explanation.positions],
             "lexing": _lexing(self.explanation),
             "completion": self.completion.decode(errors="backslashreplace"),
@@ -92,10 +95,10 @@ def _lexing(explanation: Explanation) -> dict[str, Any] | None:
     return None if cut is None else {name: value for name, value in cut._asdict().items() if name in names}
 
 
-def place_of(grammar: CompiledGrammar, data: bytes) -> Place:
-    """Where `data` stops being allowed, or its end where it is only incomplete."""
+def place_of(grammar: CompiledGrammar, data: bytes, *, ends: bool = False) -> Place:
+    """Where `data` stops being allowed, or its end where it is only incomplete. `ends`: it should be a whole output."""
     matcher = GrammarMatcher(grammar)
-    asked = matcher.explain(data)
+    asked = explain(matcher, data, ends=ends)
     accepted = matcher.accept_string(data[: asked.read])
     assert accepted, "what was read is allowed"
     text, offset = data.decode(errors="replace"), asked.characters_read

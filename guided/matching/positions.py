@@ -24,10 +24,10 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from guided.automaton.reference_language import Item, Language, State
-from guided.automaton.reference_patience import patience
 from guided.errors import GuidedError, LimitExceeded
 from guided.ir.nodes import Alt, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.matching.notation import Names, is_helper
+from guided.meter import metered, spend
 
 __all__ = ["MOST_SYMBOLS", "SECONDS", "LabelledLanguage", "Position", "in_words", "labelled", "positions"]
 
@@ -110,9 +110,10 @@ def positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping
     if len(symbols) > MOST_SYMBOLS:
         return ()
     try:
-        with patience(SECONDS):
+        with metered(SECONDS):
             state = language.begin
             for symbol in symbols:
+                spend()
                 if state is not None:
                     token = {symbol - 256, names.get(symbol - 256, symbol - 256)}
                     state = language.step(state, symbol) if symbol < 256 else language.special(state, token)
@@ -127,7 +128,7 @@ def labelled(grammar: Grammar, kind: str) -> LabelledLanguage:
     Raises:
         LimitExceeded: it has too many parts, or takes too long.
     """
-    with patience(SECONDS):
+    with metered(SECONDS):
         return LabelledLanguage(*_Labels(grammar, kind).grammar())
 
 
@@ -166,6 +167,7 @@ class _Labels:
 
     def _parts(self, node: Node, rule: str, number: int, many: int, owner: Node | None = None) -> Node:
         """A sequence with a label behind each part. `owner`: the rule; what it repeats of itself has no label."""
+        spend()
         parts = [part for part in (node.items if isinstance(node, Seq) else (node,)) if not self._is_mark(part)]
         out: list[Node] = []
         before: str | None = None

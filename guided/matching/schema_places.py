@@ -2,7 +2,8 @@
 
 A text is the JSON of one schema, or has such JSON in it, as those of structural tags do. Where that begins is found as
 captures are: the grammar is compiled once more with marks around the rules that are schemas, see `marked.py`. What
-applies there is computed from the schema and the JSON so far, see `spec/json_schema/applying.py`.
+applies there is computed from the schema and the JSON so far, see `spec/json_schema/applying.py`, and what refuses the
+text that is asked about in `spec/json_schema/refusing.py`.
 
 Cost: a second compilation of the grammar, if it is not the JSON of one schema alone, when this is first asked for.
 What it does not do: parts beside a lexer, and arguments that are written as text, have no places but those of their
@@ -14,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from threading import RLock
+from typing import Final
 
-from guided.errors import SpecError
+from guided.errors import LimitExceeded, SpecError
 from guided.ir.embedded import Embedded
 from guided.ir.nodes import Grammar
 from guided.ir.regions import Region
@@ -23,9 +25,14 @@ from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar, text_ids
 from guided.matching.marked import Automaton, Marked, automaton_of_rules
 from guided.matching.readings import Past, entered
+from guided.meter import is_exhausted, seconds_left, spend
 from guided.spec.json_schema.applying import Applying, Judge
+from guided.spec.json_schema.asked import Asked
+from guided.spec.json_schema.refusing import Groups, refusing
 
 __all__ = ["SchemaPlaces", "SchemasHere"]
+
+_PATIENCE: Final = 60.0  # seconds, while another thread explains a text of the same grammar
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +41,17 @@ class SchemasHere:
 
     Attributes:
         pointers: the schemas that apply there.
-        refusing: their keywords that refuse what follows.
+        refusing: their keywords that refuse what follows; those of one group do so together.
         prefixes: the pointers of the whole schemas.
         is_all: whether the text cannot be read in another way, outside of these.
+        is_partial: whether there is more to say, and a bound was reached.
     """
 
     pointers: tuple[str, ...] = ()
-    refusing: tuple[str, ...] = ()
+    refusing: Groups = ()
     prefixes: tuple[str, ...] = ()
     is_all: bool = False
+    is_partial: bool = False
 
 
 class SchemaPlaces:
@@ -66,8 +75,8 @@ class SchemaPlaces:
             )  # fmt: skip
         self._is_one = rules.start in rules.schemas
 
-    def at(self, symbols: Sequence[int], following: bytes) -> SchemasHere:
-        """After a text. `symbols`: bytes, and 256 + id for control tokens. `following`: the character that is refused.
+    def at(self, symbols: Sequence[int], asked: Asked | None) -> SchemasHere:
+        """After a text. `symbols`: bytes, and 256 + id for control tokens. `asked`: what is refused behind it.
 
         Raises:
             GuidedError: limits are exceeded.
@@ -80,17 +89,29 @@ class SchemaPlaces:
         else:
             return SchemasHere()
         pointers: dict[str, None] = {}
-        refusing: dict[str, None] = {}
+        groups: dict[tuple[str, ...], None] = {}
+        is_partial = False
         for number, start in sorted(begun):
             if any(symbol > 255 for symbol in symbols[start:]):  # the output has ended
                 continue
             text = bytes(symbols[start:])
-            with self._lock:
+            if not self._lock.acquire(timeout=seconds_left(_PATIENCE)):
+                is_partial = True
+                break
+            try:
                 applying = self._applying(number)
+                applying.begin()
                 pointers |= dict.fromkeys(applying.pointers(text))
-                refusing |= dict.fromkeys(applying.refusing(text, following) if following else ())
+                groups |= dict.fromkeys(refusing(applying, text, asked) if asked is not None else ())
+                is_partial |= applying.is_partial
+            except LimitExceeded:
+                if not is_exhausted():
+                    raise
+                is_partial = True
+            finally:
+                self._lock.release()
         prefixes = tuple(dict.fromkeys(self._schemas[number][1].prefix for number, _ in begun))
-        return SchemasHere(tuple(pointers), tuple(refusing), prefixes, is_all and bool(begun))
+        return SchemasHere(tuple(pointers), tuple(groups), prefixes, is_all and bool(begun), is_partial)
 
     def _applying(self, number: int) -> Applying:
         if number not in self._known:
@@ -105,6 +126,7 @@ class SchemaPlaces:
             automaton = marked.automaton
             threads = entered(marked, [(automaton.start, None)], 0)
             for at, symbol in enumerate(symbols, 1):
+                spend(len(threads))
                 steps = [
                     (automaton.byte(state, symbol) if symbol < 256 else automaton.token(state, symbol - 256), past)
                     for state, past in threads

@@ -23,6 +23,7 @@ from guided.ir.nodes import (
 from guided.ir.regions import Region
 from guided.ir.serial import ByIdentity
 from guided.limits import Limits
+from guided.meter import spend
 from guided.spec.combinators import (
     CapturePart,
     ChoicePart,
@@ -146,6 +147,7 @@ class _Lowering:
             self.done[scope] = ByIdentity()
         done = self.done[scope]
         if expr not in done:
+            spend()
             if depth > self.limits.depth:
                 raise LimitExceeded("depth", depth, self.limits.depth)
             done[expr] = self._node(expr, scope, depth + 1)

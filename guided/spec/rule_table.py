@@ -35,6 +35,7 @@ from guided.ir.nodes import (
 )
 from guided.ir.regions import Region
 from guided.ir.serial import ByIdentity
+from guided.meter import spend
 from guided.spec.regex.algebra import run
 
 __all__ = ["RuleTable", "Scope", "children", "defined_here", "parts_of", "with_children"]
@@ -79,6 +80,7 @@ class RuleTable:
         names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
         done: ByIdentity[Any, Any] = ByIdentity()
         for name, node in grammar.rules.items():
+            spend()
             self.rules[names[name]] = run(_renamed(node, names, done, self._closed))
         self.regions |= {names[name]: region for name, region in grammar.regions.items() if name in names}
         self.schemas |= {names[name]: schema for name, schema in grammar.schemas.items()}

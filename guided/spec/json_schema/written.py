@@ -30,12 +30,14 @@ class OpenValue:
         start: where it begins, in bytes; the end of the text if nothing of it was written.
         token: its key or its number in the value around it; None for the whole.
         keys: of an object, the keys that were written so far.
+        key_start: of an object, where the key begins that is under way or has no colon yet; None where there is none.
     """
 
     start: int
     token: str | int | None
     is_object: bool = False
     keys: list[str] = field(default_factory=list)
+    key_start: int | None = None
 
 
 def open_values(text: bytes) -> list[OpenValue]:
@@ -53,8 +55,11 @@ def open_values(text: bytes) -> list[OpenValue]:
             scalar = None if expects_key else OpenValue(len(text), item[-1])
         elif lexeme == b":":
             scalar = OpenValue(len(text), key)
+            if containers:
+                containers[-1].key_start = None
         elif expects_key:
             scalar, expects_key = None, False
+            containers[-1].key_start = start
             if (found := _string(lexeme)) is not None:
                 key = found
                 containers[-1].keys.append(key)

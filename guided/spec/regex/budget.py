@@ -6,6 +6,7 @@ from time import monotonic
 
 from guided.errors import LimitExceeded
 from guided.limits import Limits
+from guided.meter import spend
 
 __all__ = ["Budget"]
 
@@ -20,6 +21,7 @@ class Budget:
     def spend(self, nodes: int) -> None:
         """Count nodes and check the time. LimitExceeded beyond a limit."""
         self._nodes += nodes
+        spend(nodes)
         if self._nodes > self.limits.nodes:
             raise LimitExceeded("nodes", self._nodes, self.limits.nodes)
         seconds = monotonic() - self._start

@@ -10,6 +10,7 @@ import time
 
 from guided.errors import LimitExceeded
 from guided.limits import Limits
+from guided.meter import spend
 
 __all__ = ["Meter"]
 
@@ -29,6 +30,7 @@ class Meter:
 
     def step(self, cost: int = _STEP) -> None:
         """Count a step that costs so many units of work. LimitExceeded if the work or the seconds are used up."""
+        spend()
         self._work += cost
         if self._work > self._limits.work:
             raise LimitExceeded("work", self._work, self._limits.work)
