@@ -13,11 +13,11 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from difflib import get_close_matches
 from functools import wraps
 from numbers import Integral
 from typing import Any, Final, ParamSpec, TypeVar
 
+from guided.close_names import close_name
 from guided.errors import OptionError, brief
 
 __all__ = ["check_integer", "check_keywords", "check_path", "keywords_checked", "keywords_checked_class"]
@@ -45,7 +45,7 @@ def check_keywords(
 
 def _message(function: str, name: str, known: list[str], meant: str) -> str:
     if not meant:
-        meant = next(iter(get_close_matches(name, known, n=1)), "")
+        meant = close_name(name, known)
     hint = "" if not meant else f"did you mean {meant!r}? " if meant in known else f"{meant}. "
     listed = f"The options are {', '.join(known)}." if known else "It takes no options."
     return f"{function}() has no option {brief(name)}: {hint}{listed}"

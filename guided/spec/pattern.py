@@ -10,10 +10,10 @@ and a trailing "+" goes on until the output ends. Cost: linear; the first use of
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
+from guided.close_names import close_name
 from guided.errors import SpecError
 from guided.ir.nodes import ALL_CHARS, Chars, Grammar, Node, Ranges, Repeat, Seq, charset, complement
 
@@ -53,9 +53,9 @@ def _resolve(name: str, classes: Mapping[str, Ranges] | None, at: int) -> Ranges
         return _default(name) if classes is None else classes[name]
     if len(name) == 1 and (ranges := charset([(ord(name), ord(name))])):
         return ranges
-    close = difflib.get_close_matches(name, known, n=1)
+    close = close_name(name, known)
     hint = (
-        f"did you mean {close[0]!r}?"
+        f"did you mean {close!r}?"
         if close
         else f"the classes are {', '.join(known)}; write a text character by character"
     )
