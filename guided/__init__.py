@@ -13,11 +13,11 @@ Nothing here imports torch before `Engine` is asked for.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
+from guided.close_names import close_name
 from guided.errors import (
     BudgetError,
     ContextError,
@@ -175,8 +175,8 @@ def __getattr__(name: str) -> Any:
                 raise
             message = f"guided.{name} needs the package {error.name}: {_INSTALLED_BY[error.name]}"
             raise ModuleNotFoundError(message, name=error.name) from None
-    close = get_close_matches(name, __all__, n=1)
-    meant = f"; did you mean {close[0]!r}?" if close else ""
+    close = close_name(name, __all__)
+    meant = f"; did you mean {close!r}?" if close else ""
     raise AttributeError(f"module 'guided' has no attribute {name!r}{meant}")
 
 

@@ -6,25 +6,35 @@ lists the keywords that there are.
 
 In: the name of an argument, and its value. Out: an `OptionError` with both, which says what is needed. Without it the
 value would fail later, in an operation that does not know the name.
+
+In: an argument that is iterated over. Out: a list. An iterator without an end is an error, not an endless loop.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 from functools import wraps
-from numbers import Integral
-from typing import Any, Final, ParamSpec, TypeVar
+from itertools import islice
+from numbers import Integral, Real
+from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
+from guided.close_names import close_name
 from guided.errors import OptionError, brief
 
-__all__ = ["check_integer", "check_keywords", "check_path", "keywords_checked", "keywords_checked_class"]
+__all__ = [
+    "check_integer", "check_keywords", "check_path", "is_number", "keywords_checked", "keywords_checked_class",
+    "read_items",
+]  # fmt: skip
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _EMPTY: Final[Mapping[str, str]] = {}
+_MOST_ITEMS: Final = 1 << 22
+_AT_ONCE: Final = 64
+_WITH_LENGTH: Final = frozenset((str, bytes, list, tuple))
 
 
 def check_keywords(
@@ -45,7 +55,7 @@ def check_keywords(
 
 def _message(function: str, name: str, known: list[str], meant: str) -> str:
     if not meant:
-        meant = next(iter(get_close_matches(name, known, n=1)), "")
+        meant = close_name(name, known)
     hint = "" if not meant else f"did you mean {meant!r}? " if meant in known else f"{meant}. "
     listed = f"The options are {', '.join(known)}." if known else "It takes no options."
     return f"{function}() has no option {brief(name)}: {hint}{listed}"
@@ -108,7 +118,45 @@ def check_integer(name: str, value: object, *, least: int, optional: bool = Fals
         raise OptionError(f"{name} is {brief(value)}, it must be {needed}")
 
 
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a finite number that a float can hold; True and False are none."""
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def check_path(name: str, value: object, what: str = "a path") -> None:
     """Raise an OptionError for an argument that is no path; `what` says what is needed."""
     if not isinstance(value, str | os.PathLike):
         raise OptionError(f"{name} is {brief(value)}, it must be {what}")
+
+
+def read_items(
+    name: str,
+    items: Iterable[_T],
+    *,
+    most: int | None = None,
+    error: Callable[[str], Exception] = OptionError,
+) -> list[_T]:
+    """The items of an argument. What an iterator gives is counted while it is read, since it may have no end.
+
+    Args:
+        name: of the argument, for the message.
+        most: the largest number of items, some millions if None; for an iterator also of the characters, bytes or ids
+            in them.
+        error: makes the error of a message if there are more.
+    """
+    most = _MOST_ITEMS if most is None else most
+    if isinstance(items, Sized):
+        if len(items) > most:
+            raise error(f"{name} has more than {most:,} items")
+        return list(items)
+    out, inside, iterator = list[_T](), 0, iter(items)
+    while some := list(islice(iterator, _AT_ONCE)):
+        out += some
+        if not _WITH_LENGTH.isdisjoint(map(type, some)):
+            inside += sum(len(item) for item in some if isinstance(item, str | bytes | list | tuple))
+        if len(out) > most or inside > most:
+            raise error(f"{name} has more than {most:,} items")
+    return out

@@ -14,7 +14,7 @@ from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.documents.keywords import DESCRIBING, KEYWORDS
 from guided.spec.json_schema.documents.resolve import Library
 from guided.spec.json_schema.options import DRAFTS
-from guided.spec.json_schema.unenforced import findings
+from guided.spec.json_schema.unenforced import Unenforced
 from tests.json_schema_support import byte_compiler
 from tests.test_cli import run, run_json
 
@@ -112,7 +112,7 @@ def test_the_quick_look_passes_over_nothing(draft):
     options = JsonSchemaOptions(draft=draft)
     for name in (*(KEYWORDS.keys() - {"$schema"}), *DESCRIBING, "requierd", "x-a"):
         library = Library({name: True}, options, {}, guided.Limits())
-        assert library.noteworthy or not list(findings(library.root, library, options)), name
+        assert library.noteworthy or not list(Unenforced(library, options).of(library.root)), name
 
 
 def test_one_warning_names_all_and_each_compilation_warns():

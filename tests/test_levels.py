@@ -280,7 +280,7 @@ def test_every_walk_of_every_pattern_matches(elements, rng: random.Random, slack
 
 def test_any_compiled_grammar_is_such_a_machine(model):
     """A stack, too: brackets that close again, which no finite machine can count."""
-    vocabulary = Vocabulary([char.encode() for char in CHARACTERS + "[]0"], eos_token_ids=[])
+    vocabulary = Vocabulary.without_end([char.encode() for char in CHARACTERS + "[]0"])
     schema = {"$ref": "#/$defs/nest", "$defs": {"nest": {"type": "array", "items": {"$ref": "#/$defs/nest"}}}}
     fsm = CompiledFSM(GrammarCompiler(vocabulary).compile_json_schema(schema, whitespace="compact"))
     torch.manual_seed(1)

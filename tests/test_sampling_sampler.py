@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.errors import GuidedError
+from guided.errors import GuidedError, OptionError
 from guided.sampling import SamplingParams
 from guided.sampling.sampler import choose, log_mass, uniform
 
@@ -145,11 +145,23 @@ def test_nothing_to_choose_from_is_an_error_with_its_reason(params):
     [
         {"temperature": -0.1}, {"temperature": math.nan}, {"temperature": math.inf}, {"top_k": 1.5}, {"top_k": True},
         {"top_p": 0}, {"top_p": 1.01}, {"top_p": math.nan}, {"seed": -1}, {"seed": 2**64}, {"seed": 0.5},
+        {"top_k": -2}, {"top_k": -5}, {"top_k": "1"}, {"temperature": True}, {"temperature": "1"},
+        {"temperature": 10**400}, {"temperature": None}, {"top_p": "1"}, {"top_p": True}, {"min_p": "0"},
+        {"min_p": [0]}, {"min_p": -0.1}, {"repetition_penalty": None}, {"repetition_penalty": 10**400},
+        {"presence_penalty": "1"}, {"frequency_penalty": math.nan}, {"frequency_penalty": True},
+        {"logit_bias": [1]}, {"logit_bias": {1: "1"}}, {"logit_bias": {1: math.nan}}, {"allowed_token_ids": 1},
+        {"allowed_token_ids": b"1"}, {"bad_words": 1}, {"bad_words": [1]}, {"bad_words": ["1"]}, {"min_tokens": -1},
     ],
 )  # fmt: skip
 def test_wrong_numbers_are_refused_by_name(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
+    with pytest.raises(OptionError, match=next(iter(wrong))):
         SamplingParams(**wrong)
+
+
+@pytest.mark.parametrize("everything", [None, 0, -1])
+def test_top_k_that_leaves_all_tokens(everything):
+    params = SamplingParams(temperature=1e6, top_k=everything)
+    assert {choose(torch.tensor([0.0, 1.0, 2.0]), params, position) for position in range(60)} == {0, 1, 2}
 
 
 @pytest.mark.parametrize("temperature", [5e-324, 1e-320, 1e-46, 1e-40, 1e-30])

@@ -10,12 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import VocabularyError
+from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.vocabulary import Vocabulary
 
-token_lists = st.lists(st.one_of(st.none(), st.text("abé", max_size=4).map(str.encode)), max_size=12)
+token_lists = st.lists(st.one_of(st.none(), st.text("abé", min_size=1, max_size=4).map(str.encode)), max_size=12)
 
 
-@given(token_lists, st.sets(st.integers(0, 15), max_size=3), st.dictionaries(st.integers(0, 15), st.text(max_size=3)))
+@given(
+    token_lists,
+    st.sets(st.integers(0, 15), min_size=1, max_size=3),
+    st.dictionaries(st.integers(0, 15), st.text(max_size=3)),
+)
 def test_stated_semantics(tokens, ends, special):
     vocab = Vocabulary(tokens, eos_token_ids=ends, special_tokens=special)
     assert vocab.size == max([len(tokens), *(number + 1 for number in ends | set(special))])
@@ -41,6 +46,12 @@ def test_stated_semantics(tokens, ends, special):
         ({"tokens": [b"a"], "eos_token_ids": [1], "size": 1}, "size 1 does not cover the ids"),
         ({"tokens": [b"a"], "eos_token_ids": [1], "size": 1 << 30}, "must be from 2 to"),
         ({"tokens": [b"a"], "eos_token_ids": [1], "special_tokens": {"x": 1}}, "special_tokens"),
+        ({"tokens": [b"a", b"", None], "eos_token_ids": [3]}, "token 1 is empty: write None"),
+        ({"tokens": [b"a", None, b"x" * 65_536], "eos_token_ids": [3]}, "token 2 has 65,536 bytes, at most 65,535"),
+        ({"tokens": [b"x" * 65_535] * 257, "eos_token_ids": [257]}, "have 16,842,495 bytes together, at most 16,777"),
+        ({"tokens": [b"a"], "eos_token_ids": []}, r"eos_token_ids is empty: .* Vocabulary.without_end\(tokens\)"),
+        ({"tokens": [b"a"], "eos_token_ids": [True]}, "a collection of integers"),
+        ({"tokens": [b"a"], "eos_token_ids": [0], "size": 0}, "size 0 does not cover the ids"),
     ],
 )
 def test_wrong_arguments(arguments, message):
@@ -66,6 +77,28 @@ def fewest(data: bytes, tokens: set[bytes]) -> int | None:
         level = {rest[len(token) :] for rest in level for token in tokens if rest.startswith(token)}
         steps += 1
     return None
+
+
+def test_tokens_as_long_as_can_be():
+    text = b"ab" * 32_767 + b"c"
+    vocabulary = Vocabulary([b"a", b"b", b"c", text, text[:-1], text[:-1] + b"d"], eos_token_ids=[6])
+    matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_regex("(ab)*c"))
+    bitmask = allocate_token_bitmask(1, vocabulary.size)
+    matcher.fill_next_token_bitmask(bitmask)
+    assert allowed_tokens(bitmask) == [0, 2, 3, 4]
+
+
+def test_a_program_may_end_outputs_itself():
+    vocabulary = Vocabulary.without_end([b"a", None, b"b"], special_tokens={1: "<x>"}, size=5)
+    assert (vocabulary.size, vocabulary.eos_token_ids, dict(vocabulary.special_tokens)) == (5, frozenset(), {1: "<x>"})
+    assert vocabulary.changed(size=7).eos_token_ids == frozenset()
+    assert vocabulary.changed(eos_token_ids=[4]).eos_token_ids == {4}
+    matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_regex("ab?"))
+    assert matcher.accept_token(0)
+    assert matcher.is_accepting()
+    for wrong in (lambda: vocabulary.changed(eos_token_ids=[]), lambda: Vocabulary.without_end([])):
+        with pytest.raises(VocabularyError, match=r"eos_token_ids is empty|the vocabulary has no tokens"):
+            wrong()
 
 
 @given(token_lists, st.text("abé", max_size=8))

@@ -9,7 +9,6 @@ not read, such as a `Permutation` or a node with unusual fields, because here it
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
@@ -19,6 +18,7 @@ from typing import TypeAlias, get_args
 from guided.automaton import _core
 from guided.automaton.conditions import flattened
 from guided.automaton.entries import check_entries
+from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.ir.nodes import (
     ANY_CHAR,
@@ -266,8 +266,8 @@ class _GrammarBuilder:
         raise TypeError("not a node")
 
     def _instead(self, name: object) -> str:
-        close = difflib.get_close_matches(str(name), map(str, self.rule_number), n=1)
-        return f"did you mean {close[0]!r}?" if close else f"the rules are {', '.join(map(str, self.rule_number)):.200}"
+        close = close_name(str(name), map(str, self.rule_number))
+        return f"did you mean {close!r}?" if close else f"the rules are {', '.join(map(str, self.rule_number)):.200}"
 
     def _bounds(self, low: int, high: int | None) -> tuple[int, int]:
         """The bounds as the core expects them. An upper bound that no output can reach is the same as none."""
@@ -306,8 +306,8 @@ class _GrammarBuilder:
         ids = [token] if isinstance(token, int) else sorted(self.special_ids.get(token, ()))
         if not ids:
             known = ", ".join(sorted(self.special_ids)[:8]) or "none"
-            close = difflib.get_close_matches(str(token), self.special_ids, n=1)
-            hint = f"did you mean {close[0]}?" if close else "name a token that the vocabulary has, or its id"
+            close = close_name(str(token), self.special_ids)
+            hint = f"did you mean {close}?" if close else "name a token that the vocabulary has, or its id"
             message = f"the vocabulary has no control token {token!r} (it has: {known})"
             raise VocabularyError(message, token=token, hint=hint)
         for number in ids:

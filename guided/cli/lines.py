@@ -10,10 +10,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any, Final
 
 from guided.cli.options import GRAMMAR_OPTIONS, LINE_OPTIONS, options_of_line
+from guided.close_names import close_name
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, brief
 from guided.limits import Limits
 from guided.spec.json_schema.documents.places import locate
@@ -153,8 +153,8 @@ def _check(text: str, members: dict[str, Any]) -> None:
     """Names and types; one prompt, at most one specification."""
     for name, value in members.items():
         if name not in _MEMBERS and name not in _OPTIONS:
-            close = get_close_matches(name, [*_MEMBERS, *_OPTIONS], n=1, cutoff=_CLOSE)
-            hint = _NOT_HERE.get(name, f"did you mean {close[0]!r}?" if close else "")
+            close = close_name(name, [*_MEMBERS, *_OPTIONS], cutoff=_CLOSE)
+            hint = _NOT_HERE.get(name, f"did you mean {close!r}?" if close else "")
             raise _wrong(text, name, f"there is no {brief(name)} in a request", hint)
         if name in _MEMBERS and not _MEMBERS[name][1](value):
             raise _wrong(text, name, f"{name} is {_MEMBERS[name][0]}, not {_shown(value)}")

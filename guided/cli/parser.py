@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from guided.cli.console import InputError
+from guided.close_names import close_name
 
 __all__ = ["Parser", "UsageError"]
 
@@ -96,8 +96,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def _meant(word: str, known: list[str]) -> str:
-    close = get_close_matches(word, known, n=1, cutoff=0.75)
-    return f"; did you mean {close[0]}?" if close else ""
+    close = close_name(word, known, cutoff=0.75)
+    return f"; did you mean {close}?" if close else ""
 
 
 def _listed(commands: list[str]) -> str:

@@ -34,7 +34,7 @@ from guided.engine.stopping import Stops
 from guided.engine.threads import give_way
 from guided.engine.tool_calls import ToolCalls, with_tools
 from guided.errors import GuidedError, OptionError
-from guided.keywords import keywords_checked
+from guided.keywords import keywords_checked, read_items
 from guided.kv.cache import KVCache
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint, value_parser
@@ -80,7 +80,7 @@ class Engine:
         instead of these what runs the model, with its own cache. `token_budget`: of one forward pass."""
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but only {model.config.vocab_size} logits: not this model's")
-        self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, list(bos)
+        self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, read_items("bos", bos)
         self.ranks = ranks
         self.scheduler = Scheduler(runner or make_runner(model, cache, kv_dtype, ranks), token_budget=token_budget)
         self.driver = Driver(self.scheduler)
@@ -244,7 +244,7 @@ class Engine:
             raise TypeError(
                 f"prompts is a list of prompts, not one {type(prompts).__name__}; generate takes one prompt"
             )
-        each = [constraint] * len(prompts) if constraints is None else list(constraints)
+        each = [constraint] * len(prompts) if constraints is None else read_items("constraints", constraints)
         if len(each) != len(prompts):
             raise ValueError(f"{len(prompts)} prompts, but {len(each)} constraints")
         groups = [self._later(prompt, one, 1, **options) for prompt, one in zip(prompts, each, strict=True)]
@@ -299,7 +299,7 @@ class Engine:
 
     def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
         """What the model scores after each of the last `keep` tokens: float32, (keep, vocab_size)."""
-        runner, ids = self.scheduler.runner, list(tokens)
+        runner, ids = self.scheduler.runner, read_items("tokens", tokens)
         self._prompts.check(ids, room=0)
         with self.driver.lock:
             lease = runner.cache.open(ids, keep=keep)
@@ -365,9 +365,14 @@ class Engine:
         if params.min_tokens > max_tokens:
             raise OptionError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}")
         stops = Stops(
-            texts_of(stop), tuple(stop_token_ids or ()), texts_of(stop_regex), include_stop_str_in_output, ignore_eos
+            texts_of("stop", stop),
+            tuple(read_items("stop_token_ids", stop_token_ids or ())),
+            texts_of("stop_regex", stop_regex),
+            include_stop_str_in_output,
+            ignore_eos,
         )
         wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
+        tools = read_items("tools", tools)
         toolbox = Toolbox(tools, self.vocabulary)
         placed = with_tools(constraint, tools, matched=reasoning_end is not None or canonical or heal_prompt)
         grammar = compile_constraint(compiler or self.compiler, placed, cast(ConstraintOptions, written))

@@ -88,7 +88,13 @@ class NanochatEngine:
         self, max_tokens: int | None = None, temperature: float = 1.0, top_k: int | None = None, seed: int = 42
     ) -> Options:
         budget = self.engine.model.config.context if max_tokens is None else max_tokens
-        return {"max_tokens": budget, "temperature": temperature, "top_k": top_k, "seed": seed, "tools": self.tools}
+        return {
+            "max_tokens": budget,
+            "temperature": temperature,
+            "top_k": None if top_k is None or top_k <= 0 else top_k,
+            "seed": seed,
+            "tools": self.tools,
+        }
 
     def _columns(self, events: Iterator[tuple[int, StreamEvent]], rows: int) -> Iterator[tuple[list[int], list[int]]]:
         waiting = [deque[tuple[int, int]]() for _ in range(rows)]  # what is known of each row and not handed out

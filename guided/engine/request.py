@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from guided.chat import Conversation, Message
 from guided.errors import OptionError, brief
-from guided.keywords import check_keywords, keywords_checked_class
+from guided.keywords import check_keywords, keywords_checked_class, read_items
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.sampling.logprobs import LogprobsMode
 from guided.tools.tool import Tool
@@ -155,6 +155,6 @@ def check_numbers(n: object, max_tokens: object, drafts: object, budget_ramp: ob
             raise OptionError(f"{name} is {brief(flag)}, it must be True or False")
 
 
-def texts_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
+def texts_of(name: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
     """The texts of an option that takes one or several."""
-    return (given,) if isinstance(given, str) else tuple(given or ())
+    return (given,) if isinstance(given, str) else tuple(read_items(name, given or ()))

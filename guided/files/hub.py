@@ -19,11 +19,11 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from guided.close_names import close_name
 from guided.errors import ModelFileError
 from guided.files.huggingface import fetch_from_hub, is_hub_name
 
@@ -127,8 +127,8 @@ def _not_found(name: str | os.PathLike[str]) -> str:
         there = f"; there are {', '.join(found)}" if found and parent == path.absolute().parent else ""
         return f"there is no file or directory {str(name)!r} {where}{there}"
     known = model_names()
-    close = get_close_matches(str(name).lower(), known, n=1, cutoff=0.4)
-    meant = f"did you mean {close[0]!r}? " if close else ""
+    close = close_name(str(name).lower(), known, cutoff=0.4)
+    meant = f"did you mean {close!r}? " if close else ""
     return (
         f"{str(name)!r} is neither a path nor a known model: {meant}known are {', '.join(known)}; a model of the "
         "Hugging Face hub is named 'organisation/model'"

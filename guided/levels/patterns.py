@@ -88,7 +88,11 @@ def compile_pattern(
     itos = {token: char for char, token in stoi.items()}
     classes = {name: [itos[token] for token in sorted(ids)] for name, ids in char_classes.items() if ids}
     tokens = [itos[i].encode() if i in itos else None for i in range(max(itos, default=-1) + 1)]
-    vocabulary = Vocabulary(tokens, eos_token_ids=end_tokens, size=max([len(tokens), *(id + 1 for id in end_tokens)]))
+    if end_tokens:
+        size = max(len(tokens), *(id + 1 for id in end_tokens))
+        vocabulary = Vocabulary(tokens, eos_token_ids=end_tokens, size=size)
+    else:
+        vocabulary = Vocabulary.without_end(tokens)
     for at, element in enumerate(pattern_elements):
         match element:
             case (str(name), _) if len(name) == 1 and name not in classes and name not in stoi:

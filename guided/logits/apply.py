@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
+from guided.keywords import read_items
+
 if TYPE_CHECKING:
     import torch
 
@@ -54,6 +56,7 @@ def apply_token_bitmask_inplace(
             f"expected numpy arrays or torch tensors, got {type(logits).__name__} and {type(bitmask).__name__}"
         )
     rows, mask_rows = _rows(logits), _rows(bitmask)
+    indices = None if indices is None else read_items("indices", indices)
     _check(rows, mask_rows, indices)
     if indices is None:
         _mask(rows, mask_rows)

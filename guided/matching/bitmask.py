@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from guided.automaton import _core
 from guided.errors import brief
+from guided.keywords import read_items
 
 __all__ = ["allocate_token_bitmask", "allowed_tokens", "bits_of", "fill_batch", "first_allowed", "is_allowed", "row_of"]
 
@@ -92,8 +93,8 @@ def fill_batch(
             raise TypeError(f"{name} must be an integer or None, not {brief(value)}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
-    matchers = list(matchers)
-    where = list(range(len(matchers))) if rows is None else list(rows)
+    matchers = read_items("matchers", matchers)
+    where = list(range(len(matchers))) if rows is None else read_items("rows", rows)
     if len({id(m) for m in matchers}) != len(matchers):
         raise ValueError("matchers: the same matcher is named twice; fork() it")
     count = threads if threads is not None else min(_cores(), max(1, len(matchers) // 4))

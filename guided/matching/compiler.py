@@ -21,7 +21,7 @@ from guided.matching.collection import collection_paused
 from guided.matching.compiled import CompiledGrammar, native_vocabulary, text_ids
 from guided.matching.grammar_cache import GrammarCache, content_of
 from guided.matching.narrowing import narrowed
-from guided.spec.choice import choice_to_grammar
+from guided.spec.choice import choice_to_grammar, read_choices
 from guided.spec.combinators import Expr
 from guided.spec.composition import expr_to_grammar
 from guided.spec.gbnf import gbnf_to_grammar
@@ -30,7 +30,7 @@ from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOption
 from guided.spec.lark import LarkOptions, check_not_empty, checked_folders, checked_grammars, read_lark
 from guided.spec.left_corners import check_regions
 from guided.spec.named_tokens import place_of_token
-from guided.spec.pattern import pattern_to_grammar
+from guided.spec.pattern import pattern_to_grammar, read_characters, read_elements
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
 from guided.spec.structural_tag import structural_tag_to_grammar
@@ -273,10 +273,7 @@ class GrammarCompiler:
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings, one of which is the output."""
-        if not isinstance(choices, Iterable):
-            message = f"a choice is a list of strings, not a {type(choices).__name__}"
-            raise SpecError(message, hint="write ['yes', 'no']")
-        given = choices if isinstance(choices, str | bytes | Mapping) else tuple(choices)
+        given: Any = read_choices(choices, self.limits)
         return self._cached(("choice", given), given, lambda _: choice_to_grammar(given, limits=self.limits))
 
     def compile_pattern(
@@ -292,8 +289,8 @@ class GrammarCompiler:
         if char_classes is not None:
             if not isinstance(char_classes, Mapping) or not all(isinstance(c, Iterable) for c in char_classes.values()):
                 raise SpecError("char_classes is a mapping from names to characters", hint='write {"VOWEL": "aeiou"}')
-            classes = {name: tuple(chars) for name, chars in char_classes.items()}
-        given = [tuple(part) if isinstance(part, list) else part for part in pattern]
+            classes = {name: tuple(read_characters(name, chars)) for name, chars in char_classes.items()}
+        given = [tuple(part) if isinstance(part, list) else part for part in read_elements(pattern, self.limits)]
         key = ("pattern", tuple(given), None if classes is None else tuple(classes.items()))
         return self._cached(key, given, lambda _: pattern_to_grammar(given, classes))
 

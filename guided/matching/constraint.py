@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias
 
+from guided.close_names import close_name
 from guided.errors import GuidedError, OptionError, SpecError, brief
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -131,8 +131,8 @@ def _check_options(constraint: Constraint, options: Mapping[str, Any]) -> None:
             known, why = _OF_SCHEMAS, "this is a schema or a type"
     for name in options:
         if name not in _OF_ALL:
-            meant = get_close_matches(name, _OF_ALL, n=1)
-            hint = f": did you mean {meant[0]!r}?" if meant else ""
+            meant = close_name(name, _OF_ALL)
+            hint = f": did you mean {meant!r}?" if meant else ""
             raise OptionError(f"{brief(name)} is no option of a constraint{hint}")
         if name not in known:
             raise GuidedError(f"{name} says how a constraint is compiled, and {why}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from guided.errors import OptionError, brief
-from guided.keywords import check_integer
+from guided.keywords import check_integer, is_number, read_items
 
 __all__ = ["SamplingParams"]
 
@@ -24,7 +24,7 @@ class SamplingParams:
 
     Attributes:
         temperature: 0 takes the most likely token (the lowest id among equals).
-        top_k: only the k most likely; None or 0 or less: all.
+        top_k: only the k most likely; None, 0 or -1: all.
         top_p: of those, the fewest whose probabilities (after the temperature) sum to at least this; None: all.
         seed: the choice at a position is a function of (seed, position, logits) alone, whatever else runs beside it.
         min_p: only tokens at least this times as likely as the most likely one (after the temperature); None: all.
@@ -78,31 +78,36 @@ class SamplingParams:
         return named.union(*self.bad_words)
 
     def _check_numbers(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+        if not is_number(self.temperature) or self.temperature < 0:
             raise OptionError(f"temperature is {brief(self.temperature)}, it must be a finite number of at least 0")
-        if self.top_k is not None and not _is_integer(self.top_k):
-            raise OptionError(f"top_k is {brief(self.top_k)}, it must be an integer or None")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
+        if self.top_k is not None and (not _is_integer(self.top_k) or self.top_k < -1):
+            needed = "an integer of at least 1, or 0, -1 or None for all tokens"
+            raise OptionError(f"top_k is {brief(self.top_k)}, it must be {needed}")
+        if self.top_p is not None and not (is_number(self.top_p) and 0 < self.top_p <= 1):
             raise OptionError(f"top_p is {brief(self.top_p)}, it must lie in (0, 1]")
-        if self.min_p is not None and not 0 <= self.min_p <= 1:
+        if self.min_p is not None and not (is_number(self.min_p) and 0 <= self.min_p <= 1):
             raise OptionError(f"min_p is {brief(self.min_p)}, it must lie in [0, 1]")
         if not _is_integer(self.seed) or not 0 <= self.seed < _SEEDS:
             raise OptionError(f"seed is {brief(self.seed)}, it must be an integer in [0, 2**64)")
-        if not (math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0):
+        if not is_number(self.repetition_penalty) or self.repetition_penalty <= 0:
             raise OptionError(
                 f"repetition_penalty is {brief(self.repetition_penalty)}, it must be a finite number above 0"
             )
         for name in ("presence_penalty", "frequency_penalty"):
-            if not -2 <= (value := getattr(self, name)) <= 2:
+            if not is_number(value := getattr(self, name)) or not -2 <= value <= 2:
                 raise OptionError(f"{name} is {brief(value)}, it must lie in [-2, 2]")
         check_integer("min_tokens", self.min_tokens, least=0)
 
     def _check_ids(self) -> None:
         """Copies of what was given, so that nobody changes it meanwhile."""
+        if not isinstance(self.logit_bias, Mapping):
+            raise OptionError(f"logit_bias is {brief(self.logit_bias)}, it must map ids to numbers")
         object.__setattr__(self, "logit_bias", dict(self.logit_bias))
-        object.__setattr__(self, "bad_words", tuple(map(tuple, self.bad_words)))
+        words = _items("bad_words", self.bad_words, "sequences of ids")
+        object.__setattr__(self, "bad_words", tuple(_items("bad_words", word, "ids") for word in words))
         if self.allowed_token_ids is not None:
-            object.__setattr__(self, "allowed_token_ids", tuple(self.allowed_token_ids))
+            allowed = _items("allowed_token_ids", self.allowed_token_ids, "ids")
+            object.__setattr__(self, "allowed_token_ids", allowed)
             if not self.allowed_token_ids:
                 raise OptionError("allowed_token_ids is empty, at least one id is needed; None allows all")
         if not all(self.bad_words):
@@ -116,8 +121,15 @@ class SamplingParams:
                 if not _is_integer(id) or id < 0:
                     raise OptionError(f"{name} holds {brief(id)}, which is no token id")
         for id, bias in self.logit_bias.items():
-            if not -100 <= bias <= 100:
+            if not is_number(bias) or not -100 <= bias <= 100:
                 raise OptionError(f"logit_bias of token {id} is {brief(bias)}, it must lie in [-100, 100]")
+
+
+def _items(name: str, given: object, of_what: str) -> tuple[Any, ...]:
+    """What was given as a tuple. OptionError: it has no items, or more than anything needs."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise OptionError(f"{name} holds {of_what}, not {brief(given)}")
+    return tuple(read_items(name, given))
 
 
 def _is_integer(value: object) -> bool:

@@ -9,11 +9,11 @@ say nothing at one value only are in silent.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator, model_validator
 
+from guided.close_names import close_name
 from guided.engine.request import Options, Request
 from guided.errors import brief
 from guided.server.errors import RequestError
@@ -96,7 +96,7 @@ class TextRequest(Specified, SilentFields):
     stream_options: StreamOptions | None = None
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    top_k: int | None = None
+    top_k: Annotated[int, Field(ge=-1)] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
@@ -399,8 +399,8 @@ def read_request(kind: type[_Read], body: object) -> _Read:
         names = [str(part) for part in first["loc"] if part not in ("str", "list[str]", "function-after", "[key]")]
         param, message = ".".join(names) or None, first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
-            close = get_close_matches(names[-1], kind.model_fields, n=1)
-            hint = f": did you mean {close[0]}?" if close else ""
+            close = close_name(names[-1], kind.model_fields)
+            hint = f": did you mean {close}?" if close else ""
             if names[-1] in KINDS and issubclass(kind, Specified):
                 hint = f': write "structured_outputs": {{"{names[-1]}": ...}}'
             message = f"there is no field {brief(names[-1])}{hint}"

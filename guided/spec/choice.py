@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from guided.errors import LimitExceeded, SpecError
 from guided.ir.nodes import Alt, Grammar, Node, Text
+from guided.keywords import read_items
 from guided.limits import Limits
 
-__all__ = ["choice_to_grammar"]
+__all__ = ["choice_to_grammar", "read_choices"]
 
 _DEFAULT_LIMITS = Limits()
 
 
-def choice_to_grammar(choices: Sequence[str], *, limits: Limits = _DEFAULT_LIMITS) -> Grammar:
-    """The language of the given strings; the empty string may be one of them."""
+def read_choices(choices: object, limits: Limits = _DEFAULT_LIMITS) -> tuple[object, ...]:
+    """The items of a choice, of which `limits.spec_length` bounds the number, whatever they are.
+
+    Raises:
+        SpecError: `choices` is no list. LimitExceeded: there are too many items.
+    """
     if isinstance(choices, str | bytes):
         raise SpecError("a choice is a list of strings, not one string", hint="write ['yes', 'no']")
     if isinstance(choices, Mapping):
         raise SpecError("a choice is a list of strings, not a mapping", hint="write list(mapping) for its keys")
-    total = 0
-    for at, choice in enumerate(choices):
+    if not isinstance(choices, Iterable):
+        message = f"a choice is a list of strings, not a {type(choices).__name__}"
+        raise SpecError(message, hint="write ['yes', 'no']")
+    most = limits.spec_length
+    return tuple(
+        read_items("a choice", choices, most=most, error=lambda _: LimitExceeded("spec_length", most + 1, most))
+    )
+
+
+def choice_to_grammar(choices: Iterable[str], *, limits: Limits = _DEFAULT_LIMITS) -> Grammar:
+    """The language of the given strings; the empty string may be one of them."""
+    total, found = 0, list[str]()
+    for at, choice in enumerate(read_choices(choices, limits)):
         if not isinstance(choice, str):
             raise SpecError(
                 f"choice {at} is a {type(choice).__name__}, not a string",
@@ -40,7 +56,8 @@ def choice_to_grammar(choices: Sequence[str], *, limits: Limits = _DEFAULT_LIMIT
         total += len(choice)
         if total > limits.spec_length:
             raise LimitExceeded("spec_length", total, limits.spec_length)
-    texts: tuple[Node, ...] = tuple(Text(choice) for choice in dict.fromkeys(choices))
+        found.append(choice)
+    texts: tuple[Node, ...] = tuple(Text(choice) for choice in dict.fromkeys(found))
     if not texts:
         raise SpecError("there is nothing to choose from", hint="give at least one string")
     return Grammar({"start": texts[0] if len(texts) == 1 else Alt(texts)}, "start", {"start": ""})

@@ -12,7 +12,6 @@ tries the terminals that a rule can take ("contextual lexer") or all of them ("b
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
+from guided.close_names import close_name
 from guided.errors import SpecError, brief
 from guided.spec.combinators import Expr, ReadPart, lark
 from guided.spec.lark.indentation import INDENTERS
@@ -66,8 +66,8 @@ def grammar(name: str) -> Expr:
     """
     files = _files()
     if name not in files:
-        close = difflib.get_close_matches(str(name), files, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(files)}"
+        close = close_name(str(name), files)
+        hint = f"did you mean {close!r}?" if close else f"there are {', '.join(files)}"
         raise SpecError(f"no grammar {brief(name)} comes with guided", hint=hint)
     return _part(files[name])
 

@@ -10,18 +10,35 @@ and a trailing "+" goes on until the output ends. Cost: linear; the first use of
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import TypeVar
 
-from guided.errors import SpecError
+from guided.close_names import close_name
+from guided.errors import LimitExceeded, SpecError
 from guided.ir.nodes import ALL_CHARS, Chars, Grammar, Node, Ranges, Repeat, Seq, charset, complement
+from guided.keywords import read_items
+from guided.limits import Limits
 
-__all__ = ["CLASS_NAMES", "pattern_to_grammar"]
+__all__ = ["CLASS_NAMES", "pattern_to_grammar", "read_characters", "read_elements"]
 
 CLASS_NAMES = ("UPPER", "LOWER", "DIGIT", "NEWLINE", "SPACE", "PUNCT", "LETTER", "ANY")
 
+_DEFAULT_LIMITS = Limits()
+_MOST_CHARACTERS = 0x110000
+_T = TypeVar("_T")
 _TESTS = {"UPPER": str.isupper, "LOWER": str.islower, "DIGIT": str.isdigit}
+
+
+def read_elements(elements: Iterable[_T], limits: Limits | None = None) -> list[_T]:
+    """The elements of a pattern, whatever they are. LimitExceeded: there are more than `limits.nodes`."""
+    most = (limits or _DEFAULT_LIMITS).nodes
+    return read_items("a pattern", elements, most=most, error=lambda _: LimitExceeded("nodes", most + 1, most))
+
+
+def read_characters(name: str, chars: Iterable[str]) -> list[str]:
+    """The characters of a class. SpecError: there are more than Unicode has."""
+    return read_items(f"class {name!r}", chars, most=_MOST_CHARACTERS, error=SpecError)
 
 
 def pattern_to_grammar(
@@ -30,7 +47,7 @@ def pattern_to_grammar(
     """The language of a pattern. `char_classes` (name -> characters) takes the place of the default classes."""
     classes = None if char_classes is None else {name: _given(name, chars) for name, chars in char_classes.items()}
     items: list[Node] = []
-    for at, element in enumerate(elements):
+    for at, element in enumerate(read_elements(elements)):
         if not isinstance(element, tuple | list) or len(element) != 2 or not all(isinstance(e, str) for e in element):
             raise SpecError(
                 f"element {at} is not a pair of strings", pointer=f"/{at}", hint='write ("UPPER", "+") or (":", "1")'
@@ -53,9 +70,9 @@ def _resolve(name: str, classes: Mapping[str, Ranges] | None, at: int) -> Ranges
         return _default(name) if classes is None else classes[name]
     if len(name) == 1 and (ranges := charset([(ord(name), ord(name))])):
         return ranges
-    close = difflib.get_close_matches(name, known, n=1)
+    close = close_name(name, known)
     hint = (
-        f"did you mean {close[0]!r}?"
+        f"did you mean {close!r}?"
         if close
         else f"the classes are {', '.join(known)}; write a text character by character"
     )
@@ -66,7 +83,7 @@ def _given(name: str, chars: Iterable[str]) -> Ranges:
     if not isinstance(name, str):
         raise SpecError(f"the class name {name!r} is not a string", hint='write {"VOWEL": "aeiou"}')
     points = []
-    for char in chars:
+    for char in read_characters(name, chars):
         if not isinstance(char, str) or len(char) != 1:
             raise SpecError(
                 f"class {name!r}: {char!r} is not one character", hint="give a string or a set of characters"

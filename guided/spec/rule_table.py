@@ -6,12 +6,12 @@ Cost: linear in the grammars; nodes without references remain the same objects.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from guided.close_names import close_name
 from guided.errors import SpecError, UnsupportedError
 from guided.ir.embedded import Embedded
 from guided.ir.nodes import (
@@ -167,5 +167,5 @@ def defined_here(name: str, scope: Scope) -> str:
     """What to say of a rule that is not defined."""
     if not scope:
         return "write guided.rules(start, name=...) around it"
-    close = difflib.get_close_matches(name, scope, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"defined here are {', '.join(scope):.200}"
+    close = close_name(name, scope)
+    return f"did you mean {close!r}?" if close else f"defined here are {', '.join(scope):.200}"

@@ -13,9 +13,21 @@ from operator import index
 from typing import Final, Protocol
 
 from guided.errors import VocabularyError, brief
+from guided.keywords import read_items
 from guided.vocabulary.byte_pairs import BytePairsFactory, no_byte_pairs
 
-__all__ = ["END_NAMES", "MAX_SIZE", "Encoder", "EncoderFactory", "Source", "check_ids", "ends_by_name", "no_encoder"]
+__all__ = [
+    "END_NAMES",
+    "LONGEST_TOKEN",
+    "MAX_BYTES",
+    "MAX_SIZE",
+    "Encoder",
+    "EncoderFactory",
+    "Source",
+    "check_ids",
+    "ends_by_name",
+    "no_encoder",
+]
 
 
 class Encoder(Protocol):
@@ -32,7 +44,9 @@ class Encoder(Protocol):
 EncoderFactory = Callable[[], Encoder]
 
 _NO_BYTE_PAIRS: Final = no_byte_pairs("it is no byte-level BPE tokenizer")
-MAX_SIZE: Final = 1 << 24  # ids; the largest vocabularies in use have some 300,000
+MAX_SIZE: Final = 1 << 24  # ids; the largest vocabularies in use have some 900,000
+LONGEST_TOKEN: Final = (1 << 16) - 1  # bytes; the core counts the depth of its trie in 16 bits
+MAX_BYTES: Final = 1 << 24  # of all tokens; the core's trie takes up to 85 times as many
 
 # Control tokens that models end an answer with. Files often declare one end token of several, so the names count too.
 END_NAMES: Final = frozenset(
@@ -101,7 +115,10 @@ def check_ids(ids: Collection[int], what: str) -> list[int]:
     if isinstance(ids, (str, bytes)):
         raise VocabularyError(f"{what} are integers, not {ids!r}")
     try:
-        out = [index(number) for number in ids]
+        known = read_items(what, ids, most=MAX_SIZE, error=VocabularyError)
+        if not {bool}.isdisjoint(map(type, known)):
+            raise TypeError
+        out = [index(number) for number in known]
     except TypeError:
         raise VocabularyError(f"{what} are a collection of integers, not {brief(ids, 80)}") from None
     for number in out:

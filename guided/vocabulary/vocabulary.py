@@ -18,10 +18,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from guided.errors import ModelFileError, VocabularyError, brief
-from guided.keywords import check_path
+from guided.keywords import check_path, read_items
 from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, no_byte_pairs
 from guided.vocabulary.plain import Characters, FewestTokens
-from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, check_ids
+from guided.vocabulary.source import (
+    LONGEST_TOKEN,
+    MAX_BYTES,
+    MAX_SIZE,
+    Encoder,
+    EncoderFactory,
+    Source,
+    check_ids,
+)
 
 if TYPE_CHECKING:
     from typing import Self
@@ -37,9 +45,10 @@ class Vocabulary:
     """Token id -> bytes.
 
     Args:
-        tokens: the bytes of each id; None or b"" for an id without text.
-        eos_token_ids: the ids that end an output. They may lie past `tokens`. They have no bytes, whatever `tokens`
-            holds for them.
+        tokens: the bytes of each id; None for an id without text. A token has at most 65,535 bytes, all of them have
+            at most 16 MiB.
+        eos_token_ids: the ids that end an output, at least one. They may lie past `tokens`. They have no bytes,
+            whatever `tokens` holds for them. Programs that end outputs themselves use `Vocabulary.without_end`.
         special_tokens: id -> name of control tokens. They too have no bytes.
         size: number of logits, where the model's head is padded past the largest id.
 
@@ -51,7 +60,8 @@ class Vocabulary:
         text_markers: tokens of text that the tokenizer takes out of a text before anything else, such as `<think>`.
 
     Raises:
-        VocabularyError: a token is not bytes, an id is out of range, or `size` does not cover the largest id.
+        VocabularyError: a token is not bytes, empty or too long, no id ends an output, an id is out of range, or `size`
+            does not cover the largest id.
     """
 
     __slots__ = (
@@ -82,7 +92,39 @@ class Vocabulary:
         special_tokens: Mapping[int, str] = _NOTHING,
         size: int | None = None,
     ) -> None:
-        self.eos_token_ids = frozenset(check_ids(eos_token_ids, "eos_token_ids"))
+        ends = frozenset(check_ids(eos_token_ids, "eos_token_ids"))
+        if not ends:
+            raise VocabularyError(
+                "eos_token_ids is empty: name the ids that end an output, or write Vocabulary.without_end(tokens) if "
+                "your program ends outputs itself"
+            )
+        self._fill(tokens, ends, special_tokens, size)
+
+    @classmethod
+    def without_end(
+        cls,
+        tokens: Sequence[bytes | None],
+        *,
+        special_tokens: Mapping[int, str] = _NOTHING,
+        size: int | None = None,
+    ) -> Self:
+        """A vocabulary in which no token ends an output: the program does, when `matcher.is_accepting()`.
+
+        Raises:
+            VocabularyError: as the constructor, and if there are no tokens.
+        """
+        out = cls.__new__(cls)
+        out._fill(tokens, frozenset(), special_tokens, size)
+        return out
+
+    def _fill(
+        self,
+        tokens: Sequence[bytes | None],
+        ends: frozenset[int],
+        special_tokens: Mapping[int, str],
+        size: int | None,
+    ) -> None:
+        self.eos_token_ids = ends
         names = _checked_names(special_tokens)
         self.special_tokens = MappingProxyType(names)
         self.tokens = _cleaned(tokens, self.eos_token_ids.union(names))
@@ -90,6 +132,8 @@ class Vocabulary:
         self.size = least if size is None else _checked_size(size)
         if not least <= self.size <= MAX_SIZE:
             raise VocabularyError(f"size {self.size} does not cover the ids: it must be from {least} to {MAX_SIZE}")
+        if self.size == 0:
+            raise VocabularyError("the vocabulary has no tokens: give the bytes of each id")
         self.text_markers = ()
         # Not a method: a vocabulary with other end tokens encodes with the tokens of this one.
         self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
@@ -162,7 +206,8 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> bytes:
         """The bytes of the tokens, one after another; ids without text add nothing."""
-        return b"".join(self.token_bytes(number) or b"" for number in ids)
+        known = read_items("ids", ids, most=MAX_SIZE, error=VocabularyError)
+        return b"".join(self.token_bytes(number) or b"" for number in known)
 
     @classmethod
     def from_gguf(
@@ -259,7 +304,10 @@ class Vocabulary:
         size = self.size if size is None else _checked_size(size)
         tokens = self.tokens[: max(size, 0)]
         names = {id: name for id, name in self.special_tokens.items() if id < size}
-        other = Vocabulary(tokens, eos_token_ids=ends, special_tokens=names, size=size)
+        if eos_token_ids is None and not ends:
+            other = Vocabulary.without_end(tokens, special_tokens=names, size=size)
+        else:
+            other = Vocabulary(tokens, eos_token_ids=ends, special_tokens=names, size=size)
         if len(tokens) == len(self.tokens):
             other._factory, other._special_factory = self._factory, self._special_factory
             other._pairs_factory, other.text_markers = self._pairs_factory, self.text_markers
@@ -284,7 +332,8 @@ class Vocabulary:
                 f"are {dict(list(source.special_tokens.items())[:8])}"
             )
         size = source.size if size is None else size
-        vocabulary = cls(source.tokens, eos_token_ids=ends, special_tokens=source.special_tokens, size=size)
+        tokens = [token or None for token in source.tokens]
+        vocabulary = cls(tokens, eos_token_ids=ends, special_tokens=source.special_tokens, size=size)
         vocabulary._special_factory, vocabulary._pairs_factory = source.special_encoder, source.byte_pairs
         vocabulary.text_markers = tuple(source.markers)
         if source.encoder is not None:
@@ -307,9 +356,7 @@ def _cleaned(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tup
         raise VocabularyError("tokens is a sequence of bytes, one for each id, not one string")
     if not isinstance(tokens, Iterable) or isinstance(tokens, Mapping):
         raise VocabularyError(f"tokens is a sequence of bytes, one for each id, not a {type(tokens).__name__}")
-    out = list(tokens)
-    if len(out) > MAX_SIZE:
-        raise VocabularyError(f"{len(out)} tokens are more than {MAX_SIZE}")
+    out = read_items("tokens", tokens, most=MAX_SIZE, error=VocabularyError)
     wrong = set(map(type, out)) - {bytes, type(None)}
     if wrong:
         number = next(k for k, token in enumerate(out) if type(token) in wrong)
@@ -317,7 +364,15 @@ def _cleaned(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tup
     for number in without_text:
         if number < len(out):
             out[number] = None
-    return tuple(token or None for token in out)
+    lengths = [len(token) for token in out if token is not None]
+    if 0 in lengths:
+        raise VocabularyError(f"token {out.index(b'')} is empty: write None for an id without text")
+    if (longest := max(lengths, default=0)) > LONGEST_TOKEN:
+        number = next(k for k, token in enumerate(out) if token is not None and len(token) == longest)
+        raise VocabularyError(f"token {number} has {longest:,} bytes, at most {LONGEST_TOKEN:,} are allowed")
+    if (total := sum(lengths)) > MAX_BYTES:
+        raise VocabularyError(f"the tokens have {total:,} bytes together, at most {MAX_BYTES:,} are allowed")
+    return tuple(out)
 
 
 def _checked_names(special_tokens: Mapping[int, str]) -> dict[int, str]:

@@ -273,7 +273,11 @@ class _Tokens:
                 if self.hidden:
                     known += [None] * (self.size - len(known)) + list(_BYTES)
                 with as_xgrammar():
-                    made = Vocabulary(known, eos_token_ids=ends, special_tokens=named, size=self.size + self.hidden)
+                    size = self.size + self.hidden
+                    if ends:
+                        made = Vocabulary(known, eos_token_ids=ends, special_tokens=named, size=size)
+                    else:
+                        made = Vocabulary.without_end(known, special_tokens=named, size=size)
                 self._vocabularies[ends, controls] = made
             return self._vocabularies[ends, controls]
 

@@ -20,11 +20,11 @@ refused, as the core does not take it, and so are options of rules that only a p
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Final
 
+from guided.close_names import close_name
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, Not, Repeat, Seq
 from guided.limits import Limits
@@ -95,10 +95,10 @@ def gbnf_to_grammar(
 def _without_root(text: str, root: str, rules: Mapping[str, Rule]) -> SpecError:
     if not isinstance(root, str):
         return SpecError(f"the root is the name of a rule, not a {type(root).__name__}", hint='write root="root"')
-    close = difflib.get_close_matches(root, rules, n=1)
+    close = close_name(root, rules)
     first = next(iter(rules.values()))
-    at = rules[close[0]] if close else first
-    hint = f"did you mean {close[0]!r}?" if close else "root= names the rule to begin with"
+    at = rules[close] if close else first
+    hint = f"did you mean {close!r}?" if close else "root= names the rule to begin with"
     return SpecError(f"the rule to begin with, {root!r}, is not defined", text=text, span=at.span, hint=hint)
 
 

@@ -19,11 +19,11 @@ ECMA-262, so of all scripts; in a text that is xgrammar's, it folds the letters 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Chars, Node, OtherTokens, Ref, charset
 from guided.spec.aho_corasick import free_text
@@ -192,8 +192,8 @@ class Macros:
     def _known(self, named: dict[str, _Value], *known: str) -> None:
         for name, value in named.items():
             if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known) or 'none'}"
+                close = close_name(name, known)
+                hint = f"did you mean {close!r}?" if close else f"it has {', '.join(known) or 'none'}"
                 raise self._reader.error(f"the macro has no argument {name!r}", value.token, hint)
 
     # --- the syntax of arguments

@@ -10,11 +10,11 @@ prints (`stop_capture`, `capture_hidden_...`) is refused: it refers to numbers o
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import Final
 
+from guided.close_names import close_name
 from guided.errors import SpecError, UnsupportedError
 from guided.ir.regions import Region
 
@@ -84,8 +84,8 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
             )
         option = match[1]
         if option not in _KNOWN:
-            close = difflib.get_close_matches(option, _KNOWN, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"the options are {', '.join(_KNOWN[:5])}"
+            close = close_name(option, _KNOWN)
+            hint = f"did you mean {close!r}?" if close else f"the options are {', '.join(_KNOWN[:5])}"
             raise SpecError(f"the option {option!r} is unknown", text=text, span=match.span(1), hint=hint)
         if option in given:
             raise SpecError(f"the option {option!r} is given twice", text=text, span=match.span(1))

@@ -14,11 +14,11 @@ wants them to, and are blanks wherever xgrammar lets them be.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from guided.close_names import close_name
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import ANY_CHAR, EPSILON, Node, OtherTokens, Ref, Special
 from guided.limits import Limits
@@ -291,8 +291,8 @@ class Reader:
 
     def _undefined(self, token: Token) -> SpecError:
         called = self.tokens[self.at].kind == "("
-        close = difflib.get_close_matches(token.text, [*self.defined, *(MACROS if called else ())], n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f'as a literal it is "{token.text}"'
+        close = close_name(token.text, [*self.defined, *(MACROS if called else ())])
+        hint = f"did you mean {close!r}?" if close else f'as a literal it is "{token.text}"'
         return self.error(f"rule {token.text!r} is not defined", token, hint)
 
     # --- tokens of the vocabulary

@@ -22,7 +22,7 @@ from guided.spec.json_schema.documents.keywords import CONTENT, DESCRIBING, KEYW
 from guided.spec.json_schema.documents.resolve import Library, Schema, subschemas
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.json_schema.text.numbers import REACH
-from guided.spec.json_schema.unenforced import findings
+from guided.spec.json_schema.unenforced import Unenforced
 from guided.spec.regex import refused_with_u
 
 __all__ = ["Entry", "Report", "check_json_schema", "mistakes", "pattern_notes"]
@@ -84,8 +84,9 @@ def check_json_schema(
     found: list[Finding] = []
     try:
         reader = Reader(Library(schema, options, registry or {}, limits), options, limits)
+        unenforced = Unenforced(reader.library, options)
         for place, found_here in _problems(reader):
-            entries += _entries(place, found_here, reader)
+            entries += _entries(place, found_here, reader, unenforced)
     except GuidedError as problem:
         error = problem
     try:
@@ -139,7 +140,7 @@ def _all_schemas(library: Library) -> Iterator[Schema]:
         stack.extend(reversed(inner))
 
 
-def _entries(schema: Schema, problems: list[Problem], reader: Reader) -> Iterator[Entry]:
+def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced: Unenforced) -> Iterator[Entry]:
     if not isinstance(schema.value, dict):
         return
     refused: dict[str, Entry] = {}
@@ -147,7 +148,7 @@ def _entries(schema: Schema, problems: list[Problem], reader: Reader) -> Iterato
         entry = _refusal(problem)
         below = entry.pointer[len(schema.where) + 1 :] if entry.pointer.startswith(schema.where + "/") else ""
         refused.setdefault(below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
-    told = {finding.keyword: finding for finding in findings(schema, reader.library, reader.options)}
+    told = {finding.keyword: finding for finding in unenforced.of(schema)}
     for keyword in schema.value:
         pointer = schema.at(keyword)
         if keyword in refused:

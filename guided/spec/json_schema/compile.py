@@ -18,7 +18,7 @@ from guided.spec.json_schema.documents.resolve import Library
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.json_schema.text.lower import Lowering
 from guided.spec.json_schema.text.notation import Notation
-from guided.spec.json_schema.unenforced import findings
+from guided.spec.json_schema.unenforced import Unenforced
 
 __all__ = ["NO_LIMITS_GIVEN", "json_schema_to_grammar"]
 
@@ -63,8 +63,9 @@ def json_schema_to_grammar(
 def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:
     """What is not enforced at the locations that were reached, each once. With `strict` the first is an error."""
     told: dict[str, Finding] = {}
+    unenforced = Unenforced(library, options)
     for place in library.noteworthy:
-        for finding in findings(place, library, options):
+        for finding in unenforced.of(place):
             told.setdefault(finding.pointer, finding)
     if told and options.strict:
         first = next(iter(told.values()))

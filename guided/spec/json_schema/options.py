@@ -166,6 +166,8 @@ classes='plain', max_items=5)
             raise SpecError(f"option whitespace={brief(self.whitespace)} is unknown", hint=hint)
         if isinstance(self.indent, bool) or not isinstance(self.indent, int | str | None):
             raise SpecError(f"option indent={brief(self.indent)} is not an integer or a string of whitespace")
+        if (len(self.indent) if isinstance(self.indent, str) else self.indent or 0) > _WIDEST_INDENT:
+            raise SpecError(f"option indent={brief(self.indent)} is more than {_WIDEST_INDENT:,} characters wide")
         if isinstance(self.indent, str) and not re.fullmatch(r"[ \t\n\r]*", self.indent):
             raise SpecError(f"option indent={brief(self.indent)} is not JSON whitespace")
         if self.separators is not None:
@@ -178,6 +180,7 @@ classes='plain', max_items=5)
             )
 
 
+_WIDEST_INDENT = 1_000  # characters
 _FIXED_GAPS = ("json", "single_space", "compact")
 _LITERAL = re.compile(r"[ \t\n\r]*[,:][ \t\n\r]*")
 

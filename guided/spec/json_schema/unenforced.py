@@ -10,11 +10,10 @@ Cost: linear in the keywords. `Library` looks only at schemas with names that ar
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from guided.close_names import close_name
 from guided.errors import Finding
 from guided.spec.json_schema.documents.keywords import DESCRIBING, KEYWORDS, KNOWN, NEEDS, RESTRICTING
 from guided.spec.json_schema.documents.places import escape
@@ -24,7 +23,7 @@ from guided.spec.json_schema.options import DRAFTS, JsonSchemaOptions
 if TYPE_CHECKING:
     from guided.spec.json_schema.documents.resolve import Library, Schema
 
-__all__ = ["findings"]
+__all__ = ["Unenforced"]
 
 _OPENAPI = "a keyword of OpenAPI 3.0, not of JSON Schema"
 
@@ -45,43 +44,76 @@ _OLDER = {
     "$dynamicRef": "$ref",
 }
 """What older drafts call a keyword."""
+_LEAVE_OUT = "leave it out, or begin its name with x-"
+_MOST_SEARCHES = 200
 
 
-def findings(schema: Schema, library: Library, options: JsonSchemaOptions) -> Iterator[Finding]:
-    """The keywords of one schema that are not enforced, without those of its subschemas."""
-    if not isinstance(schema.value, dict):
-        return
-    for keyword in schema.value:
-        why = _why(schema, keyword, options)
-        if why is not None and (keyword in KEYWORDS or not _holds_schemas(schema, keyword, library)):
-            yield Finding(schema.at(keyword), keyword, *why)
+class Unenforced:
+    """The findings of one library. It looks for what wrong names were meant to be, for the first `_MOST_SEARCHES`."""
 
+    def __init__(self, library: Library, options: JsonSchemaOptions) -> None:
+        self._library, self._options = library, options
+        self._hints: dict[tuple[str, str], str] = {}
+        self._formats: dict[str, tuple[str, str]] = {}
 
-def _holds_schemas(schema: Schema, keyword: str, library: Library) -> bool:
-    return (schema.document, f"{schema.pointer}/{escape(keyword)}") in library.traversed
+    def of(self, schema: Schema) -> Iterator[Finding]:
+        """The keywords of one schema that are not enforced, without those of its subschemas."""
+        if not isinstance(schema.value, dict):
+            return
+        for keyword in schema.value:
+            why = self._why(schema, keyword)
+            if why is not None and (keyword in KEYWORDS or not self._holds_schemas(schema, keyword)):
+                yield Finding(schema.at(keyword), keyword, *why)
 
+    def _holds_schemas(self, schema: Schema, keyword: str) -> bool:
+        return (schema.document, f"{schema.pointer}/{escape(keyword)}") in self._library.traversed
 
-def _why(schema: Schema, keyword: str, options: JsonSchemaOptions) -> tuple[str, str] | None:
-    """Reason and hint, or None for a keyword that is no finding."""
-    draft, value = schema.document.draft, schema.value
-    assert isinstance(value, dict)
-    if keyword not in KEYWORDS:
-        describes = keyword in DESCRIBING or not (keyword[:1].isalpha() or keyword.startswith("$"))
-        if describes or keyword.lower().startswith("x-"):
+    def _why(self, schema: Schema, keyword: str) -> tuple[str, str] | None:
+        """Reason and hint, or None for a keyword that is no finding."""
+        draft, value = schema.document.draft, schema.value
+        assert isinstance(value, dict)
+        if keyword not in KEYWORDS:
+            describes = keyword in DESCRIBING or not (keyword[:1].isalpha() or keyword.startswith("$"))
+            if describes or keyword.lower().startswith("x-"):
+                return None
+            return ("unknown keyword" if keyword != "nullable" else _OPENAPI), self._meant(keyword, value, draft)
+        if keyword not in RESTRICTING:
             return None
-        return ("unknown keyword" if keyword != "nullable" else _OPENAPI), _meant(keyword, value, draft)
-    if keyword not in RESTRICTING:
-        return None
-    if keyword in schema.document.lacks:
-        return "not in the vocabularies of the metaschema", "list its vocabulary in $vocabulary"
-    if keyword not in KNOWN[draft]:
-        return _foreign(keyword, value, draft)
-    if schema.hides(keyword):
-        return f"{draft} ignores what stands next to $ref", "put the two into an allOf"
-    needed = NEEDS[draft].get(keyword)
-    if needed is not None and (needed not in value or (keyword == "additionalItems" and not _is_list(value))):
-        return _without(keyword, needed)
-    return _unknown_format(value["format"], options) if keyword == "format" else None
+        if keyword in schema.document.lacks:
+            return "not in the vocabularies of the metaschema", "list its vocabulary in $vocabulary"
+        if keyword not in KNOWN[draft]:
+            return _foreign(keyword, value, draft)
+        if schema.hides(keyword):
+            return f"{draft} ignores what stands next to $ref", "put the two into an allOf"
+        needed = NEEDS[draft].get(keyword)
+        if needed is not None and (needed not in value or (keyword == "additionalItems" and not _is_list(value))):
+            return _without(keyword, needed)
+        return self._unknown_format(value["format"]) if keyword == "format" else None
+
+    def _unknown_format(self, name: object) -> tuple[str, str] | None:
+        asked = self._options.format == "assert" and self._options.unknown_format == "warn"
+        if not asked or not isinstance(name, str) or format_shape(name) is not None:
+            return None
+        if name not in self._formats:
+            if len(self._formats) >= _MOST_SEARCHES:
+                return why_not(name, search=False)
+            self._formats[name] = why_not(name)
+        return self._formats[name]
+
+    def _meant(self, keyword: str, value: Mapping[str, object], draft: str) -> str:
+        """What an unknown keyword may have been meant to be."""
+        if keyword == "nullable":
+            if value[keyword] is not True:
+                return "leave it out: null is allowed where type names it"
+            named = value.get("type")
+            return f'write "type": ["{named if isinstance(named, str) else "string"}", "null"]'
+        if keyword in _INSTEAD:
+            return f"did you mean {_INSTEAD[keyword]}?"
+        if (keyword, draft) not in self._hints:
+            if len(self._hints) >= _MOST_SEARCHES:
+                return _LEAVE_OUT
+            self._hints[keyword, draft] = _near(keyword[:40], draft)
+        return self._hints[keyword, draft]
 
 
 def _is_list(value: Mapping[str, object]) -> bool:
@@ -106,26 +138,8 @@ def _foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str
     return f"not a keyword of {draft}", older + later
 
 
-def _unknown_format(name: object, options: JsonSchemaOptions) -> tuple[str, str] | None:
-    asked = options.format == "assert" and options.unknown_format == "warn"
-    return why_not(name) if asked and isinstance(name, str) and format_shape(name) is None else None
-
-
-def _meant(keyword: str, value: Mapping[str, object], draft: str) -> str:
-    """What an unknown keyword may have been meant to be."""
-    if keyword == "nullable":
-        if value[keyword] is not True:
-            return "leave it out: null is allowed where type names it"
-        named = value.get("type")
-        return f'write "type": ["{named if isinstance(named, str) else "string"}", "null"]'
-    if keyword in _INSTEAD:
-        return f"did you mean {_INSTEAD[keyword]}?"
-    return _near(keyword[:40], draft)
-
-
-@lru_cache(maxsize=1024)
 def _near(keyword: str, draft: str) -> str:
     """A hint at the keyword that is spelled most like this name."""
     plain = {name.lower(): name for name in sorted({*KNOWN[draft], "nullable"})}
-    close = difflib.get_close_matches(keyword.lower().replace("_", "").replace("-", ""), plain, n=1, cutoff=0.75)
-    return f"did you mean {plain[close[0]]!r}?" if close else "leave it out, or begin its name with x-"
+    close = close_name(keyword.lower().replace("_", "").replace("-", ""), plain, cutoff=0.75)
+    return f"did you mean {plain[close]!r}?" if close else _LEAVE_OUT

@@ -29,6 +29,7 @@ from typing import Any, Final, Literal
 from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, brief, warn_of
 from guided.ir.lexer import Lexer
 from guided.ir.nodes import Grammar
+from guided.keywords import read_items
 from guided.limits import Limits
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.left_corners import left_recursive, recursion_error
@@ -101,7 +102,7 @@ def checked_folders(import_paths: Iterable[object]) -> tuple[str, ...]:
     if isinstance(import_paths, str | bytes) or not isinstance(import_paths, Iterable):
         raise TypeError(f"import_paths is a list of folders, not {brief(import_paths)}")
     out = []
-    for folder in import_paths:
+    for folder in read_items("import_paths", import_paths):
         if not isinstance(folder, str | PathLike):
             raise TypeError(f"import_paths is a list of folders, and {brief(folder)} is none")
         out.append(str(folder))

@@ -4,10 +4,10 @@ place in the text that has the mistake, names as they stand there, and a hint.
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any, Final
 
+from guided.close_names import close_name
 from guided.errors import SpecError
 
 from .bounds import too_deep
@@ -113,8 +113,8 @@ def _of_name(message: str, sources: Sources, source: Source, at: Span, hint: str
         name = sources.written(mangled)
         source, at = sources.used(mangled, outer)
         known = [each.name for each in sources.defined.values() if each.source is source]
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"define it: {name}: ..."
+        close = close_name(name, known)
+        hint = f"did you mean {close}?" if close else f"define it: {name}: ..."
         if mangled in sources.missing:
             hint = f"it is imported from {sources.missing[mangled]}, which does not define it"
         if is_terminal(name):

@@ -9,12 +9,12 @@ Safety: a text may be a stranger's. Its length is bounded before Lark sees it, a
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, TypeVar
 
+from guided.close_names import close_name
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Grammar, Node
 from guided.ir.regions import Region
@@ -193,7 +193,7 @@ def _lines(text: str) -> dict[str, int]:
 
 
 def _refuse_start(text: str, start: str, names: list[str]) -> NoReturn:
-    close = difflib.get_close_matches(start, names, n=1)
+    close = close_name(start, names)
     known = f"there are {', '.join(names[:8])}" if names else "there are none"
-    hint = f"did you mean start={close[0]!r}?" if close else f"start= names the first rule; {known}"
+    hint = f"did you mean start={close!r}?" if close else f"start= names the first rule; {known}"
     raise SpecError(f"there is no rule {start!r} to begin with", text=text, hint=hint)

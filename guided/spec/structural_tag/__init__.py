@@ -18,7 +18,7 @@ from typing import Any
 
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief
 from guided.ir.nodes import Grammar
-from guided.keywords import keywords_checked
+from guided.keywords import keywords_checked, read_items
 from guided.limits import Limits
 from guided.spec.combinators import Expr, ReadPart
 from guided.spec.composition import expr_to_grammar
@@ -84,7 +84,7 @@ def structural_tag(
             f"a structural tag is an object or JSON text, not {brief(spec)}",
             hint='write {"type": "structural_tag", "format": {...}}',
         )
-    names = frozenset(special_tokens)
+    names = frozenset(read_items("special_tokens", special_tokens))
 
     def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
         return structural_tag_to_grammar(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
+from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, brief
 from guided.limits import Limits
 from guided.spec.json_schema.documents.places import escape
@@ -137,8 +137,8 @@ class _Reader:
             raise SpecError('"type" is missing', pointer=at, hint=f"one of {', '.join(FORMATS)}")
         name = value["type"]
         if not isinstance(name, str) or name not in FORMATS:
-            close = get_close_matches(name, FORMATS, n=1) if isinstance(name, str) else []
-            hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(FORMATS)}"
+            close = close_name(name, FORMATS)
+            hint = f"did you mean {close!r}?" if close else f"one of {', '.join(FORMATS)}"
             raise SpecError(f"there is no format {brief(name)}", pointer=f"{at}/type", hint=hint)
         return self.of_type(name, value, at)
 
@@ -172,8 +172,8 @@ class _Reader:
             )
         for name in value:
             if name not in known:
-                close = get_close_matches(name, known, n=1) if isinstance(name, str) else []
-                hint = f"did you mean {close[0]!r}?" if close else f"the members here are {', '.join(known)}"
+                close = close_name(name, known)
+                hint = f"did you mean {close!r}?" if close else f"the members here are {', '.join(known)}"
                 raise SpecError(
                     f"there is no member {brief(name)} here", pointer=f"{at}/{escape(str(name))}", hint=hint
                 )

@@ -32,11 +32,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from guided.close_names import close_name
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.spec.structural_tag.calls import CallReader
 from guided.spec.structural_tag.tools import ChosenTools, Function, ToolChoice, chosen_tools
@@ -268,7 +268,7 @@ def tool_style(name: str) -> ToolStyle:
         SpecError: there is none.
     """
     if name not in TOOL_STYLES:
-        close = get_close_matches(name, TOOL_STYLES, n=1) if isinstance(name, str) else []
-        hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(TOOL_STYLES)}"
+        close = close_name(name, TOOL_STYLES)
+        hint = f"did you mean {close!r}?" if close else f"one of {', '.join(TOOL_STYLES)}"
         raise SpecError(f"there is no style of tool calls {brief(name)}", hint=hint)
     return ToolStyle(name, json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8")))

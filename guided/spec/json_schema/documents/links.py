@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
+from guided.close_names import close_name
 from guided.errors import SpecError
 from guided.spec.json_schema.documents.values import Json
 
@@ -51,5 +51,5 @@ def nearby(value: Json, token: str) -> str:
     names = [name for name in value if name != "$ref"] if isinstance(value, dict) else []
     if not names:
         return ""
-    close = difflib.get_close_matches(token, names[:1000], n=1)
-    return f"did you mean {close[0]!r}?" if close else "there is " + ", ".join(repr(name) for name in names[:5])
+    close = close_name(token, names[:1000])
+    return f"did you mean {close!r}?" if close else "there is " + ", ".join(repr(name) for name in names[:5])

@@ -32,10 +32,10 @@ instead.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 
+from guided.close_names import close_name
 from guided.ir.nodes import Node
 from guided.ir.serial import serial
 from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window
@@ -126,15 +126,14 @@ def _superset(name: str) -> Node:
     return parse_regex(_SUPERSETS[name], dialect="ecma", search=True)
 
 
-@lru_cache(maxsize=256)
 def _hint(name: str) -> str:
     """A hint for an unknown name: the one that may have been meant, and what to do otherwise."""
-    instead = "say it with pattern, or pass unknown_format='ignore'"
     plain = name.lower().replace("_", "-")
-    close = [_OTHER_NAMES[plain]] if plain in _OTHER_NAMES else difflib.get_close_matches(plain, FORMATS, 1, 0.7)
-    return f"did you mean {close[0]!r}? else {instead}" if close else instead
+    close = _OTHER_NAMES.get(plain) or close_name(plain, FORMATS, cutoff=0.7)
+    return f"did you mean {close!r}? else {_INSTEAD}" if close else _INSTEAD
 
 
+_INSTEAD = "say it with pattern, or pass unknown_format='ignore'"
 _BEYOND_TEXT = {
     **dict.fromkeys(("file-path", "directory-path", "new-path", "socket-path"), "whether a file exists"),
     **{f"{when}-{what}": "the clock" for when in ("past", "future") for what in ("date", "date-time")},
@@ -144,8 +143,8 @@ _BEYOND_TEXT = {
 """Names for what types of pydantic ask for beside a text -> what that is."""
 
 
-def why_not(name: str) -> tuple[str, str]:
-    """Reason and hint for a name that is not enforced."""
+def why_not(name: str, *, search: bool = True) -> tuple[str, str]:
+    """Reason and hint for a name that is not enforced; `search`: look for the known name that was meant."""
     if name in _BEYOND_TEXT:
         return f"{_BEYOND_TEXT[name]} is not enforced ({name})", "the value is validated when it is read"
-    return f"the format {name[:40]!r} is not known", _hint(name[:40])
+    return f"the format {name[:40]!r} is not known", _hint(name[:40]) if search else _INSTEAD

@@ -11,11 +11,11 @@ Source: llguidance, docs/syntax.md, "Lexeme options".
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from guided.close_names import close_name
 from guided.errors import SpecError
 from guided.spec.lark.scan import Token, is_terminal
 
@@ -81,8 +81,8 @@ def attributes_of(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str
     for group in filter(None, groups):
         name = group[0].text
         if name not in ATTRIBUTES:
-            close = difflib.get_close_matches(name, ATTRIBUTES, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(ATTRIBUTES)}"
+            close = close_name(name, ATTRIBUTES)
+            hint = f"did you mean {close}?" if close else f"there are {', '.join(ATTRIBUTES)}"
             raise SpecError(f"there is no attribute {name!r}", text=source, span=group[0].span, hint=hint)
         value = group[2] if len(group) == 3 and group[1].kind == "=" else None
         if len(group) > 1 and value is None:

@@ -13,10 +13,10 @@ Source: llguidance, docs/parametric.md.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Final
 
+from guided.close_names import close_name
 from guided.errors import SpecError
 from guided.spec.lark.scan import Token
 
@@ -182,8 +182,8 @@ class _Reader:
             raise _error(self.source, f"{self.tokens[self.at].text!r} does not fit here", self.tokens[self.at])
 
     def unknown(self, token: Token, known: Sequence[str]) -> SpecError:
-        close = difflib.get_close_matches(token.text, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        close = close_name(token.text, known)
+        hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
         return _error(self.source, f"there is no function {token.text!r}", token, hint)
 
 
