@@ -65,6 +65,19 @@ _TAGS: Final[Mapping[str, _Build]] = {
         n, lambda it: {"type": "repeat", "min": 1, "max": 99, "content": it}, _literal("a")
     ),
     "star nested": lambda n: _nested(n, lambda it: {"type": "star", "content": it}, _literal("a")),
+    "plus nested": lambda n: _nested(n, lambda it: {"type": "plus", "content": it}, _literal("a")),
+    "token": lambda n: {"type": "sequence", "elements": [{"type": "token", "token": i} for i in range(n)]},
+    "exclude_token": lambda n: {"type": "exclude_token", "exclude_tokens": list(range(n))},
+    "token_triggered_tags": lambda n: {
+        "type": "token_triggered_tags",
+        "trigger_tokens": list(range(n)),
+        "tags": [{**_one(i), "begin": {"type": "token", "token": i}} for i in range(n)],
+    },
+    "token_dispatch": lambda n: {"type": "token_dispatch", "rules": [[i, _literal("a")] for i in range(n)]},
+    "qwen_xml_parameter": lambda n: {
+        "type": "qwen_xml_parameter",
+        "json_schema": {"properties": {f"p{i}": {"type": "integer"} for i in range(n)}},
+    },
     "optional nested": lambda n: _nested(n, lambda it: {"type": "optional", "content": it}, _literal("a")),
     "tags nested": lambda n: _nested(n, lambda it: _one(0, it), _ANY),
     "triggered_tags": _triggered,
@@ -230,7 +243,8 @@ def _all() -> Iterator[Construct]:
         def tag(n: int, build: _Build = build) -> Any:
             return _tag(build(n))
 
-        yield Construct(f"tag: {name}", "structural_tag", tag, most=largest(build, 1 << 14))
+        allowed = {"allow_special_tokens": "token" in name}
+        yield Construct(f"tag: {name}", "structural_tag", tag, allowed, most=largest(build, 1 << 14))
     for style in guided.TOOL_STYLES:
         yield Construct(
             f"tools in style {style}",
