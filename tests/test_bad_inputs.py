@@ -116,6 +116,17 @@ def test_a_quadratic_cost_is_found():
     assert found.slope("lint", 0, bounds.FLOORS.seconds) == pytest.approx(1.0)
 
 
+def test_the_worst_n_before_a_limit_is_found():
+    """From 90 on the call takes a cheap way."""
+
+    def measure(construct: Construct, n: int, meter: Meter) -> None:
+        meter.note("explain", "", 0.05 * n if n < 90 else 0.01, 0.0, 0)
+
+    found = search(Construct("limited", "call", lambda n: n, most=256), measure, Settings())
+    (finding,) = found.findings
+    assert (finding.what, finding.n) == ("time", 88)
+
+
 def test_memory_that_grows_is_found():
     def measure(construct: Construct, n: int, meter: Meter) -> None:
         meter.note("mask", "", 0.0, 0.0, 2**16 * n * n)

@@ -166,6 +166,8 @@ class _Walk:
             if step % 4 == 0:
                 call("minimum", matcher.min_tokens_to_finish)
                 call("forced", matcher.forced_tokens)
+            if step in (0, _WALK // 2):
+                call("explain", lambda: matcher.explain("w\x00 "))
 
     def measure_rollback(self) -> None:
         """All the way back, and the same tokens once more."""

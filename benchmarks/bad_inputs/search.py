@@ -4,7 +4,8 @@ Each n runs in a process of its own, which is forked, so nothing that an earlier
 the kernel bounds in CPU time and address space, so a bad input never harms the machine. A process that is killed counts
 as a call that takes too long.
 
-Growth is the slope of the last doublings in a log-log plot, over costs that are above a floor.
+Growth is the slope of the last doublings in a log-log plot, over costs that are above a floor. A cost that falls as n
+grows has passed a limit, beyond which another way is taken: the largest n before that is looked for by bisection.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ __all__ = ["Finding", "Found", "Measure", "Settings", "run_once", "search"]
 
 Measure: TypeAlias = Callable[[Construct, int, Meter], object]
 _POINTS: Final = 4  # of the slope
+_BISECTIONS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,9 @@ class Found:
 
     def slope(self, call: str, which: int, floor: float) -> float | None:
         """The exponent of the last costs above a floor; None: there are too few."""
-        points = [(n, cost[which]) for n, cost in sorted(self.costs[call].items()) if cost[which] > floor / 8]
+        costs = self.costs[call]
+        peak = max(costs, key=lambda n: costs[n][which])
+        points = [(n, cost[which]) for n, cost in sorted(costs.items()) if cost[which] > floor / 8 and n <= peak]
         points = points[-_POINTS:]
         if len(points) < 3 or points[-1][1] < floor:
             return None
@@ -106,34 +110,61 @@ class Found:
 
 def search(construct: Construct, measure: Measure, settings: Settings) -> Found:
     """See the head."""
-    found = Found(construct)
-    killed: Finding | None = None
+    found, before = Found(construct), 0
     for n in _sizes(construct, settings):
-        rows, ended = run_once(construct, n, measure, settings)
-        total = 0.0
-        for row in (row for row in rows if "call" in row):
-            total += row["cpu"]
-            costs = found.costs.setdefault(row["call"], {})
-            seconds, memory = costs.get(n, (0.0, 0))
-            costs[n] = max(seconds, row["cpu"]), max(memory, row["memory"])
-            _judge(found, row, n)
-        first = next((row for row in rows if "call" in row), None)
-        if first is not None and first["refused"]:
-            found.refusals[n] = first["refused"]
-        if ended == "error":
-            found.died.append(rows[-1].get("error", "") if rows else "")
-        elif ended:
-            call = next((row["begin"] for row in reversed(rows) if "begin" in row), "start")
-            killed = Finding(
-                construct.name, call, "killed", n, settings.cpu, settings.cpu / bound_of(call).seconds, None, ended
-            )
+        goes_on = _run(found, n, measure, settings)
+        if before and (call := _fallen(found, before, n)) is not None:
+            _climb(found, call, before, n, measure, settings)
         too_long = list(found.refusals.values())[-2:] == ["limit spec_length"] * 2
         worst = max((finding.ratio for finding in found.findings), default=0.0)
-        if ended or too_long or total > settings.patience or worst > settings.enough:
+        if not goes_on or too_long or worst > settings.enough:
             break
-    found.findings += [killed] if killed is not None else []
+        before = n
     found.findings += _grown(found)
     return found
+
+
+def _run(found: Found, n: int, measure: Measure, settings: Settings) -> bool:
+    """Measure one n; whether a larger one may be tried."""
+    rows, ended = run_once(found.construct, n, measure, settings)
+    total = 0.0
+    for row in (row for row in rows if "call" in row):
+        total += row["cpu"]
+        costs = found.costs.setdefault(row["call"], {})
+        seconds, memory = costs.get(n, (0.0, 0))
+        costs[n] = max(seconds, row["cpu"]), max(memory, row["memory"])
+        _judge(found, row, n)
+    first = next((row for row in rows if "call" in row), None)
+    if first is not None and first["refused"]:
+        found.refusals[n] = first["refused"]
+    if ended == "error":
+        found.died.append(rows[-1].get("error", "") if rows else "")
+    elif ended:
+        call = next((row["begin"] for row in reversed(rows) if "begin" in row), "start")
+        ratio = settings.cpu / bound_of(call).seconds
+        found.findings.append(Finding(found.construct.name, call, "killed", n, settings.cpu, ratio, None, ended))
+    return not ended and total <= settings.patience
+
+
+def _fallen(found: Found, before: int, n: int) -> str | None:
+    """A call that costs much less than for the n before, as beyond a limit that another way is taken at."""
+    for call, costs in found.costs.items():
+        if before in costs and costs[before][0] > FLOORS.seconds and costs.get(n, (0.0, 0))[0] < costs[before][0] / 2:
+            return call
+    return None
+
+
+def _climb(found: Found, call: str, low: int, high: int, measure: Measure, settings: Settings) -> None:
+    """Look for the largest n before a call's cost falls: there it is the worst."""
+    for _ in range(_BISECTIONS):
+        middle = (low + high) // 2
+        if middle in (low, high) or not _run(found, middle, measure, settings):
+            return
+        costs = found.costs[call]
+        if costs.get(middle, (0.0, 0))[0] >= costs[low][0]:
+            low = middle
+        else:
+            high = middle
 
 
 def run_once(construct: Construct, n: int, measure: Measure, settings: Settings) -> tuple[list[dict[str, Any]], str]:
@@ -209,5 +240,5 @@ def _grown(found: Found) -> Iterator[Finding]:
         ):
             slope = found.slope(call, which, floor)
             if slope is not None and slope > STEEP:
-                n = max(costs)
+                n = max(costs, key=lambda n: costs[n][which])
                 yield Finding(found.construct.name, call, what, n, costs[n][which], costs[n][which] / most, slope, "")
