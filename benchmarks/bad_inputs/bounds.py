@@ -1,0 +1,46 @@
+"""The bounds that the search holds every call to, and what growth it reports.
+
+In: nothing. Out: `bound_of(call)`, in CPU seconds and bytes, and thresholds. A call into the core takes 100 ms at most;
+what compiles or explains a specification is bounded by `Limits.seconds`. Memory is that of `Limits.memory` and slack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from guided.limits import Limits
+
+__all__ = ["FLOORS", "LIMITS", "STEEP", "Bound", "bound_of"]
+
+LIMITS: Final = Limits(seconds=2.0)
+"""The limits of the search: seconds are fewer than by default, so that the search is quick."""
+STEEP: Final = 1.5
+"""The exponent of growth above which a cost counts as faster than linear; n log n stays below."""
+
+_RUN: Final = 0.1  # seconds of one call into the core, or of a turn of the event loop
+_NEIGHBOUR: Final = 0.5  # seconds that a neighbour may wait longer
+_SLACK: Final = 0.5  # seconds that may pass between two looks at the clock, on a busy machine
+_RUN_MEMORY: Final = LIMITS.memory + (64 << 20)
+_COMPILE_MEMORY: Final = 1 << 30
+_SPECIFICATION: Final = ("compile", "explain", "lint", "sample", "captures", "call", "request")
+"""Calls that read the specification or many masks: bounded as a compilation is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Of one call: CPU seconds, and bytes of memory that it adds at its peak."""
+
+    seconds: float
+    memory: int
+
+
+FLOORS: Final = Bound(0.02, 64 << 20)
+"""What costs less than this is not looked at for its growth."""
+
+
+def bound_of(call: str) -> Bound:
+    """The bound of a call, by its name."""
+    if call.startswith(_SPECIFICATION):
+        return Bound(LIMITS.seconds + _SLACK, _COMPILE_MEMORY)
+    return Bound(_NEIGHBOUR if call == "neighbour" else _RUN, _RUN_MEMORY)

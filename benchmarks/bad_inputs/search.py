@@ -1,0 +1,244 @@
+"""The search: n is doubled until a call breaks its bound, or grows faster than n. In: a construct. Out: `Found`.
+
+Each n runs in a process of its own, which is forked, so nothing that an earlier one has cached is measured, and which
+the kernel bounds in CPU time and address space, so a bad input never harms the machine. A process that is killed counts
+as a call that takes too long.
+
+Growth is the slope of the last doublings in a log-log plot, over costs that are above a floor. A cost that falls as n
+grows has passed a limit, beyond which another way is taken: the largest n before that is looked for by bisection.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import select
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from benchmarks.bad_inputs.bounds import FLOORS, STEEP, bound_of
+from benchmarks.bad_inputs.construct import Construct
+from benchmarks.bad_inputs.meter import Meter
+
+__all__ = ["Finding", "Found", "Measure", "Settings", "run_once", "search"]
+
+Measure: TypeAlias = Callable[[Construct, int, Meter], object]
+_POINTS: Final = 4  # of the slope
+_BISECTIONS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How far the search goes.
+
+    Attributes:
+        cpu: seconds that one n may take in all; a process that takes more is killed.
+        memory: bytes of address space that a process may add.
+        patience: CPU seconds of one n after which n is not doubled any more.
+        enough: how many times its bound a call may take before n is not doubled any more.
+        most: the largest n of all constructs.
+        factor: how much larger the next n is; 0: as the construct says.
+    """
+
+    cpu: int = 20
+    memory: int = 3 << 30
+    patience: float = 5.0
+    enough: float = 10.0
+    most: int = 1 << 30
+    factor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A call of a construct that breaks a bound, or grows faster than its input.
+
+    Attributes:
+        what: "time", "memory", "growth in time", "growth in memory" or "killed".
+        n: at which.
+        value: CPU seconds or bytes.
+        ratio: the value over the bound: how bad it is.
+        slope: the exponent of growth, if it is known.
+        refused: how the call was refused, if it was.
+    """
+
+    construct: str
+    call: str
+    what: str
+    n: int
+    value: float
+    ratio: float
+    slope: float | None
+    refused: str
+
+
+@dataclass(slots=True)
+class Found:
+    """What came of a construct.
+
+    Attributes:
+        findings: the worst of each call and kind.
+        costs: call -> n -> the largest (CPU seconds, bytes) of one such call.
+        refusals: n -> how the compilation was refused.
+        died: what a process wrote before it ended with an error of its own.
+    """
+
+    construct: Construct
+    findings: list[Finding] = field(default_factory=list)
+    costs: dict[str, dict[int, tuple[float, int]]] = field(default_factory=dict)
+    refusals: dict[int, str] = field(default_factory=dict)
+    died: list[str] = field(default_factory=list)
+
+    def slope(self, call: str, which: int, floor: float) -> float | None:
+        """The exponent of the last costs above a floor; None: there are too few."""
+        costs = self.costs[call]
+        peak = max(costs, key=lambda n: costs[n][which])
+        points = [(n, cost[which]) for n, cost in sorted(costs.items()) if cost[which] > floor / 8 and n <= peak]
+        points = points[-_POINTS:]
+        if len(points) < 3 or points[-1][1] < floor:
+            return None
+        xs, ys = [math.log(n) for n, _ in points], [math.log(value) for _, value in points]
+        x, y = sum(xs) / len(xs), sum(ys) / len(ys)
+        return sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / sum((a - x) ** 2 for a in xs)
+
+
+def search(construct: Construct, measure: Measure, settings: Settings) -> Found:
+    """See the head."""
+    found, before = Found(construct), 0
+    for n in _sizes(construct, settings):
+        goes_on = _run(found, n, measure, settings)
+        if before and (call := _fallen(found, before, n)) is not None:
+            _climb(found, call, before, n, measure, settings)
+        too_long = list(found.refusals.values())[-2:] == ["limit spec_length"] * 2
+        worst = max((finding.ratio for finding in found.findings), default=0.0)
+        if not goes_on or too_long or worst > settings.enough:
+            break
+        before = n
+    found.findings += _grown(found)
+    return found
+
+
+def _run(found: Found, n: int, measure: Measure, settings: Settings) -> bool:
+    """Measure one n; whether a larger one may be tried."""
+    rows, ended = run_once(found.construct, n, measure, settings)
+    total = 0.0
+    for row in (row for row in rows if "call" in row):
+        total += row["cpu"]
+        costs = found.costs.setdefault(row["call"], {})
+        seconds, memory = costs.get(n, (0.0, 0))
+        costs[n] = max(seconds, row["cpu"]), max(memory, row["memory"])
+        _judge(found, row, n)
+    first = next((row for row in rows if "call" in row), None)
+    if first is not None and first["refused"]:
+        found.refusals[n] = first["refused"]
+    if ended == "error":
+        found.died.append(rows[-1].get("error", "") if rows else "")
+    elif ended:
+        call = next((row["begin"] for row in reversed(rows) if "begin" in row), "start")
+        ratio = settings.cpu / bound_of(call).seconds
+        found.findings.append(Finding(found.construct.name, call, "killed", n, settings.cpu, ratio, None, ended))
+    return not ended and total <= settings.patience
+
+
+def _fallen(found: Found, before: int, n: int) -> str | None:
+    """A call that costs much less than for the n before, as beyond a limit that another way is taken at."""
+    for call, costs in found.costs.items():
+        if before in costs and costs[before][0] > FLOORS.seconds and costs.get(n, (0.0, 0))[0] < costs[before][0] / 2:
+            return call
+    return None
+
+
+def _climb(found: Found, call: str, low: int, high: int, measure: Measure, settings: Settings) -> None:
+    """Look for the largest n before a call's cost falls: there it is the worst."""
+    for _ in range(_BISECTIONS):
+        middle = (low + high) // 2
+        if middle in (low, high) or not _run(found, middle, measure, settings):
+            return
+        costs = found.costs[call]
+        if costs.get(middle, (0.0, 0))[0] >= costs[low][0]:
+            low = middle
+        else:
+            high = middle
+
+
+def run_once(construct: Construct, n: int, measure: Measure, settings: Settings) -> tuple[list[dict[str, Any]], str]:
+    """The rows of a process that measures one n, and how it ended: "" by itself, "error", or why it was killed."""
+    source, sink = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(source)
+        _bounded_child(construct, n, measure, settings, sink)
+    os.close(sink)
+    data, end = bytearray(), time.monotonic() + 6 * settings.cpu + 10  # the machine may be busy
+    ended = ""
+    while True:
+        if not select.select([source], [], [], max(0.0, end - time.monotonic()))[0]:
+            os.kill(child, signal.SIGKILL)
+            ended = "wall time"
+            break
+        piece = os.read(source, 1 << 16)
+        if not piece:
+            break
+        data += piece
+    os.close(source)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    rows = [json.loads(line) for line in data.decode().splitlines() if line.endswith("}")]
+    if not ended and status < 0:
+        ended = {signal.SIGXCPU: "CPU time", signal.SIGKILL: "CPU time"}.get(-status, f"signal {-status}")
+    return rows, ended or ("error" if status else "")
+
+
+def _bounded_child(construct: Construct, n: int, measure: Measure, settings: Settings, sink: int) -> None:
+    """Measure under bounds of the kernel, and end."""
+    code = 1
+    try:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        spent = math.ceil(time.process_time())
+        resource.setrlimit(resource.RLIMIT_AS, (used + settings.memory,) * 2)
+        resource.setrlimit(resource.RLIMIT_CPU, (spent + settings.cpu, spent + settings.cpu + 1))
+        measure(construct, n, Meter(sink))
+        code = 0
+    except BaseException:
+        error = traceback.format_exc()[-1500:]
+        os.write(sink, (json.dumps({"error": error}) + "\n").encode())
+    finally:
+        os._exit(code)
+
+
+def _sizes(construct: Construct, settings: Settings) -> Iterator[int]:
+    n, factor = construct.first, settings.factor or construct.factor
+    while n <= min(construct.most, settings.most):
+        yield n
+        n *= factor if n < 1 << 17 else max(factor, 8)
+
+
+def _judge(found: Found, row: dict[str, Any], n: int) -> None:
+    """Keep the worst row of each call that breaks its bound."""
+    bound = bound_of(row["call"])
+    for what, value, most in (("time", row["cpu"], bound.seconds), ("memory", row["memory"], bound.memory)):
+        if value <= most:
+            continue
+        finding = Finding(found.construct.name, row["call"], what, n, value, value / most, None, row["refused"])
+        same = next((at for at, it in enumerate(found.findings) if (it.call, it.what) == (row["call"], what)), None)
+        if same is None:
+            found.findings.append(finding)
+        elif found.findings[same].value < value:
+            found.findings[same] = finding
+
+
+def _grown(found: Found) -> Iterator[Finding]:
+    for call, costs in found.costs.items():
+        for what, which, floor, most in (
+            ("growth in time", 0, FLOORS.seconds, bound_of(call).seconds),
+            ("growth in memory", 1, FLOORS.memory, bound_of(call).memory),
+        ):
+            slope = found.slope(call, which, floor)
+            if slope is not None and slope > STEEP:
+                n = max(costs, key=lambda n: costs[n][which])
+                yield Finding(found.construct.name, call, what, n, costs[n][which], costs[n][which] / most, slope, "")
