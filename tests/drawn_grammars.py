@@ -233,7 +233,7 @@ def _vocabulary(
         first, last = draw(st.sampled_from([(0, 4), (0, 1), (1, 4), (2, 9)]))
         pieces.append(text.encode()[first:last])
     texts: list[bytes | None] = [piece for piece in pieces if piece]
-    texts += draw(st.lists(st.sampled_from([None, b"", *texts]), max_size=3))
+    texts += draw(st.lists(st.sampled_from([None, *texts]), max_size=3))
     if draw(st.booleans()) if complete is None else complete:
         everything = (alphabet + ",!c").encode() if draw(st.booleans()) else b"".join(text or b"" for text in texts)
         texts += [bytes([byte]) for byte in dict.fromkeys(everything)]
@@ -246,7 +246,7 @@ def _vocabulary(
         if not isinstance(slot, str):
             tokens.append(slot)
             continue
-        tokens.append(draw(st.sampled_from([None, slot.encode(), alphabet.encode()])))
+        tokens.append(draw(st.sampled_from([None, slot.encode() or None, alphabet.encode()])))
         if slot == "end":
             ends.append(id)
         else:
