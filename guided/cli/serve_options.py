@@ -54,6 +54,14 @@ def _add_access(group: argparse._ArgumentGroup) -> None:
         metavar="ORIGIN",
         help="whose pages may ask, as https://example.org; *: all; may be given again (none)",
     )
+    group.add_argument(
+        "--allowed-hosts",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which the server may be asked, besides IP addresses and localhost; *: any; may be given again "
+        "(any; without keys, none at 127.0.0.1)",
+    )
     group.add_argument("--allow-special-tokens", action="store_true", help="grammars of requests may name them")
 
 
@@ -147,6 +155,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         model_name=arguments.served_model_name or Path(arguments.model).stem,
         api_keys=keys,
         allowed_origins=tuple(arguments.allowed_origins),
+        allowed_hosts=tuple(arguments.allowed_hosts),
         **{name: getattr(arguments, name) for name in names},
         **_talking(arguments),
     )

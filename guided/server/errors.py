@@ -4,7 +4,7 @@
 |---|---|---|
 | 400 | BadRequestError | the request is malformed, its specification is refused, or no output of it fits its budget |
 | 401 | AuthenticationError | a key is needed |
-| 403 | PermissionDeniedError | a page of another origin asks, in a browser |
+| 403 | PermissionDeniedError | a page of another origin asks, in a browser, or by a name that is not allowed |
 | 404 | NotFoundError | there is no such model or route |
 | 408 | RequestTimeoutError | the body did not arrive in time |
 | 413 | BadRequestError | the body is too long |

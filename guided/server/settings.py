@@ -18,6 +18,8 @@ class Settings:
         model_name: how requests name the model.
         api_keys: one of them is needed for whatever the engine works for; none: nobody is asked.
         allowed_origins: pages of these origins may ask, by CORS; "*": all.
+        allowed_hosts: names by which the server may be asked, besides IP addresses and localhost; "*": any. None given:
+            any, but on loopback without keys none.
         allow_special_tokens: whether grammars of requests may name control tokens.
         default_max_tokens: of an answer of a conversation whose request does not say; 0: the model's whole context.
         max_running: outputs in the batch at once.
@@ -47,6 +49,7 @@ class Settings:
     model_name: str = "guided"
     api_keys: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
     allow_special_tokens: bool = False
     default_max_tokens: int = 1024
     max_running: int = 256
