@@ -7,7 +7,7 @@ the content type it does not ask first. So a page of another site could run the 
 |---|---|
 | from another origin | `Sec-Fetch-Site`, which no page can set, is neither `cross-site` nor `same-site` |
 | the same over plain HTTP, where browsers leave that header out | `Origin` names the host and port of `Host` |
-| by its own name, which it has made lead to this machine (DNS rebinding) | `Host` is an IP address, `localhost`, or allowed |
+| by its own name, made to lead to this machine (DNS rebinding) | `Host` is an IP address, `localhost`, or allowed |
 
 A page that the browser calls `same-origin` passes although `Host` differs: a proxy in front may have changed `Host`.
 The last two checks are made only without API keys, since no page knows a key. Hosts are checked on loopback, and at
