@@ -96,6 +96,7 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     _number(group, "--max-requests-per-key", "of one key at once; past them 429")
     _number(group, "--requests-per-minute", "of one key; past them 429")
     _number(group, "--max-body", "bytes of a request; past them 413", least=1)
+    _number(group, "--max-messages", "of a conversation, with their parts and calls; past them 400", least=1)
     _number(group, "--max-depth", "arrays and objects in one another, in a request; past them 400", least=1)
     _number(group, "--max-header-bytes", "bytes of the headers of a request; past them 400", least=1)
 
@@ -148,8 +149,8 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         raise InputError("--log-requests goes with --log-format json, or text")
     names = (
         "allow_special_tokens", "default_max_tokens", "max_running", "max_queued_requests", "max_queued_tokens",
-        "max_requests_per_key", "requests_per_minute", "max_header_bytes", "max_body", "max_depth", "queue_timeout",
-        "request_timeout", "compile_timeout", "body_timeout", "stream_interval", "log_format", "log_requests",
+        "max_requests_per_key", "requests_per_minute", "max_header_bytes", "max_body", "max_messages", "max_depth",
+        "queue_timeout", "request_timeout", "compile_timeout", "body_timeout", "stream_interval", "log_format", "log_requests",
     )  # fmt: skip
     return Settings(
         model_name=arguments.served_model_name or Path(arguments.model).stem,

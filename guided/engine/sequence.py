@@ -366,7 +366,7 @@ class Sequence:
     def params_here(self) -> SamplingParams:
         """How the next token is chosen: at the temperature that the grammar asks for, if it does."""
         asked = None if self.regions is None else self.regions.temperature()
-        return self.params if asked is None else replace(self.params, temperature=asked)
+        return self.params if asked is None else self.params.at(asked)
 
     def write(self, token: int) -> None:
         """Append a chosen token, or end with it."""

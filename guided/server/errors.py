@@ -132,7 +132,8 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
     match error:
         case SpecError() | UnsupportedError():
             code = "invalid_specification"
-            param = (param or "") + error.pointer or None
+            place = "" if error.pointer.startswith("offset ") else error.pointer  # the message says where in a text
+            param = (param or "") + place or None
         case LimitExceeded():
             code = "limit_exceeded"
         case ContextError():
@@ -144,7 +145,7 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
             code, param = "max_tokens_too_small", "max_tokens"
             message = f"{message}: give max_tokens={error.needed} at least"
         case OptionError():
-            param = None  # it is not the specification that is wrong
+            param = error.option  # it is not the specification that is wrong
         case EngineStopped():
             code, message = "engine_stopped", "the engine has stopped"  # why is a defect, see above
         case CompileTimeout():

@@ -33,6 +33,7 @@ class Settings:
         body_timeout: seconds for the head of a request to arrive, and for its body; then 408.
         max_header_bytes: of a request, its path and its headers together; past them 400.
         max_body: bytes of a request.
+        max_messages: of a conversation, with the parts and the calls of its messages; past them 400.
         max_depth: arrays and objects in one another, in the body of a request.
         keep_alive: seconds without a token after which a stream has a comment, so that nothing in between closes it.
         tool_style: how the model writes calls of functions (`guided.TOOL_STYLES`); None: as its chat template says.
@@ -63,6 +64,7 @@ class Settings:
     body_timeout: float = 30.0
     max_header_bytes: int = 64 << 10
     max_body: int = 4 << 20
+    max_messages: int = 10_000
     max_depth: int = 256
     keep_alive: float = 15.0
     stream_interval: int = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import Annotated, Any
 
@@ -41,8 +40,6 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/tokenize")
     @takes(TokenizeRequest, ChatRequest, answer={"tokens": "array", "count": "integer", "max_model_len": "integer"})
     async def tokenize(request: Request) -> dict[str, Any]:
-        encode = server.engine.encode_prompt
-
         def read(body: Any) -> tuple[Prompt, bool]:
             """The prompt, and whether it is a text to go on from."""
             if isinstance(body, dict) and "messages" in body:
@@ -54,7 +51,7 @@ def add(app: FastAPI, server: Server) -> None:
             return asked.prompt, True
 
         prompt, raw = await server.read(request, read)
-        ids = await asyncio.to_thread(encode, prompt, raw=raw)
+        ids = await server.encode(request, prompt, raw=raw)
         return {"tokens": ids, "count": len(ids), "max_model_len": server.engine.model.config.context}
 
     @app.post("/detokenize")
