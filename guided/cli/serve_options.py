@@ -150,7 +150,8 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     names = (
         "allow_special_tokens", "default_max_tokens", "max_running", "max_queued_requests", "max_queued_tokens",
         "max_requests_per_key", "requests_per_minute", "max_header_bytes", "max_body", "max_messages", "max_depth",
-        "queue_timeout", "request_timeout", "compile_timeout", "body_timeout", "stream_interval", "log_format", "log_requests",
+        "queue_timeout", "request_timeout", "compile_timeout", "body_timeout", "stream_interval", "log_format",
+        "log_requests",
     )  # fmt: skip
     return Settings(
         model_name=arguments.served_model_name or Path(arguments.model).stem,
