@@ -139,7 +139,7 @@ def test_completions_of_many_prompts():
         ({"messages": SAY, "n": 0}, "n", "greater than or equal to 1"),
         ({"messages": SAY, "stream_options": {"include_usage": True}}, None, "goes with stream=true"),
         ({"messages": SAY, "top_logprobs": 2}, None, "goes with logprobs=true"),
-        ({"messages": [{"role": "robot", "content": "x"}]}, None, "robot"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages.0.role", "robot"),
         ({"messages": SAY, "temprature": None}, "temprature", "did you mean temperature?"),
         ({"messages": None}, "messages", "required"),
         ({"messages": SAY, "regex": "(a"}, "regex", "^"),

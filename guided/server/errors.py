@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from guided.chat.conversation import MessageError
 from guided.errors import (
     BudgetError,
     ContextError,
@@ -63,6 +64,7 @@ _CODES: Final = {
 """Of errors that have no code of their own."""
 
 
+_LONGEST: Final = 1000  # characters of `param`, which may hold names of a schema
 _HERE: Final = (
     (re.compile(r",? or pass \w+=\S+"), ""),
     (re.compile(r"\bpass it in registry=\{uri: schema\}"), "write it into the schema, below $defs"),
@@ -136,6 +138,8 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
             param = (param or "") + place or None
         case LimitExceeded():
             code = "limit_exceeded"
+        case MessageError():
+            param = f"messages.{error.number}.{error.key}"
         case ContextError():
             code, param = "context_length_exceeded", None
         case BudgetError() if error.asked is not None:
@@ -156,7 +160,7 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
         "error": {
             "message": message,
             "type": _TYPES.get(status, "BadRequestError" if status < 500 else "InternalServerError"),
-            "param": param,
+            "param": param and param[:_LONGEST],
             "code": code or _CODES.get(status),
         }
     }

@@ -6,30 +6,29 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from guided.engine.request import Prompt
 from guided.server.errors import RequestError
 from guided.server.openapi import takes
-from guided.server.requests import ChatRequest, read_request
+from guided.server.reading import Checked, read_request
+from guided.server.requests import ChatRequest
 from guided.server.routes.openai import prepared
 from guided.server.server import Server
 
 __all__ = ["add"]
 
 
-class TokenizeRequest(BaseModel):
+class TokenizeRequest(Checked):
     """A text to be tokenised; a conversation is a `ChatRequest`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     model: str | None = None
     prompt: str
 
 
-class DetokenizeRequest(BaseModel):
+class DetokenizeRequest(Checked):
     """Ids that are to become text."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     model: str | None = None
     tokens: Annotated[list[Annotated[int, Field(ge=0)]], Field(fail_fast=True)]
 
