@@ -163,7 +163,7 @@ def test_what_is_refused_is_told_with_its_field(path, body, code, param, message
         (CHAT, {"messages": SAY, "temprature": 1}, "temprature", "did you mean temperature?"),
         (CHAT, {"messages": [{"role": "user", "contnt": "a"}]}, "messages.0.contnt", "did you mean content?"),
         (CHAT, {"messages": [{"role": "user", "content": "a", "model": "a"}]}, "messages.0.model", "no field 'model'$"),
-        (CHAT, {"messages": SAY, "stream": True, "stream_options": {"includ_usage": True}}, "stream_options.includ_usage",
+        (CHAT, {"messages": SAY, "stream": True, "stream_options": {"includ_usage": 1}}, "stream_options.includ_usage",
          "did you mean include_usage?"),
         (CHAT, {"messages": SAY, "stream": True, "stream_options": {"stop": True}}, "stream_options.stop", "'stop'$"),
         (

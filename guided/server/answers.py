@@ -66,10 +66,7 @@ class Answer:
         fresh = reading.tokens[reading.fresh :]
         told = fresh and (self.top is not None or self.token_ids)
         if not parts and (event.result is not None or told):
-            is_empty = (
-                event.result is not None and reading.how.calls is not None and not (reading.calls or reading.text)
-            )
-            parts = [({"content": ""} if is_empty else {}) if self.chat else {"text": ""}]
+            parts = [{"text": ""} if not self.chat else {"content": ""} if reading.is_empty else {}]
         for place, part in enumerate(parts):
             is_last = place == len(parts) - 1
             choice: dict[str, Any] = {"index": number, "logprobs": None, "finish_reason": None}

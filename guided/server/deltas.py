@@ -177,6 +177,11 @@ class Reading:
         return end_of(self.result)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it has ended where calls might have been, with none and without text."""
+        return self.result is not None and self.how.calls is not None and not (self.calls or self._text)
+
+    @property
     def partial(self) -> dict[str, int | str] | None:
         """How the text is completed to valid JSON: its first `length` characters, and `end` behind them."""
         if self._json is None:
