@@ -209,8 +209,8 @@ class Reading:
             self.tokens += tokens
             return self._say(event.text)
         deltas, piece, begin = list[Delta](), "", self._places.size
-        for token in (*tokens, None):
-            parts = self._spelling.read([token.id]) if token is not None else self._last(event)
+        for token in (*tokens, None) if event.result is not None else tokens:
+            parts = self._spelling.read([token.id] if token is not None else [], last=token is None)
             texts = [part for part in parts if isinstance(part, str)]
             self._places.write(token, texts, is_hidden=self._spelling.in_call or len(texts) < len(parts))
             piece += "".join(texts)
@@ -220,11 +220,6 @@ class Reading:
                     self.results.append(part)
                     piece, begin = "", self._places.size
         return deltas + self._read_piece(piece, begin)
-
-    def _last(self, event: StreamEvent) -> list[str | ToolResult]:
-        """What the spelling has held back, at the end."""
-        assert self._spelling is not None
-        return self._spelling.read([], last=True) if event.result is not None else []
 
     def _read_piece(self, piece: str, begin: int) -> list[Delta]:
         """What a piece of the spelled answer adds; it begins at a character."""

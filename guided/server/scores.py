@@ -8,7 +8,6 @@ A token may hold a part of a character only. `bytes` always says what it is; in 
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,19 +22,34 @@ class Offsets:
     """Where each token begins in a text, in characters: for a part of a character where this begins."""
 
     def __init__(self) -> None:
-        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._size = 0  # complete characters so far
+        self._size, self._begun = 0, b""  # complete characters so far, and the bytes of one that is not complete
 
     def of(self, data: bytes) -> int:
         """Of the token that comes next, by its bytes."""
-        begin = self._size
-        for at in range(len(data)):
-            was_begun = bool(self._utf8.getstate()[0])
-            complete = len(self._utf8.decode(data[at : at + 1]))
-            if at == 0 and was_begun:  # what had begun may end as U+FFFD, and this byte begin the next character
-                begin += max(0, complete - 1) if not self._utf8.getstate()[0] else complete
-            self._size += complete
-        return begin
+        data, at, found = self._begun + data, len(self._begun), self._size
+        self._begun = b""
+        while data:
+            size, characters, is_complete = _first_part(data)
+            if not is_complete:
+                self._begun = data
+                break
+            if at >= size:  # the token begins behind this part
+                found += characters
+            elif at > 0:  # or in it
+                found += len(data[:at].decode("utf-8", "ignore"))
+            at, data, self._size = max(0, at - size), data[size:], self._size + characters
+        return found
+
+
+def _first_part(data: bytes) -> tuple[int, int, bool]:
+    """The bytes of whole characters, or those that one U+FFFD stands for; how many characters they are; whether they
+    are complete."""
+    try:
+        return len(data), len(data.decode()), True
+    except UnicodeDecodeError as error:
+        if error.start:
+            return error.start, len(data[: error.start].decode()), True
+        return error.end, 1, error.reason != "unexpected end of data"
 
 
 def chat_logprobs(tokens: Sequence[ShownToken], vocabulary: Vocabulary) -> dict[str, Any]:
