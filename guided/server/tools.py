@@ -17,11 +17,13 @@ An error about a schema has its place in the request, such as `tools/0/function/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
+from guided.chat.tokens import names_pattern
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -180,11 +182,11 @@ def _check_keys(tools: Sequence[_Json]) -> None:
 def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabulary) -> None:
     """Refuse names in which control tokens are named, where these would be meant: of functions, and in styles without
     JSON of members."""
-    known = [name for name in vocabulary.special_tokens.values() if name]
+    known = re.compile(names_pattern(filter(None, vocabulary.special_tokens.values())))
 
     def check(name: str, param: str) -> None:
-        if found := next((each for each in known if each in name), None):
-            message = f"the name {brief(name)} contains the control token {found} of this model"
+        if found := known.search(name):
+            message = f"the name {brief(name)} contains the control token {found[0]} of this model"
             raise RequestError(message, param=param)
 
     for number, tool in enumerate(tools):
