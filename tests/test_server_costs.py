@@ -92,7 +92,7 @@ def test_the_largest_bodies_take_seconds_and_some_times_their_memory(kind, make)
     read_all(kind, json.dumps(make(300_000)).encode())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 100 * 300_000
+    assert peak < 200 * 300_000
 
 
 # ---- bounds
