@@ -243,7 +243,15 @@ class ContextError(GuidedError):
 
 
 class OptionError(GuidedError, ValueError):
-    """An option of a request is not one of its values: it is out of its range, or does not go with another one."""
+    """An option of a request is not one of its values: it is out of its range, or does not go with another one.
+
+    Attributes:
+        option: its name; None where it is not known, or several are meant.
+    """
+
+    def __init__(self, message: str, *, option: str | None = None) -> None:
+        super().__init__(message)
+        self.option = option
 
 
 class ToolError(GuidedError):

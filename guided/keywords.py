@@ -115,7 +115,7 @@ def check_integer(name: str, value: object, *, least: int, optional: bool = Fals
         return
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         needed = f"an integer of at least {least}" + (", or None" if optional else "")
-        raise OptionError(f"{name} is {brief(value)}, it must be {needed}")
+        raise OptionError(f"{name} is {brief(value)}, it must be {needed}", option=name)
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -129,7 +129,7 @@ def is_number(value: object) -> TypeGuard[float]:
 def check_path(name: str, value: object, what: str = "a path") -> None:
     """Raise an OptionError for an argument that is no path; `what` says what is needed."""
     if not isinstance(value, str | os.PathLike):
-        raise OptionError(f"{name} is {brief(value)}, it must be {what}")
+        raise OptionError(f"{name} is {brief(value)}, it must be {what}", option=name)
 
 
 def read_items(

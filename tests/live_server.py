@@ -90,7 +90,7 @@ def listening(engine=None, **options) -> Iterator[tuple[Server, str]]:
 def raw_request(path: str, body: object) -> bytes:
     """The bytes of a request, after whose answer the connection closes."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
     return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
 

@@ -43,7 +43,7 @@ HEADERS = [
     b"Transfer-Encoding: gzip, chunked", b"Content-Encoding: gzip", b"X-Request-Id: \x01",
     b"Authorization: Bearer \xe9",
 ]  # fmt: skip
-STATUSES = frozenset((200, 400, 401, 404, 405, 408, 411, 413, 414, 415, 422, 429, 431, 501, 503, 505))
+STATUSES = frozenset((200, 400, 401, 403, 404, 405, 408, 411, 413, 414, 415, 422, 429, 431, 501, 503, 505))
 """What a broken request may be told. 500 is not among them."""
 
 

@@ -16,7 +16,7 @@ STEPS = 30 if SANITIZED else 40
 WORK = [round(20 * 1.7**n) for n in range(24)]
 """Limits of one call, up to what any call of these grammars needs."""
 
-needs_faults = pytest.mark.skipif(arm_fault is None, reason="needs a core built with GUIDED_FAULTS: scripts/sanitize.sh")
+needs_faults = pytest.mark.skipif(arm_fault is None, reason="needs a core with GUIDED_FAULTS: scripts/sanitize.sh")
 
 
 def reference_walk(name: str, seed: int) -> list[tuple[int, tuple[int, ...], int, tuple[int, ...]]]:
@@ -123,7 +123,8 @@ def test_threads_share_a_grammar_whose_calls_fail() -> None:
 @needs_faults
 @pytest.mark.parametrize("name", EVERY_SPEC)
 def test_failures_at_any_allocation_and_limit_change_no_answer(name: str) -> None:
-    expected = [journey(GrammarMatcher(EVERY_SPEC[name](GrammarCompiler(vocabulary()))), seed, STEPS) for seed in range(6)]
+    unharmed = EVERY_SPEC[name](GrammarCompiler(vocabulary()))
+    expected = [journey(GrammarMatcher(unharmed), seed, STEPS) for seed in range(6)]
     failures = Failures(random.Random(1))
     grammar = EVERY_SPEC[name](GrammarCompiler(vocabulary()))
     for seed, answers in enumerate(expected):

@@ -23,7 +23,7 @@ from guided.server.settings import Settings  # noqa: E402
 from tests.live_server import listening  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 
-GET = b"GET /version HTTP/1.1\r\nHost: t\r\n\r\n"
+GET = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @contextmanager
@@ -121,8 +121,8 @@ def test_a_head_has_its_time_and_a_request_under_way_has_none():
         (b"\x16\x03\x01\r\n\r\n", "Invalid HTTP"),
         (b"GET /\r\n\r\n", "Invalid HTTP"),
         (b"GET / HTTP/1.1\r\n\r\n", "Invalid HTTP"),
-        (b"POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Length: x\r\n\r\n", "Invalid HTTP"),
-        (b"GET / HTTP/1.1\r\nHost: t\r\nX: " + b"x" * 5000, "Invalid HTTP"),
+        (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", "Invalid HTTP"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 5000, "Invalid HTTP"),
     ],
 )
 def test_what_is_no_http_is_told_as_other_errors_are(sent, message):
@@ -138,14 +138,14 @@ def test_what_is_no_http_is_told_as_other_errors_are(sent, message):
 def test_headers_that_come_as_a_whole_are_bounded(line):
     """The connection bounds what is not complete yet, and cannot see these."""
     with asked() as connect, connect() as client:
-        client.sendall(line + b"\r\nHost: t\r\nConnection: close\r\n\r\n")
+        client.sendall(line + b"\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         status, error = told(client)
         assert (status, error["message"]) == (400, "path and headers have more than 2000 bytes")
 
 
 def test_an_error_within_a_body_after_the_answer_has_begun_closes_the_connection():
     with asked() as connect, connect() as client:
-        head = b"POST /v1/nowhere HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
+        head = b"POST /v1/nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         client.sendall(head)
         assert client.recv(4096).startswith(b"HTTP/1.1 404 ")
         client.sendall(b"no chunk\r\n")

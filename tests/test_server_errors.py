@@ -109,6 +109,8 @@ def test_the_examples_that_no_request_alone_has():
                 answer = await http.post("/v1/completions", json=PROMPT, headers=headers)
                 told.append(answer.json())
                 assert answer.status_code == TABLE[told[-1]["error"]["code"]][0]
+        async with served() as (_, http):
+            told.append((await http.get("http://127.0.0.1/health", headers={"Host": "evil.example"})).json())
 
     asyncio.run(whole())
     there = [body for _, request, body in EXAMPLES if not request]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -57,7 +58,13 @@ LONG = "a" * 700
             "messages.0.content",
             "part 1 has the type 'image_url'; this server reads text alone",
         ),
-        (CHAT, {"messages": [{"role": "user"}]}, "invalid_request", None, "message 0 has no content"),
+        (
+            CHAT,
+            {"messages": [{"role": "user"}]},
+            "invalid_request",
+            "messages.0.content",
+            "message 0 has no content",
+        ),
         (
             RESPONSES,
             {"input": "a", "reasoning": {"effort": "low"}},
@@ -86,7 +93,57 @@ LONG = "a" * 700
             "json_schema/$ref",
             "write it into the schema, below $defs; nothing is fetched",
         ),
-        (CHAT, {"messages": [*SAY, {"role": "system", "content": None}]}, "invalid_request", None, "message 1 has no"),
+        (
+            CHAT,
+            {"messages": [*SAY, {"role": "system", "content": None}]},
+            "invalid_request",
+            "messages.1.content",
+            "message 1 has no",
+        ),
+        (TEXT, {"prompt": "a", "seed": -1}, "invalid_request", "seed", "seed is -1"),
+        (TEXT, {"prompt": "a", "seed": 1 << 64}, "invalid_request", "seed", "seed is"),
+        (TEXT, {"prompt": "a", "stop": ""}, "invalid_request", "stop", "not empty"),
+        (TEXT, {"prompt": "a", "stop": ["a", ""]}, "invalid_request", "stop", "not empty"),
+        (TEXT, {"prompt": "a", "logit_bias": {"1": 101}}, "invalid_request", "logit_bias", "token 1 is 101"),
+        (TEXT, {"prompt": "a", "logit_bias": {"999": 1}}, "invalid_request", "logit_bias", "token 999 is named by"),
+        (TEXT, {"prompt": "a", "logit_bias": {"-1": 1}}, "invalid_request", "logit_bias", "which is no token id"),
+        (TEXT, {"prompt": "a", "allowed_token_ids": [999]}, "invalid_request", "allowed_token_ids", "token 999 is"),
+        (TEXT, {"prompt": "a", "allowed_token_ids": []}, "invalid_request", "allowed_token_ids", "is empty"),
+        (TEXT, {"prompt": "a", "stop_token_ids": [999]}, "invalid_request", "stop_token_ids", "holds 999"),
+        (TEXT, {"prompt": "a", "min_tokens": 9, "max_tokens": 2}, "invalid_request", "min_tokens", "is 9"),
+        (RESPONSES, {"input": "a", "seed": -1}, "invalid_request", "seed", "seed is -1"),
+        (CHAT, {"messages": [*SAY, {"role": "robot", "content": ""}]}, "invalid_request", "messages.1.role", "'robot'"),
+        (
+            CHAT,
+            {"messages": [*SAY, {"role": "tool", "content": "a", "tool_call_id": "x"}]},
+            "invalid_request",
+            "messages.1.tool_call_id",
+            "no call before it has the id 'x'",
+        ),
+        (
+            RESPONSES,
+            {"input": [*SAY, {"type": "function_call_output", "call_id": "x", "output": "a"}]},
+            "invalid_request",
+            "input.1",
+            "input.1: no call before it has the id 'x'",
+        ),
+        (TEXT, {"prompt": "a", "regex": "ab(c"}, "invalid_specification", "regex", ""),
+        (TEXT, {"prompt": "a", "regex": r"a(?<n>b)\k<m>"}, "invalid_specification", "regex", ""),
+        (
+            TEXT,
+            {"prompt": "a", "structured_outputs": {"regex": "a(b"}},
+            "invalid_specification",
+            "structured_outputs.regex",
+            "",
+        ),
+        (TEXT, {"prompt": "a", "gbnf": "root ::= [b-a]"}, "invalid_specification", "gbnf", ""),
+        (
+            TEXT,
+            {"prompt": "a", "json_schema": {"properties": {"a": {"pattern": "(", "type": "string"}}}},
+            "invalid_specification",
+            "json_schema/properties/a/pattern",
+            "",
+        ),
     ],
 )
 def test_what_is_refused_is_told_with_its_field(path, body, code, param, message):
@@ -96,6 +153,42 @@ def test_what_is_refused_is_told_with_its_field(path, body, code, param, message
             error = answer.json()["error"]
             assert (answer.status_code, error["code"], error["param"]) == (400, code, param)
             assert message in error["message"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param", "message"),
+    [
+        (CHAT, {"messages": SAY, "temprature": 1}, "temprature", "did you mean temperature?"),
+        (CHAT, {"messages": [{"role": "user", "contnt": "a"}]}, "messages.0.contnt", "did you mean content?"),
+        (CHAT, {"messages": [{"role": "user", "content": "a", "model": "a"}]}, "messages.0.model", "no field 'model'$"),
+        (CHAT, {"messages": SAY, "stream": True, "stream_options": {"includ_usage": 1}}, "stream_options.includ_usage",
+         "did you mean include_usage?"),
+        (CHAT, {"messages": SAY, "stream": True, "stream_options": {"stop": True}}, "stream_options.stop", "'stop'$"),
+        (
+            CHAT,
+            {"messages": [*SAY, {"role": "assistant", "tool_calls": [{"id": "1", "function": {"nme": "f"}}]}]},
+            "messages.1.tool_calls.0.function.nme",
+            "did you mean name?",
+        ),
+        (TEXT, {"prompt": "a", "choice": ["a"]}, "choice", 'write "structured_outputs": {"choice": ...}'),
+        (RESPONSES, {"input": [{"role": "user", "contnt": "a"}]}, "input.0.contnt", "did you mean content?"),
+        (RESPONSES, {"input": [{"role": "user", "content": "a", "top_p": 1}]}, "input.0.top_p", "no field 'top_p'$"),
+        (RESPONSES, {"input": "a", "text": {"formt": {}}}, "text.formt", "did you mean format?"),
+        (RESPONSES, {"input": "a", "text": {"format": {"type": "lark", "gbnf": "a", "lark": "start: /a/"}}},
+         "text.format.gbnf", "no field 'gbnf'$"),
+        ("/tokenize", {"prompt": "a", "promt": "a"}, "promt", "did you mean prompt?"),
+        ("/v1/grammars/check", {"regex": "a", "remark": True}, "remark", "did you mean remarks?"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_not_known_comes_with_one_of_the_same_object(path, body, param, message):
+    async def run():
+        async with served() as (_, http):
+            answer = await http.post(path, json=body)
+            error = answer.json()["error"]
+            assert (answer.status_code, error["code"], error["param"]) == (400, "invalid_request", param)
+            assert re.search(re.escape(message).replace(r"\$", "$"), error["message"])
 
     asyncio.run(run())
 

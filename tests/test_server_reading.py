@@ -90,6 +90,43 @@ def test_deltas_put_together_are_the_whole(style):
             assert reading.finish_reason == ("tool_calls" if row["calls"] else "stop")
 
 
+def spelled(ids) -> bytes:
+    """Control tokens by their names."""
+    return b"".join(VOCABULARY.token_bytes(id) or VOCABULARY.special_tokens[id].encode() for id in ids)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize("style", guided.TOOL_STYLES)
+def test_the_tokens_that_are_told_spell_the_text_and_the_reasoning(style, shown):
+    """Each token of this vocabulary is a byte or a mark, so those of the text spell exactly the text."""
+    source = random.Random(style)
+    for row in table(style)["accepted"]:
+        for most in (1, 5, 1000):
+            given = how(style, options_of(row).get("reasoning", "disabled"), shows_reasoning=shown)
+            reading = Reading(given)
+            text, reasoning, _, _ = put_together(reading, events(row["text"], source, most))
+            told = [spelled(each.id for each in reading.tokens if each.is_text == kind) for kind in (True, False)]
+            assert told == [text.encode(), reasoning.encode()]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize(
+    "text",
+    ["I löok.\n{0}\n{0}", "{0}", "\n {0} \n", "{0}\nThére.\n", "ä {0} b", "\n pläin \n", "plain <tool", "<tool_<{0}é"],
+)
+def test_white_space_between_calls_and_marks_are_not_told(text, most):
+    for apart in ((), ('<tool_call>\n{"name": "weather"',)):
+        reading = Reading(how("qwen_3", apart=apart))
+        told = put_together(reading, events(text.format(CALL), random.Random(0), most))[0]
+        assert spelled(each.id for each in reading.tokens) == told.encode()
+        reading = Reading(how("qwen_3", apart=apart))
+        fresh = []
+        for event in events(text.format(CALL), random.Random(0), most):
+            reading.read(event)
+            fresh += reading.tokens[reading.fresh :]
+        assert fresh == reading.tokens
+
+
 CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Øsl°"}}\n</tool_call>'
 
 
@@ -151,6 +188,7 @@ def test_results_of_the_servers_tools(most):
     said = "It is <call>1+°<end><result>2 °<done>, and<think> <call>é<end><result><done>!"
     text, _, _, results = put_together(reading, events(said, random.Random(3), most))
     assert text == reading.text == "It is , and !"
+    assert VOCABULARY.decode([each.id for each in reading.tokens]) == text.encode()
     assert results == reading.results == [ToolResult(0, "lookup", "1+°", "2 °"), ToolResult(1, "lookup", "é", "")]
 
 

@@ -22,6 +22,7 @@ from guided.engine.result import StreamEvent  # noqa: E402
 from guided.errors import OptionError  # noqa: E402
 from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
 from guided.server.answers import Answer  # noqa: E402
+from guided.server.attribution import ShownToken  # noqa: E402
 from guided.server.deltas import CallArguments, CallBegin, Reading, ReasoningText, Text  # noqa: E402
 from guided.server.responses_events import ResponseEvents, sent  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
@@ -178,15 +179,17 @@ def rendered(steps, finish_reason="stop", top=None):
     for ids, deltas in steps:
         scores = tuple(TokenLogprobs(id, -0.5, [(id, -0.5)]) for id in ids)
         thinks = any(isinstance(delta, ReasoningText) for delta in deltas)
-        out += events.read(StreamEvent(tuple(ids), "", logprobs=scores, reasoning=thinks), deltas)
+        event = StreamEvent(tuple(ids), "", logprobs=scores, reasoning=thinks)
+        calls = any(isinstance(delta, CallBegin | CallArguments) for delta in deltas)
+        out += events.read(event, deltas, [] if calls or ids == MARK else ShownToken.of(event, is_text=not thinks))
         tokens += ids
-    logprobs = [TokenLogprobs(id, -float(id), [(id, -0.25)]) for id in tokens]
-    result = SimpleNamespace(**RESULT, tokens=tokens, logprobs=logprobs, finish_reason=finish_reason)
+    result = SimpleNamespace(**RESULT, tokens=tokens, finish_reason=finish_reason)
     out += events.end(SimpleNamespace(result=result, finish_reason=finish_reason))
     return checked(out)
 
 
 ECHO = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+MARK = [104]  # begins a call, and has no text
 THINK, SAY = ([97], [ReasoningText("a")]), ([98], [Text("b")])
 CALL = [([99], [CallBegin(0, "call_1", "f")]), ([100], [CallArguments(0, '{"x"')]), ([101], [CallArguments(0, ":1}")])]
 OTHER = [([102], [CallBegin(1, "call_2", "g"), CallArguments(1, "{}")])]
@@ -238,12 +241,12 @@ def test_log_probabilities_are_of_the_text_alone():
     events = rendered([THINK, held, ([0xA4], [Text("ä")]), *CALL, ([103], []), SAY], top=1)
     deltas = [event["logprobs"] for event in events if event["type"] == "response.output_text.delta"]
     assert [[score["bytes"] for score in each] for each in deltas] == [[[0xC3], [0xA4]], [[103], [98]]]
-    marked = rendered([SAY, ([104], []), *CALL, SAY], top=1)  # 104 begins the call, and has no text
+    marked = rendered([SAY, (MARK, []), *CALL, SAY], top=1)
     told = [event["logprobs"] for event in marked if event["type"] == "response.output_text.delta"]
     assert [[score["bytes"] for score in each] for each in told] == [[[98]], [[98]]]
     first, last = [item for item in events[-1]["response"]["output"] if item["type"] == "message"]
     assert [score["logprob"] for score in first["content"][0]["logprobs"]] == [-0.5, -0.5]
-    assert [score["logprob"] for score in last["content"][0]["logprobs"]] == [-103, -98]  # as the result has them
+    assert [score["bytes"] for score in last["content"][0]["logprobs"]] == [[103], [98]]
 
 
 def test_a_call_that_is_cut_is_incomplete():

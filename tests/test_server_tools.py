@@ -387,7 +387,19 @@ def test_parse_of_nested_models_unions_and_recursion():
     run(body)
 
 
-@pytest.mark.parametrize("schema", [{}, {"title": "f"}, {"anyOf": [{"required": ["a"]}, {"maxProperties": 0}]}])
+OLD_REFERENCE = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "$ref": "#/definitions/a",
+    "definitions": {"a": {"type": ["string", "object"], "maxProperties": 1, "maxLength": 1}},
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{}, {"title": "f"}, {"anyOf": [{"required": ["a"]}, {"maxProperties": 0}]}, True, {"type": ["object", "null"]},
+     {"type": ["string", "object", "array"], "maxProperties": 1}, {"anyOf": [{"type": "string"}, {"type": "object"}]},
+     {"enum": [1, "a", {}, []]}, OLD_REFERENCE],
+)  # fmt: skip
 def test_arguments_are_an_object_whatever_their_schema_leaves_open(schema):
     ask_for = {"type": "function", "function": {"name": "f"}}
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
@@ -396,7 +408,27 @@ def test_arguments_are_an_object_whatever_their_schema_leaves_open(schema):
         for seed in range(6):
             options = {"tools": tools, "tool_choice": ask_for, "max_tokens": 120, "seed": seed}
             answer = await ask.chat.completions.create(model="guided", messages=SAY, **options)
-            assert isinstance(json.loads(answer.choices[0].message.tool_calls[0].function.arguments), dict)
+            message = answer.choices[0].message
+            assert isinstance(json.loads(message.tool_calls[0].function.arguments), dict)
+        said = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "1"}
+        again = await ask.chat.completions.create(model="guided", messages=[*SAY, message, said], max_tokens=2)
+        assert again.choices, "what was answered is taken back"
+
+    run(body)
+
+
+@pytest.mark.parametrize("types", ["string", ["null", "array"], "array", [], "null"])
+def test_parameters_that_allow_no_object_are_refused(types):
+    function = {"name": "f", "parameters": {"type": types}}
+
+    async def body(ask):
+        for path, tools, messages, at in (
+            ("/chat/completions", [{"type": "function", "function": function}], {"messages": SAY}, "tools/0/function"),
+            ("/responses", [{"type": "function", **function}], {"input": "a"}, "tools/0"),
+        ):
+            with pytest.raises(openai.BadRequestError, match="arguments of a function are an object") as caught:
+                await ask.post(path, cast_to=object, body={"tools": tools, **messages})
+            assert caught.value.param == f"{at}/parameters/type"
 
     run(body)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
 import sys
+import threading
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -237,3 +239,71 @@ def test_a_panic_is_an_error_and_an_interrupt_goes_on(monkeypatch):
     monkeypatch.setitem(sys.modules, "tiktoken", package(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         ranks_encoder({b"a": 0}, None).encode("a")
+
+
+# --- long texts
+
+
+def counted(encoder, calls):
+    """The encoder, which notes how many characters each call of the package is given."""
+    inner = encoder._encode
+
+    def encode(text):
+        calls.append(len(text))
+        return inner(text)
+
+    encoder._encode = encode
+    return encoder
+
+
+@pytest.mark.parametrize("name", NO_SECOND_LETTER)
+@pytest.mark.parametrize("spaces", [0, 7])
+def test_what_no_token_spells_is_found_in_a_long_text_by_halves(name, spaces):
+    calls = []
+    encoder = counted(NO_SECOND_LETTER[name](), calls)
+    text = ("a" * 20_000 + "é") if not spaces else ("aaaaaa " * 3_000 + "aéa " + "aaaaaa " * 3_000)
+    with pytest.raises(VocabularyError, match=r"no token of this vocabulary spells ' '|spells 'é' \(0xC3 0xA9\) of 'a"):
+        encoder.encode(text)
+    assert sum(calls) < 6 * len(text) and len(calls) < 100
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_long_texts_have_the_ids_of_short_ones(special, monkeypatch):
+    """The package's two functions give the same ids."""
+    rng, vocab = random.Random(1), {char: at for at, char in enumerate("abcdĠ")}
+    vocab |= {"ab": 5, "abc": 6, "Ġa": 7}
+    model = {"type": "BPE", "vocab": vocab, "merges": ["a b", "ab c", "Ġ a"]}
+    names = [{"id": 8, "content": "<|x|>", "special": True}]
+    flags = dict.fromkeys(("normalized", "single_word", "lstrip", "rstrip"), False)
+    data = {"version": "1.0", "model": model, "added_tokens": [name | flags for name in names]} | STEPS["ByteLevel"]
+    encoder = huggingface_encoder(data, special=special)
+    words = ["a", "ab ", "abcd", " ", "d a", *(["<|x|>"] if special else [])]
+    for _ in range(20):
+        text = "".join(rng.choices(words, k=400))
+        monkeypatch.setattr("guided.vocabulary.encoders._LONG", 1 << 30)
+        whole = encoder.encode(text)
+        monkeypatch.setattr("guided.vocabulary.encoders._LONG", 0)
+        assert encoder.encode(text) == whole and len(whole) > 100
+
+
+def test_other_threads_go_on_while_a_long_text_is_encoded():
+    """Another thread counts; it would not once, if the package held Python's lock."""
+    counts, done = [0], threading.Event()
+
+    def count():
+        while not done.is_set():
+            counts[0] += 1
+            done.wait(0.0005)
+
+    vocab = {"a": 0, "Ġ": 1, "aa": 2}
+    data = {"version": "1.0", "model": {"type": "BPE", "vocab": vocab, "merges": ["a a"]}, "added_tokens": []}
+    encoder = huggingface_encoder(data | STEPS["ByteLevel"])
+    encoder.encode("a" * 5000)
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = counts[0]
+    encoder.encode("a " * 300_000)
+    after = counts[0]
+    done.set()
+    thread.join()
+    assert after - before > 20

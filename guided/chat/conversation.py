@@ -11,7 +11,7 @@ from guided.chat.written import written
 from guided.errors import GuidedError, SpecError, brief
 from guided.spec.structural_tag.tool_prompts import read_arguments
 
-__all__ = ["DEFAULT_TOOL_STYLE", "Conversation", "Message", "plain", "plain_messages"]
+__all__ = ["DEFAULT_TOOL_STYLE", "Conversation", "Message", "MessageError", "plain", "plain_messages"]
 
 Message: TypeAlias = Mapping[str, Any]
 """`role` and `content`, a text or a list of `{"type": "text", "text": ...}`. Of the assistant also `tool_calls`, as in
@@ -25,6 +25,19 @@ _ROLES: Final = frozenset(("system", "developer", "user", "assistant", "tool", "
 _REASONING: Final = ("reasoning_content", "thinking", "reasoning")
 _MOST_DEEP: Final = 200
 _FORM: Final = 'is not of the form {"role": "user", "content": "..."}'
+
+
+class MessageError(GuidedError):
+    """A message of a conversation is malformed, or not known to the chat template.
+
+    Attributes:
+        number: of the message, from 0.
+        key: the member that is at fault.
+    """
+
+    def __init__(self, number: int, key: str, what: str) -> None:
+        super().__init__(f"message {number}{'' if what.startswith(':') else ' '}{what}")
+        self.number, self.key = number, key
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +94,21 @@ def plain_messages(messages: Sequence[Message], template: str) -> list[dict[str,
         template: its text; a key that does not occur in it would not be shown to the model, and a role is not known.
 
     Raises:
-        GuidedError: a message is malformed, or has such a key or role.
+        MessageError: a message is malformed, or has such a key or role. GuidedError: there are none.
     """
     if not messages:
         raise GuidedError("the list of messages is empty")
-    return [_message(f"message {number}", message, template) for number, message in enumerate(messages)]
+    return [_message(number, message, template) for number, message in enumerate(messages)]
 
 
-def _message(where: str, given: Message, template: str) -> dict[str, Any]:
+def _message(number: int, given: Message, template: str) -> dict[str, Any]:
     if not isinstance(given, Mapping) or not isinstance(role := given.get("role"), str):
-        raise GuidedError(f"{where} {_FORM}")
+        raise MessageError(number, "role", _FORM)
     if role not in _EVERYWHERE and not (role.isidentifier() and role in template):
         known = ", ".join(_EVERYWHERE)
-        raise GuidedError(f"{where} has the role {brief(role)}, which this template does not know; known are {known}")
-    message = {key: plain(value, where) for key, value in given.items() if value is not None}
+        what = f"has the role {brief(role)}, which this template does not know; known are {known}"
+        raise MessageError(number, "role", what)
+    message = {key: plain(value, f"message {number}") for key, value in given.items() if value is not None}
     keys = {
         "role",
         "content",
@@ -102,36 +116,38 @@ def _message(where: str, given: Message, template: str) -> dict[str, Any]:
     }
     for key in sorted(message.keys() - keys, key=str):
         if key == "tool_calls" or not isinstance(key, str) or key not in template:
-            raise GuidedError(f"{where} has the key {key!r}, which this template would not show to the model")
-    _check_content(where, message)
+            what = f"has the key {brief(key)}, which this template would not show to the model"
+            raise MessageError(number, str(key), what)
+    _check_content(number, message)
     for call in message.get("tool_calls", ()):
-        _check_call(where, call)
+        _check_call(number, call)
     reasoning = next((message[key] for key in _REASONING if key in message), None)
     if reasoning is not None:
         message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
     return message | {"role": written(role) if role in _ROLES else role}
 
 
-def _check_content(where: str, message: Mapping[str, Any]) -> None:
+def _check_content(number: int, message: Mapping[str, Any]) -> None:
     content = message.get("content", "" if message.get("tool_calls") or "reasoning_content" in message else None)
     if isinstance(content, str):
         return
     if not isinstance(content, list) or not content:
-        raise GuidedError(f"{where} {_FORM}")
+        raise MessageError(number, "content", _FORM)
     for part in content:
         if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-            message_text = f'{where} {_FORM}: a part of a content is {{"type": "text", "text": "..."}}'
-            raise GuidedError(message_text)
+            what = f'{_FORM}: a part of a content is {{"type": "text", "text": "..."}}'
+            raise MessageError(number, "content", what)
 
 
-def _check_call(where: str, call: Any) -> None:
+def _check_call(number: int, call: Any) -> None:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise GuidedError(f'{where} has a call without {{"function": {{"name": "...", "arguments": "{{...}}"}}}}')
+        what = 'has a call without {"function": {"name": "...", "arguments": "{...}"}}'
+        raise MessageError(number, "tool_calls", what)
     try:
         read_arguments(_text_of(function.get("arguments")))
     except SpecError as error:
-        raise GuidedError(f"{where}: {error}") from None
+        raise MessageError(number, "tool_calls", f": {error}") from None
 
 
 def _text_of(arguments: Any) -> Any:

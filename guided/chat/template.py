@@ -238,8 +238,10 @@ class _Template:
         except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             reason = f"{type(error).__name__}: {str(error)[:300]}"
             raise GuidedError(f"the model's chat template cannot show this conversation: {reason}") from None
-        except (RecursionError, MemoryError):
+        except RecursionError:
             raise UnsupportedError("the model's chat template nests too deeply") from None
+        except MemoryError:
+            raise MemoryError("the conversation is too long to be rendered") from None
 
 
 @lru_cache(maxsize=32)

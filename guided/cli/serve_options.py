@@ -54,6 +54,14 @@ def _add_access(group: argparse._ArgumentGroup) -> None:
         metavar="ORIGIN",
         help="whose pages may ask, as https://example.org; *: all; may be given again (none)",
     )
+    group.add_argument(
+        "--allowed-hosts",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which the server may be asked, besides IP addresses and localhost; *: any; may be given again "
+        "(any; without keys, none at 127.0.0.1)",
+    )
     group.add_argument("--allow-special-tokens", action="store_true", help="grammars of requests may name them")
 
 
@@ -88,6 +96,7 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     _number(group, "--max-requests-per-key", "of one key at once; past them 429")
     _number(group, "--requests-per-minute", "of one key; past them 429")
     _number(group, "--max-body", "bytes of a request; past them 413", least=1)
+    _number(group, "--max-messages", "of a conversation, with their parts and calls; past them 400", least=1)
     _number(group, "--max-depth", "arrays and objects in one another, in a request; past them 400", least=1)
     _number(group, "--max-header-bytes", "bytes of the headers of a request; past them 400", least=1)
 
@@ -140,13 +149,15 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         raise InputError("--log-requests goes with --log-format json, or text")
     names = (
         "allow_special_tokens", "default_max_tokens", "max_running", "max_queued_requests", "max_queued_tokens",
-        "max_requests_per_key", "requests_per_minute", "max_header_bytes", "max_body", "max_depth", "queue_timeout",
-        "request_timeout", "compile_timeout", "body_timeout", "stream_interval", "log_format", "log_requests",
+        "max_requests_per_key", "requests_per_minute", "max_header_bytes", "max_body", "max_messages", "max_depth",
+        "queue_timeout", "request_timeout", "compile_timeout", "body_timeout", "stream_interval", "log_format",
+        "log_requests",
     )  # fmt: skip
     return Settings(
         model_name=arguments.served_model_name or Path(arguments.model).stem,
         api_keys=keys,
         allowed_origins=tuple(arguments.allowed_origins),
+        allowed_hosts=tuple(arguments.allowed_hosts),
         **{name: getattr(arguments, name) for name in names},
         **_talking(arguments),
     )

@@ -363,7 +363,7 @@ class Engine:
         written = {name: numbers.pop(name) for name in ConstraintOptions.__annotations__ if name in numbers}
         params = SamplingParams(**numbers, seed=secrets.randbits(64) if seed is None else seed)
         if params.min_tokens > max_tokens:
-            raise OptionError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}")
+            raise OptionError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}", option="min_tokens")
         stops = Stops(
             texts_of("stop", stop),
             tuple(read_items("stop_token_ids", stop_token_ids or ())),

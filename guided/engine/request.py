@@ -143,16 +143,16 @@ def check_numbers(n: object, max_tokens: object, drafts: object, budget_ramp: ob
         OptionError: one of them is out of its range; the message names it.
     """
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise OptionError(f"n is {brief(n)}, at least one output is needed")
+        raise OptionError(f"n is {brief(n)}, at least one output is needed", option="n")
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
-        raise OptionError(f"max_tokens is {brief(max_tokens)}, at least one token is needed")
+        raise OptionError(f"max_tokens is {brief(max_tokens)}, at least one token is needed", option="max_tokens")
     if not isinstance(drafts, int) or isinstance(drafts, bool) or not 0 <= drafts <= _MOST_DRAFTS:
-        raise OptionError(f"drafts is {brief(drafts)}, it must be 0 to {_MOST_DRAFTS}")
+        raise OptionError(f"drafts is {brief(drafts)}, it must be 0 to {_MOST_DRAFTS}", option="drafts")
     if isinstance(budget_ramp, bool) or not isinstance(budget_ramp, int | float) or not 0 <= budget_ramp <= 100:
-        raise OptionError(f"budget_ramp is {brief(budget_ramp)}, it must be 0 to 100")
+        raise OptionError(f"budget_ramp is {brief(budget_ramp)}, it must be 0 to 100", option="budget_ramp")
     for name, flag in flags.items():
         if not isinstance(flag, bool):
-            raise OptionError(f"{name} is {brief(flag)}, it must be True or False")
+            raise OptionError(f"{name} is {brief(flag)}, it must be True or False", option=name)
 
 
 def texts_of(name: str, given: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -193,8 +193,7 @@ class StreamEvent(Generic[ValueT_co]):
             is what may be the beginning of a stop.
         forced: the grammar or a tool forced them (all of one event alike).
         result: in the last event, the whole.
-        logprobs: of each token, None where they were not asked for, or are not known yet: those of forced tokens stand
-            in the result alone.
+        logprobs: of each token, as the result has them.
         reasoning: the text is thinking, not the answer: no part of `result.text`.
         budget_bound: what the budget alone has removed from the output so far.
         captures: what the grammar has captured so far, incomplete texts included; see `Result.captures`. Which texts

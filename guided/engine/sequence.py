@@ -68,8 +68,6 @@ class Forward:
 
 
 Steps: TypeAlias = Generator[Forward | StreamEvent, Tensor | None, None]
-
-
 _NO_STOPS: Final = Stops()
 _NO_LOGPROBS: Final = LogprobParams()
 _PIECE: Final = 128  # of a prompt that is scored: positions whose logits are held at once
@@ -174,7 +172,8 @@ class Sequence:
             forced = self.force()
             if forced:
                 self.out.write(forced, sampled=False)
-                yield self.event()
+                if not self.score_forced:  # else once they have their scores
+                    yield self.event()
             self.look_for_the_end()
             if self.finish_reason is not None and not self.score_forced:
                 break
@@ -185,10 +184,11 @@ class Sequence:
             self.choosing = not drafts and self.finish_reason is None
             logits = yield Forward([*fresh, *forced, *drafts], before + 1 + len(drafts), wrong)
             assert logits is not None
-            self.choosing = False
-            self.prompt_is_read = True
+            self.choosing, self.prompt_is_read = False, True
             if self.score_forced:
                 self.score(logits[: before + 1], forced)
+                if forced:
+                    yield self.event()
             if self.finish_reason is not None:
                 break
             held = self.take(logits[before:] if choosing else logits[before:-1], drafts)
@@ -366,7 +366,7 @@ class Sequence:
     def params_here(self) -> SamplingParams:
         """How the next token is chosen: at the temperature that the grammar asks for, if it does."""
         asked = None if self.regions is None else self.regions.temperature()
-        return self.params if asked is None else replace(self.params, temperature=asked)
+        return self.params if asked is None else self.params.at(asked)
 
     def write(self, token: int) -> None:
         """Append a chosen token, or end with it."""

@@ -9,8 +9,8 @@ around it. A *candidate* is a matcher that was started at some character. Candid
 dropped at once, and of two in the same state only the earlier one is kept, so there are never more candidates than the
 pattern has states. Text is withheld only as long as some candidate can really complete a match.
 
-Cost: each character is one step of each candidate. Past 4096 candidates (a pattern with large counts, on a text that
-keeps them alive) the output fails.
+Cost: each character is one step of each stop text and of each candidate. Past 4096 candidates (a pattern with large
+counts, on a text that keeps them alive) the output fails.
 """
 
 from __future__ import annotations
@@ -75,12 +75,16 @@ class Stops:
     def __post_init__(self) -> None:
         for name, items in (("stop", self.texts), ("stop_regex", self.patterns)):
             if isinstance(items, str) or not all(isinstance(item, str) and item for item in items):
-                raise OptionError(f"{name} is {brief(items)}, it must be a sequence of strings that are not empty")
+                raise OptionError(
+                    f"{name} is {brief(items)}, it must be a sequence of strings that are not empty", option=name
+                )
         if len(self.patterns) > _PATTERNS:
-            raise OptionError(f"stop_regex has {len(self.patterns)} patterns, at most {_PATTERNS} are allowed")
+            raise OptionError(
+                f"stop_regex has {len(self.patterns)} patterns, at most {_PATTERNS} are allowed", option="stop_regex"
+            )
         if long := [len(pattern) for pattern in self.patterns if len(pattern) > _PATTERN_LENGTH]:
             message = f"stop_regex has a pattern of {long[0]} characters, at most {_PATTERN_LENGTH} are allowed"
-            raise OptionError(message)
+            raise OptionError(message, option="stop_regex")
         object.__setattr__(self, "grammars", tuple(map(_compiled, self.patterns)))
 
     def __bool__(self) -> bool:
@@ -96,7 +100,9 @@ class Stops:
         """Raise OptionError if a stop token is not an id of a vocabulary of this size."""
         for id in self.token_ids:
             if isinstance(id, bool) or not isinstance(id, int) or not 0 <= id < size:
-                raise OptionError(f"stop_token_ids holds {brief(id)}, which is no token id below {size}")
+                raise OptionError(
+                    f"stop_token_ids holds {brief(id)}, which is no token id below {size}", option="stop_token_ids"
+                )
 
 
 class Watch:
@@ -124,20 +130,37 @@ class Watch:
 
 
 class _Text:
-    """Finds a stop text."""
+    """Finds a stop text, as Knuth, Morris and Pratt do (1977): each character is looked at once."""
 
     def __init__(self, stop: str) -> None:
         self.stop = stop
+        self._matched = 0  # characters of the stop that the text ends with
+        self._borders = [0, 0]  # of so many characters of the stop: how many of its last ones are its first ones, too
 
     def read(self, text: str, old: int) -> Found | None:
-        begin = text.find(self.stop, max(0, old - len(self.stop) + 1))
-        return None if begin < 0 else Found(begin + len(self.stop), begin, self.stop)
+        found = None
+        if not self._matched and text.find(self.stop[0], old) < 0:
+            return None
+        for at in range(old, len(text)):
+            while self._matched and self.stop[self._matched] != text[at]:
+                self._matched = self._border(self._matched)
+            self._matched += self.stop[self._matched] == text[at]
+            if self._matched == len(self.stop):
+                found = found or Found(at + 1, at + 1 - len(self.stop), self.stop)
+                self._matched = self._border(self._matched)
+        return found
 
     def undecided(self, text: str) -> int:
-        for begin in range(max(0, len(text) - len(self.stop) + 1), len(text)):
-            if self.stop.startswith(text[begin:]):
-                return begin
-        return len(text)
+        return len(text) - self._matched
+
+    def _border(self, size: int) -> int:
+        """Computed as far as the text has come: a stop may be long, and most of it never reached."""
+        for end in range(len(self._borders), size + 1):
+            border = self._borders[end - 1]
+            while border and self.stop[border] != self.stop[end - 1]:
+                border = self._borders[border]
+            self._borders.append(border + (self.stop[border] == self.stop[end - 1]))
+        return self._borders[size]
 
 
 class _Pattern:

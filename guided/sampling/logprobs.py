@@ -37,9 +37,13 @@ class LogprobParams:
     def __post_init__(self) -> None:
         for name, number in (("logprobs", self.output), ("prompt_logprobs", self.prompt)):
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
-                raise OptionError(f"{name} is {brief(number)}, it must be an integer of at least 0, or None")
+                raise OptionError(
+                    f"{name} is {brief(number)}, it must be an integer of at least 0, or None", option=name
+                )
         if self.mode not in get_args(LogprobsMode):
-            raise OptionError(f"logprobs_mode is {brief(self.mode)}; known are 'raw' and 'masked'")
+            raise OptionError(
+                f"logprobs_mode is {brief(self.mode)}; known are 'raw' and 'masked'", option="logprobs_mode"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 from guided.errors import OptionError, brief
 from guided.keywords import check_integer, is_number, read_items
@@ -39,6 +40,7 @@ class SamplingParams:
             before it stand at the end of the output.
         min_tokens: until the output has so many, what would end it (end tokens, stop tokens, stop texts) is forbidden,
             where something else is allowed. A constraint wins: where only the end may follow, it ends.
+        shared: what samples of one request compute once for all of them.
     """
 
     temperature: float = 0.0
@@ -53,6 +55,7 @@ class SamplingParams:
     allowed_token_ids: Collection[int] | None = None
     bad_words: Sequence[Sequence[int]] = ()
     min_tokens: int = 0
+    shared: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._check_numbers()
@@ -60,7 +63,17 @@ class SamplingParams:
 
     def sample(self, index: int) -> SamplingParams:
         """The numbers of the sample `index` of the same request: the seeds are seed, seed + 1, ... modulo 2**64."""
-        return replace(self, seed=(self.seed + index) % _SEEDS)
+        return self._changed("seed", (self.seed + index) % _SEEDS)
+
+    def at(self, temperature: float) -> Self:
+        """The same at another temperature, which is a finite number of at least 0."""
+        return self._changed("temperature", temperature)
+
+    def _changed(self, name: str, value: float) -> Self:
+        """A copy that shares all ids with this one, since there may be many of both. Nothing is checked again."""
+        changed = copy(self)
+        object.__setattr__(changed, name, value)
+        return changed
 
     @property
     def keeps_logits(self) -> bool:
@@ -72,63 +85,73 @@ class SamplingParams:
             and self.allowed_token_ids is None
         )
 
-    def ids(self) -> set[int]:
-        """All ids that are named here."""
-        named = {*self.logit_bias, *(self.allowed_token_ids or ())}
-        return named.union(*self.bad_words)
+    def ids(self) -> dict[str, Collection[int]]:
+        """The ids that are named here, by what names them."""
+        bad = {id for word in self.bad_words for id in word}
+        return {"logit_bias": self.logit_bias, "allowed_token_ids": self.allowed_token_ids or (), "bad_words": bad}
 
     def _check_numbers(self) -> None:
         if not is_number(self.temperature) or self.temperature < 0:
-            raise OptionError(f"temperature is {brief(self.temperature)}, it must be a finite number of at least 0")
+            raise OptionError(
+                f"temperature is {brief(self.temperature)}, it must be a finite number of at least 0",
+                option="temperature",
+            )
         if self.top_k is not None and (not _is_integer(self.top_k) or self.top_k < -1):
             needed = "an integer of at least 1, or 0, -1 or None for all tokens"
-            raise OptionError(f"top_k is {brief(self.top_k)}, it must be {needed}")
+            raise OptionError(f"top_k is {brief(self.top_k)}, it must be {needed}", option="top_k")
         if self.top_p is not None and not (is_number(self.top_p) and 0 < self.top_p <= 1):
-            raise OptionError(f"top_p is {brief(self.top_p)}, it must lie in (0, 1]")
+            raise OptionError(f"top_p is {brief(self.top_p)}, it must lie in (0, 1]", option="top_p")
         if self.min_p is not None and not (is_number(self.min_p) and 0 <= self.min_p <= 1):
-            raise OptionError(f"min_p is {brief(self.min_p)}, it must lie in [0, 1]")
+            raise OptionError(f"min_p is {brief(self.min_p)}, it must lie in [0, 1]", option="min_p")
         if not _is_integer(self.seed) or not 0 <= self.seed < _SEEDS:
-            raise OptionError(f"seed is {brief(self.seed)}, it must be an integer in [0, 2**64)")
+            raise OptionError(f"seed is {brief(self.seed)}, it must be an integer in [0, 2**64)", option="seed")
         if not is_number(self.repetition_penalty) or self.repetition_penalty <= 0:
             raise OptionError(
-                f"repetition_penalty is {brief(self.repetition_penalty)}, it must be a finite number above 0"
+                f"repetition_penalty is {brief(self.repetition_penalty)}, it must be a finite number above 0",
+                option="repetition_penalty",
             )
         for name in ("presence_penalty", "frequency_penalty"):
             if not is_number(value := getattr(self, name)) or not -2 <= value <= 2:
-                raise OptionError(f"{name} is {brief(value)}, it must lie in [-2, 2]")
+                raise OptionError(f"{name} is {brief(value)}, it must lie in [-2, 2]", option=name)
         check_integer("min_tokens", self.min_tokens, least=0)
 
     def _check_ids(self) -> None:
         """Copies of what was given, so that nobody changes it meanwhile."""
         if not isinstance(self.logit_bias, Mapping):
-            raise OptionError(f"logit_bias is {brief(self.logit_bias)}, it must map ids to numbers")
+            raise OptionError(
+                f"logit_bias is {brief(self.logit_bias)}, it must map ids to numbers", option="logit_bias"
+            )
         object.__setattr__(self, "logit_bias", dict(self.logit_bias))
         words = _items("bad_words", self.bad_words, "sequences of ids")
         object.__setattr__(self, "bad_words", tuple(_items("bad_words", word, "ids") for word in words))
-        if self.allowed_token_ids is not None:
-            allowed = _items("allowed_token_ids", self.allowed_token_ids, "ids")
-            object.__setattr__(self, "allowed_token_ids", allowed)
-            if not self.allowed_token_ids:
-                raise OptionError("allowed_token_ids is empty, at least one id is needed; None allows all")
+        given = self.allowed_token_ids
+        allowed = None if given is None else _items("allowed_token_ids", given, "ids")
+        if allowed == ():
+            raise OptionError(
+                "allowed_token_ids is empty, at least one id is needed; None allows all", option="allowed_token_ids"
+            )
         if not all(self.bad_words):
-            raise OptionError("bad_words holds an empty sequence, at least one id is needed")
+            raise OptionError("bad_words holds an empty sequence, at least one id is needed", option="bad_words")
         for name, ids in (
             ("logit_bias", self.logit_bias),
-            ("allowed_token_ids", self.allowed_token_ids or ()),
+            ("allowed_token_ids", allowed or ()),
             ("bad_words", [id for word in self.bad_words for id in word]),
         ):
             for id in ids:
                 if not _is_integer(id) or id < 0:
-                    raise OptionError(f"{name} holds {brief(id)}, which is no token id")
+                    raise OptionError(f"{name} holds {brief(id)}, which is no token id", option=name)
         for id, bias in self.logit_bias.items():
             if not is_number(bias) or not -100 <= bias <= 100:
-                raise OptionError(f"logit_bias of token {id} is {brief(bias)}, it must lie in [-100, 100]")
+                raise OptionError(
+                    f"logit_bias of token {id} is {brief(bias)}, it must lie in [-100, 100]", option="logit_bias"
+                )
+        object.__setattr__(self, "allowed_token_ids", None if allowed is None else frozenset(allowed))
 
 
 def _items(name: str, given: object, of_what: str) -> tuple[Any, ...]:
     """What was given as a tuple. OptionError: it has no items, or more than anything needs."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise OptionError(f"{name} holds {of_what}, not {brief(given)}")
+        raise OptionError(f"{name} holds {of_what}, not {brief(given)}", option=name)
     return tuple(read_items(name, given))
 
 

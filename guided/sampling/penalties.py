@@ -38,8 +38,9 @@ class Penalties:
     """
 
     def __init__(self, params: SamplingParams, prompt: Iterable[int], ends: Collection[int], size: int) -> None:
-        if wrong := [id for id in params.ids() if id >= size]:
-            raise OptionError(f"token {min(wrong)} is named by the numbers of sampling; there are {size} tokens")
+        for name, ids in params.ids().items():
+            if wrong := [id for id in ids if id >= size]:
+                raise OptionError(f"token {min(wrong)} is named by {name}; there are {size} tokens", option=name)
         self.params, self.ends = params, list(ends)
         self.allowed = None if params.allowed_token_ids is None else frozenset(params.allowed_token_ids)
         self.bad_words = defaultdict[int, list[tuple[int, ...]]](list)
@@ -65,13 +66,23 @@ class Penalties:
             return  # whoever chooses says what that means
         self._forbid(logits, output)
         if self.params.logit_bias:
-            ids = _tensor(self.params.logit_bias, logits)
-            logits[ids] += _tensor(self.params.logit_bias.values(), logits, logits.dtype)
+            biased, bias = self._once("logit_bias", logits), self._once("bias", logits)
+            logits[biased] += bias.to(logits.dtype)
         self._penalise(logits, output)
+
+    def _once(self, name: str, logits: Tensor) -> Tensor:
+        """A tensor of the request's numbers, made once for all of its samples and steps."""
+        shared, key = self.params.shared, (name, logits.device)
+        if key not in shared:
+            biases = self.params.logit_bias
+            made = {"allowed": lambda: sorted(self.allowed or ()), "logit_bias": lambda: biases, "bias": biases.values}
+            shared[key] = _tensor(made[name](), logits, torch.float32 if name == "bias" else torch.int64)
+        found: Tensor = shared[key]
+        return found
 
     def _forbid(self, logits: Tensor, output: Sequence[int]) -> None:
         if self.allowed is not None:
-            ids = _tensor(sorted(self.allowed), logits)
+            ids = self._once("allowed", logits)
             kept = logits[ids]
             logits.fill_(_NOTHING)
             logits[ids] = kept

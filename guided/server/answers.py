@@ -5,7 +5,8 @@ as vLLM says), `budget_bound` where the budget took something from it (`guided.B
 `healed` (the end of the prompt that its first tokens spell again), and in chunks `partial`, if it is asked for
 (`Reading.partial`). A message and a delta have `reasoning` (and `reasoning_content`, as older clients call it) and
 `tool_results`: what the server's own tools said. With `return_token_ids` a choice has `token_ids`, as vLLM has them,
-and `tokens`: of each its text and bytes, and whether it was forced.
+and `tokens`: of each its text and bytes, and whether it was forced. Both hold the tokens of the text, and of the
+reasoning if it is told; log probabilities go with the text alone.
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ from itertools import chain
 from typing import Any, Literal
 
 from guided.engine.result import Result, StreamEvent
-from guided.sampling.logprobs import TokenLogprobs
+from guided.server.attribution import ShownToken
 from guided.server.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text, ToolResult
+from guided.server.scores import chat_logprobs, spelled, text_logprobs
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Answer", "told_of", "usage_of"]
-
-_Logprobs = Sequence[TokenLogprobs | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class Answer:
         choices = [self._choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
         return self._whole("") | {"choices": choices, "usage": usage_of(groups)}
 
-    def begin(self, number: int) -> dict[str, Any]:
-        """The chunk of a conversation that tells who speaks."""
-        delta = {"role": "assistant", "content": ""}
+    def begin(self, number: int, reading: Reading) -> dict[str, Any]:
+        """The chunk of a conversation that tells who speaks. The content of a message that only calls is null."""
+        delta = {"role": "assistant", "content": "" if reading.how.calls is None else None}
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
         return self._whole("chunk") | {"choices": [choice]}
 
@@ -63,16 +63,17 @@ class Answer:
     ) -> Iterable[dict[str, Any]]:
         """The parts of a stream that an event makes; the last one has the end and the log probabilities."""
         parts = [_delta(delta) if self.chat else {"text": _text(delta)} for delta in deltas]
-        told = self.top is not None or (self.token_ids and event.tokens)
+        fresh = reading.tokens[reading.fresh :]
+        told = fresh and (self.top is not None or self.token_ids)
         if not parts and (event.result is not None or told):
-            parts = [{} if self.chat else {"text": ""}]
+            parts = [{"text": ""} if not self.chat else {"content": ""} if reading.is_empty else {}]
         for place, part in enumerate(parts):
             is_last = place == len(parts) - 1
             choice: dict[str, Any] = {"index": number, "logprobs": None, "finish_reason": None}
             choice |= {"delta": part} if self.chat else part
             if is_last:
-                choice["logprobs"] = self._logprobs(event.logprobs, event.tokens, reading)
-                choice |= self._tokens(event.tokens, [event.forced] * len(event.tokens))
+                choice["logprobs"] = self._logprobs(fresh, reading)
+                choice |= self._tokens(fresh)
                 choice |= _end(reading)
                 if reading.partial is not None:
                     choice["partial"] = reading.partial
@@ -90,9 +91,8 @@ class Answer:
     def _choice(self, number: int, reading: Reading) -> dict[str, Any]:
         result = reading.result
         assert result is not None
-        logprobs = self._logprobs(result.logprobs or (), result.tokens, reading)
-        choice = {"index": number, "logprobs": logprobs, **_end(reading)}
-        choice |= self._tokens(result.tokens, [not sampled for sampled in result.token_masks])
+        choice = {"index": number, "logprobs": self._logprobs(reading.tokens, reading), **_end(reading)}
+        choice |= self._tokens(reading.tokens)
         if not self.chat:
             return choice | {"text": reading.text}
         message: dict[str, Any] = {"role": "assistant", "content": reading.text, "refusal": None}
@@ -108,45 +108,19 @@ class Answer:
             message["tool_results"] = [_result(each) for each in reading.results]
         return choice | {"message": message}
 
-    def _tokens(self, tokens: Sequence[int], forced: Sequence[bool]) -> dict[str, Any]:
+    def _tokens(self, tokens: Sequence[ShownToken]) -> dict[str, Any]:
         if not self.token_ids:
             return {}
-        told = [self._spelled(token) | {"forced": each} for token, each in zip(tokens, forced, strict=True)]
-        return {"token_ids": list(tokens), "tokens": told}
+        told = [spelled(token.id, self.vocabulary) | {"forced": token.forced} for token in tokens]
+        return {"token_ids": [token.id for token in tokens], "tokens": told}
 
-    def _logprobs(self, logprobs: _Logprobs, tokens: Sequence[int], reading: Reading) -> dict[str, Any] | None:
+    def _logprobs(self, tokens: Sequence[ShownToken], reading: Reading) -> dict[str, Any] | None:
         if self.top is None:
             return None
-        return self.chat_logprobs(logprobs, tokens) if self.chat else self._text_logprobs(logprobs, tokens, reading)
-
-    def chat_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any]:
-        """Of each token its text, bytes and log probability, and those of the most likely ones in its place."""
-        content = []
-        for token, known in self._each(logprobs, tokens):
-            top = [self._spelled(id) | {"logprob": value} for id, value in known.top]
-            content.append(self._spelled(token) | {"logprob": known.logprob, "top_logprobs": top})
-        return {"content": content, "refusal": None}
-
-    def _text_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int], reading: Reading) -> dict[str, Any]:
-        each, offsets = self._each(logprobs, tokens), list[int]()
-        for token, _ in each:
-            offsets.append(reading.scored)
-            reading.scored += len(self._spelled(token)["token"])
-        return {
-            "tokens": [self._spelled(token)["token"] for token, _ in each],
-            "token_logprobs": [known.logprob for _, known in each],
-            "top_logprobs": [{self._spelled(id)["token"]: value for id, value in known.top} for _, known in each],
-            "text_offset": offsets,
-        }
-
-    def _each(self, logprobs: _Logprobs, tokens: Sequence[int]) -> list[tuple[int, TokenLogprobs]]:
-        """Tokens that were forced before the model has read them are certain."""
-        known = [*logprobs, *[None] * (len(tokens) - len(logprobs))]
-        return [(token, one or TokenLogprobs(token, 0.0)) for token, one in zip(tokens, known, strict=True)]
-
-    def _spelled(self, token: int) -> dict[str, Any]:
-        data = self.vocabulary.decode([token])
-        return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}
+        text = [token for token in tokens if token.is_text]
+        if self.chat:
+            return chat_logprobs(text, self.vocabulary)
+        return text_logprobs(text, reading.offsets, self.vocabulary)
 
 
 def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:

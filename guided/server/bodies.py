@@ -1,11 +1,16 @@
 """The bodies of requests. In: bytes as they arrive. Out: what a route makes of their JSON.
 
 Problem. A body of the largest size that is allowed may hold a hundred thousand messages. To read it takes a second or
-two, in which no other client would be answered, were it read on the event loop. So large bodies are read on one thread
-of their own, which gives way to the loop between two messages or items. Small ones are read where they are: to hand
-them over would cost more.
+two, in which no other client would be answered, were it read on the event loop. So large bodies are read on threads of
+their own, by their size (lanes.py), which give way to the loop between two messages or items. Small ones are read where
+they are: to hand them over would cost more.
 
-What holds: bodies that arrive, or that wait for the thread, have at most `_MOST_BODIES` times `max_body` bytes
+What a body may cost is bounded before any of it is looked at more closely: its bytes, its nesting, and the messages of
+a conversation (`max_messages`), since a message costs far more than its bytes. What is left costs time and memory in
+proportion to its bytes: lists have bounds, or are given up at their first error (requests.py). Python's collector
+pauses meanwhile, since it would look at all objects of the process again and again.
+
+What holds: bodies that arrive, or that wait for their thread, have at most `_MOST_BODIES` times `max_body` bytes
 together; past that a client is told to come again. Not done: what is one call of Python's JSON reader (0.1 s for 4 MiB)
 cannot be interrupted.
 """
@@ -17,13 +22,14 @@ import json
 import math
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from guided.matching.collection import collection_paused
 from guided.server.errors import RequestError
+from guided.server.lanes import SMALL, Lanes
 from guided.server.settings import Settings
 from guided.server.visit import visit_of
 
@@ -33,7 +39,7 @@ _Found = TypeVar("_Found")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TOO_DEEP: Final = object()
 _MOST_BODIES: Final = 16  # times `max_body` may arrive at once
-_SMALL: Final = 32 << 10  # bytes, read in 20 ms at the most
+_OF_A_MESSAGE: Final = ("content", "tool_calls", "output", "summary")  # lists whose entries count as messages
 
 
 class Bodies:
@@ -43,17 +49,16 @@ class Bodies:
         small: bytes of a body that is read on the event loop.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings, self.small = settings, _SMALL
-        self._thread = ThreadPoolExecutor(1, "guided bodies")
+    def __init__(self, settings: Settings, lanes: Lanes) -> None:
+        self._settings, self._lanes, self.small = settings, lanes, SMALL
         self._read = 0  # bytes of bodies that were not read to their ends
 
     async def read(self, request: Request, make: Callable[[Any], _Found]) -> _Found:
         """What `make` gives for the JSON of a body; for a large one it is called on another thread.
 
         Raises:
-            RequestError: the body is too long, nests too deeply, is no JSON (RFC 8259: in UTF-8, numbers are finite),
-                or does not arrive in time. What `make` raises.
+            RequestError: the body is too long, nests too deeply, has too many messages, is no JSON (RFC 8259: in UTF-8,
+                numbers are finite), or does not arrive in time. What `make` raises.
         """
         body = bytearray()
         try:
@@ -62,12 +67,17 @@ class Bodies:
             def made() -> tuple[Any, _Found | Exception]:
                 found = _json(body, self._settings.max_depth)
                 try:
+                    _check_messages(found, self._settings.max_messages)
                     return found, make(found)
                 except Exception as error:
                     return found, error
 
-            loop = asyncio.get_running_loop()
-            found, result = made() if len(body) <= self.small else await loop.run_in_executor(self._thread, made)
+            visit_of(request).size = len(body)
+            if len(body) <= self.small:
+                found, result = made()
+            else:
+                loop, thread = asyncio.get_running_loop(), self._lanes.of(len(body))
+                found, result = await loop.run_in_executor(thread, collection_paused()(made))
         finally:
             self._read -= len(body)
         if self._settings.log_requests:
@@ -110,6 +120,21 @@ def _json(body: bytearray, max_depth: int) -> Any:
     if found is _TOO_DEEP or _depth(found, max_depth) > max_depth:
         raise RequestError(f"the body nests arrays and objects more than {max_depth} deep")
     return found
+
+
+def _check_messages(body: Any, most: int) -> None:
+    """Raises RequestError where a conversation has more messages, parts and calls together."""
+    for name in ("messages", "input"):
+        messages = body.get(name) if isinstance(body, dict) else None
+        if not isinstance(messages, list):
+            continue
+        inner = (each.get(part) for each in messages if isinstance(each, dict) for part in _OF_A_MESSAGE)
+        number = len(messages) + sum(len(each) for each in inner if isinstance(each, list))
+        if number > most:
+            message = (
+                f"{name} has {number} messages, parts and calls; this server reads at most {most} (--max-messages)"
+            )
+            raise RequestError(f"{message}: shorten the conversation", param=name)
 
 
 def _finite(text: str) -> float:

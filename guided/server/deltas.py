@@ -11,11 +11,13 @@ Cost: linear in the answer. Each delta is what is new; the whole is put together
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from guided.engine.result import Result, StreamEvent
+from guided.server.attribution import Attribution, ShownToken
+from guided.server.scores import Offsets
 from guided.server.spelling import Spelling, ToolResult
 from guided.spec.structural_tag.calls import CallPart, CallReader, TextPart
 from guided.spec.structural_tag.partial_json import PartialJson
@@ -117,13 +119,17 @@ class Reading:
         results: of the server's own tools.
         reasoning_tokens: how many tokens the reasoning has, its end included.
         result: of the engine, once it has come.
-        scored: characters of the tokens whose log probabilities were told.
+        tokens: those of the text, and of the reasoning if it is told, as far as that is known. Tokens of calls, of
+            results of tools, and of white space that is no text are not among them.
+        fresh: how many of them there were before the last event.
+        offsets: of the tokens whose log probabilities were told.
     """
 
     def __init__(self, how: How = _PLAIN) -> None:
         self.how = how
         self.calls, self.results = list[FunctionCall](), list[ToolResult]()
-        self.reasoning_tokens = self.scored = 0
+        self.reasoning_tokens = self.fresh = 0
+        self.tokens, self.offsets = list[ShownToken](), Offsets()
         self.result: Result | None = None
         self._reasoning, self._text = list[str](), list[str]()
         self._reader = how.calls() if how.calls is not None else None
@@ -131,6 +137,8 @@ class Reading:
         self._held = ""  # of the reasoning: it may be what ends it
         self._undecided: str | None = "" if how.apart else None  # the begin, while it may be that of a call
         self._space = ""  # between calls, or at an end; it is text if text follows
+        self._space_at: Sequence[int] = ()
+        self._places: Attribution | None = Attribution() if how.spelling is not None else None
         self._json = PartialJson() if how.partial else None
 
     @property
@@ -145,13 +153,18 @@ class Reading:
 
     def read(self, event: StreamEvent) -> list[Delta]:
         """What an event adds."""
+        self.fresh = len(self.tokens)
         if event.reasoning and event.result is None:
             self.reasoning_tokens += len(event.tokens)
+            if self.how.shows_reasoning:
+                self.tokens += ShownToken.of(event, is_text=False)
             return self._think(event.text)
         deltas = self._answer(event)
         if event.result is not None:
             self.result = event.result
             deltas += self._rest()
+        if self._places is not None:
+            self.tokens += self._places.settled(self._undecided_from(self._places))
         return deltas
 
     @property
@@ -162,6 +175,11 @@ class Reading:
         if self.calls and self.result.finish_reason == "stop":  # a further call may have been cut off: these are whole
             return "stop" if self.how.named else "tool_calls"
         return end_of(self.result)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has ended where calls might have been, with none and without text."""
+        return self.result is not None and self.how.calls is not None and not (self.calls or self._text)
 
     @property
     def partial(self) -> dict[str, int | str] | None:
@@ -186,21 +204,29 @@ class Reading:
 
     # ---- the answer
     def _answer(self, event: StreamEvent) -> list[Delta]:
-        if self._spelling is None:
+        tokens = ShownToken.of(event, is_text=True)
+        if self._spelling is None or self._places is None:
+            self.tokens += tokens
             return self._say(event.text)
-        deltas = list[Delta]()
-        for part in self._spelling.read(event.tokens, last=event.result is not None):
-            if isinstance(part, ToolResult):
-                self.results.append(part)
-                deltas.append(part)
-            elif self._reader is None:
-                deltas += self._say(part)
-            else:
-                deltas += self._read_calls(part)
-        return deltas
+        deltas, piece, begin = list[Delta](), "", self._places.size
+        for token in (*tokens, None) if event.result is not None else tokens:
+            parts = self._spelling.read([token.id] if token is not None else [], last=token is None)
+            texts = [part for part in parts if isinstance(part, str)]
+            self._places.write(token, texts, is_hidden=self._spelling.in_call or len(texts) < len(parts))
+            piece += "".join(texts)
+            for part in parts:
+                if isinstance(part, ToolResult):
+                    deltas += [*self._read_piece(piece, begin), part]
+                    self.results.append(part)
+                    piece, begin = "", self._places.size
+        return deltas + self._read_piece(piece, begin)
 
-    def _read_calls(self, piece: str) -> list[Delta]:
-        assert self._reader is not None
+    def _read_piece(self, piece: str, begin: int) -> list[Delta]:
+        """What a piece of the spelled answer adds; it begins at a character."""
+        if not piece:
+            return []
+        if self._reader is None:
+            return self._say(piece, range(begin, begin + len(piece)))
         if self._undecided is None:
             return self._parts(self._reader.parts(piece))
         self._undecided += piece
@@ -211,16 +237,26 @@ class Reading:
         if begun.startswith(self.how.apart):
             return self._parts(self._reader.parts(begun))
         self._reader = None
-        return self._say(begun)
+        return self._say(begun, range(len(begun)))
+
+    def _undecided_from(self, places: Attribution) -> int:
+        """The first character of which it is not known whether it is text."""
+        if self._undecided is not None:
+            return 0
+        if self._reader is None or self.result is not None:
+            return places.size
+        return min([self._reader.understood, *self._space_at[:1]])
 
     def _parts(self, parts: list[TextPart | CallPart]) -> list[Delta]:
         deltas = list[Delta]()
         for part in parts:
             match part:
                 case TextPart(text, reasoning=True):
+                    if self._places is not None and self.how.shows_reasoning:
+                        self._places.say(range(part.at, part.at + len(text)), is_text=False)
                     deltas += self._think(text)
                 case TextPart(text):
-                    deltas += self._say_between(text)
+                    deltas += self._say_between(text, range(part.at, part.at + len(text)))
                 case CallPart(index, name, arguments):
                     if part.begins:
                         call = FunctionCall(f"call_{secrets.token_hex(12)}", name)
@@ -231,21 +267,25 @@ class Reading:
                         deltas.append(CallArguments(index, arguments))
         return deltas
 
-    def _say_between(self, text: str) -> list[Delta]:
+    def _say_between(self, text: str, at: Sequence[int]) -> list[Delta]:
         """Text beside calls, without the white space that only sets calls apart."""
-        text = self._space + text
+        text, at = self._space + text, [*self._space_at, *at]
         told = text.rstrip()
-        self._space = text[len(told) :]
+        self._space, self._space_at = text[len(told) :], at[len(told) :]
         if told and self.calls and not self._text:
-            told = told.lstrip()
-        return self._say(told)
+            told, at = told.lstrip(), at[len(told) - len(told.lstrip()) :]
+        return self._say(told, at)
 
-    def _say(self, text: str) -> list[Delta]:
+    def _say(self, text: str, at: Sequence[int] = ()) -> list[Delta]:
+        """Text, and which characters of the spelled answer it is."""
         if self.how.trims and not self._text:
+            at = at[len(text) - len(text.lstrip("\n")) :]
             text = text.lstrip("\n")
         if not text:
             return []
         self._text.append(text)
+        if self._places is not None:
+            self._places.say(at[: len(text)], is_text=True)
         if self._json is not None:
             self._json.read(text)
         return [Text(text)]
@@ -254,11 +294,11 @@ class Reading:
         """What was held back, and is text since nothing follows."""
         deltas = list[Delta]()
         if self._undecided:
-            deltas += self._say(self._undecided)
+            deltas += self._say(self._undecided, range(len(self._undecided)))
             self._undecided = self._reader = None
         if self._reader is not None:
             deltas += self._parts(self._reader.rest())
         if not self.calls:
-            deltas += self._say(self._space)
-        self._space = ""
+            deltas += self._say(self._space, self._space_at)
+        self._space, self._space_at = "", ()
         return deltas

@@ -1,15 +1,14 @@
 """The door of the application: who is it, may it come in, what became of it. In: ASGI calls. Out: ASGI calls.
 
-    request -> id -> page (403) -> key (401) -> room (429, 503) -> the application -> X-Request-Id, a line in the log
+    request -> id -> host, page (403) -> key (401) -> room (429, 503) -> the application -> X-Request-Id, log
 
 What the engine works for needs a key, where there are keys, and room: each POST, and all that begins with /v1. GET of
 anything else does not (/health, /ready, /ping, /version, /metrics, the page), and neither does OPTIONS: it tells how
 busy the server is, and nothing that anybody asked or was answered. To stop a request (/abort_request) needs a key, but
 no room. Keys are compared in constant time.
 
-A browser sends what any page asks of 127.0.0.1, without a question where the body is plain text, and only hides the
-answer. It says in `Sec-Fetch-Site` that the page is not the server's own: such a page may ask nothing that needs a key
-or room, unless its origin is allowed.
+Pages of other sites may ask nothing that needs a key or room, and nothing at all under a name that they may have made
+lead to this machine (origins.py).
 
 Nothing of a request's body is read before it may come in. An exception that no route has foreseen is a 500 whose
 message says nothing of it; the log tells its class and its place, but not its message: that may hold what others wrote.
@@ -26,8 +25,8 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from guided.errors import brief
 from guided.server.errors import RequestError, body_of, status_of
+from guided.server.origins import check_host, check_origin
 from guided.server.server import Server
 from guided.server.visit import Visit, new_id
 
@@ -76,8 +75,9 @@ class Door:
         admission, enters = self._server.admission, False
         try:
             self._check_size(scope)
+            check_host(headers, scope, self._server.settings)
             if works:
-                self._check_page(headers)
+                check_origin(headers, self._server.settings)
             if works and self._keys:
                 visit.key = self._key(headers.get("authorization", ""))
             if works and visit.path not in _NEEDS_NO_ROOM:
@@ -99,14 +99,6 @@ class Door:
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size + sum(len(name) + len(value) for name, value in scope["headers"]) > most:
             raise RequestError(f"path and headers have more than {most} bytes")
-
-    def _check_page(self, headers: Headers) -> None:
-        """Raises RequestError where a page asks whose origin is another one, and not allowed."""
-        origin, allowed = headers.get("origin", "another origin"), self._server.settings.allowed_origins
-        is_foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
-        if is_foreign and origin not in allowed and "*" not in allowed:
-            message = f"pages of {brief(origin)} may not ask: the server allows them with --allowed-origins"
-            raise RequestError(message, code="origin_not_allowed", status=403)
 
     def _key(self, authorization: str) -> int:
         """The number of the key that is given, from 1."""

@@ -231,13 +231,14 @@ class EngineThread:
         owner: str = "",
         admit: Callable[[Stream, int], object] = lambda stream, tokens: None,
         interval: int = 1,
+        size: int = 0,
     ) -> Stream:
         """Begin a request; on the event loop.
 
         Args:
             request: what is asked.
             priority: requests with a lower number run first.
-            owner, admit: see `Preparing.tasks`; `admit` is given the stream, too.
+            owner, admit, size: see `Preparing.tasks`; `admit` is given the stream, too.
             interval: steps of the engine after which the stream is given what came meanwhile; the first token and the
                 end are given at once. 0: only the end need be.
 
@@ -247,7 +248,7 @@ class EngineThread:
         if not self.alive:
             raise EngineStopped(f"the engine has stopped: {self.failure}" if self.failure else "the engine has stopped")
         stream = Stream(self)
-        tasks = self.preparing.tasks(request, owner, lambda tokens: admit(stream, tokens))
+        tasks = self.preparing.tasks(request, owner, lambda tokens: admit(stream, tokens), size)
         stream.begin(tasks)
         self.open.add(stream)
         if (coming := tasks[0].coming) is not None:  # a refusal is told at once, and not by the next step

@@ -4,7 +4,7 @@
 |---|---|---|
 | 400 | BadRequestError | the request is malformed, its specification is refused, or no output of it fits its budget |
 | 401 | AuthenticationError | a key is needed |
-| 403 | PermissionDeniedError | a page of another origin asks, in a browser |
+| 403 | PermissionDeniedError | a page of another origin asks, in a browser, or by a name that is not allowed |
 | 404 | NotFoundError | there is no such model or route |
 | 408 | RequestTimeoutError | the body did not arrive in time |
 | 413 | BadRequestError | the body is too long |
@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from guided.chat.conversation import MessageError
 from guided.errors import (
     BudgetError,
     ContextError,
@@ -63,6 +64,7 @@ _CODES: Final = {
 """Of errors that have no code of their own."""
 
 
+_LONGEST: Final = 1000  # characters of `param`, which may hold names of a schema
 _HERE: Final = (
     (re.compile(r",? or pass \w+=\S+"), ""),
     (re.compile(r"\bpass it in registry=\{uri: schema\}"), "write it into the schema, below $defs"),
@@ -132,9 +134,12 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
     match error:
         case SpecError() | UnsupportedError():
             code = "invalid_specification"
-            param = (param or "") + error.pointer or None
+            place = "" if error.pointer.startswith("offset ") else error.pointer  # the message says where in a text
+            param = (param or "") + place or None
         case LimitExceeded():
             code = "limit_exceeded"
+        case MessageError():
+            param = f"messages.{error.number}.{error.key}"
         case ContextError():
             code, param = "context_length_exceeded", None
         case BudgetError() if error.asked is not None:
@@ -144,7 +149,7 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
             code, param = "max_tokens_too_small", "max_tokens"
             message = f"{message}: give max_tokens={error.needed} at least"
         case OptionError():
-            param = None  # it is not the specification that is wrong
+            param = error.option  # it is not the specification that is wrong
         case EngineStopped():
             code, message = "engine_stopped", "the engine has stopped"  # why is a defect, see above
         case CompileTimeout():
@@ -155,7 +160,7 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
         "error": {
             "message": message,
             "type": _TYPES.get(status, "BadRequestError" if status < 500 else "InternalServerError"),
-            "param": param,
+            "param": param and param[:_LONGEST],
             "code": code or _CODES.get(status),
         }
     }

@@ -4,7 +4,7 @@ Problem. Most specifications compile in milliseconds, some in seconds, and a str
 limit. Nobody else may wait for them, and the engine's thread least of all. A thread cannot be stopped from outside, but
 a compilation looks at its `Limits` all the time, its seconds among them, and ends there.
 
-    request -> reader: tokens, room for them? -> no constraint: done
+    request -> reader (lanes.py, by size): tokens, room for them? -> no constraint: done
                         |
                         +-> quick lane, 2 threads: at most `QUICK` seconds -> done, or refused
                                      |
@@ -43,6 +43,7 @@ from guided.errors import GuidedError, LimitExceeded
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
 from guided.matching.compiler import GrammarCompiler
+from guided.server.lanes import Lanes
 
 __all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "Preparing", "bounded", "in_time"]
 
@@ -69,13 +70,14 @@ class Preparing:
     Attributes:
         seconds: of one compilation, at most.
         told: is told of each compilation; None: nobody is.
+        lanes: the threads that read requests, by their size.
     """
 
     def __init__(self, engine: Engine, seconds: float | None = None) -> None:
         self._engine = engine
         self.seconds = Limits().seconds if seconds is None else seconds
         self.told: Told | None = None
-        self._readers = ThreadPoolExecutor(1, "guided reader")
+        self.lanes = Lanes()
         self._quick = ThreadPoolExecutor(2, "guided compiler", give_way, (_QUICK_NICENESS,))
         self._slow = ThreadPoolExecutor(1, "guided slow compiler", give_way)
         self._lock, self._waiting = threading.Lock(), Counter[str]()
@@ -85,21 +87,25 @@ class Preparing:
         """Requests whose specification waits for the slow lane, or is in it."""
         return self._waiting.total()
 
-    def tasks(self, request: Request, owner: str = "", admit: Callable[[int], object] = lambda _: None) -> list[Task]:
+    def tasks(
+        self, request: Request, owner: str = "", admit: Callable[[int], object] = lambda _: None, size: int = 0
+    ) -> list[Task]:
         """The samples of a request, for the engine's `driver`; a refusal is their outcome.
 
         Args:
             request: what is asked.
             owner: the client, by its key; "": nobody is told from others.
             admit: is given the number of the prompt's tokens on another thread, and raises where there is no room.
+            size: bytes of the body that it came in.
         """
         coming = Future[list[Sequence]]()
-        self._readers.submit(self._read, coming, request, owner, admit)
+        self.lanes.of(size).submit(self._read, coming, request, owner, admit)
         return [Task.later(coming, number) for number in range(request.n)]
 
     def close(self) -> None:
         """Begin nothing more."""
-        for pool in (self._readers, self._quick, self._slow):
+        self.lanes.close()
+        for pool in (self._quick, self._slow):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _read(

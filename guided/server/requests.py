@@ -9,21 +9,30 @@ say nothing at one value only are in silent.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator, field_validator, model_validator
 
-from guided.close_names import close_name
 from guided.engine.request import Options, Request
 from guided.errors import brief
 from guided.server.errors import RequestError
+from guided.server.reading import Checked, by_parts, fault, read_request
 from guided.server.silent import SilentFields, SilentInConversations
 from guided.server.structured import KINDS, Structured, structured
 
-__all__ = ["ChatRequest", "CompletionRequest", "Message", "Specified", "StreamOptions", "TextRequest", "read_request"]
+__all__ = [
+    "MOST_TOOLS",
+    "ChatRequest",
+    "CompletionRequest",
+    "Message",
+    "Specified",
+    "StreamOptions",
+    "TextRequest",
+    "read_request",
+]
 
 _MOST_CHOICES = 128
-_MOST_TOOLS = 512
+MOST_TOOLS: Final = 512
 _MOST_STOPS = 128  # each is looked for after each token
 _MOST_PROMPTS = 1 << 16
 _STOPS = ("stop", "stop_token_ids", "ignore_eos")
@@ -36,14 +45,9 @@ _PART: dict[str, Any] = {
     "additionalProperties": False,
 }
 _CONTENT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": _PART}, {"type": "null"}]}
-_Read = TypeVar("_Read", bound=BaseModel)
 
 
-class _Checked(BaseModel):
-    model_config = ConfigDict(extra="forbid", protected_namespaces=(), strict=True)
-
-
-class StreamOptions(_Checked):
+class StreamOptions(Checked):
     """What a stream has besides the text. `include_partial_json`: in each chunk, how the text so far is completed."""
 
     include_usage: bool = False
@@ -52,8 +56,10 @@ class StreamOptions(_Checked):
     include_obfuscation: bool = False  # of OpenAI's clients; there is none here
 
 
-class Specified(_Checked):
+class Specified(Checked):
     """What may say what a text must be, see structured.py."""
+
+    hints = {name: f'write "structured_outputs": {{"{name}": ...}}' for name in KINDS}  # noqa: RUF012
 
     response_format: Any = None
     structured_outputs: Any = None
@@ -101,7 +107,7 @@ class TextRequest(Specified, SilentFields):
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0)] | None = None
-    logit_bias: dict[Annotated[int, Field(strict=False)], float] | None = None
+    logit_bias: Annotated[dict[Annotated[int, Field(strict=False)], float], WrapValidator(by_parts)] | None = None
     allowed_token_ids: _Counts | None = None
     seed: Annotated[int, Field(strict=True)] | None = None
     stop: str | Annotated[list[str], Field(max_length=_MOST_STOPS, fail_fast=True)] | None = None
@@ -211,20 +217,20 @@ class CompletionRequest(TextRequest):
         return [Request(prompt, asked.constraint, n=self.n, options=own) for prompt in self.prompts()]
 
 
-class _CalledFunction(_Checked):
+class _CalledFunction(Checked):
     name: str
     arguments: str
     parsed_arguments: Any = None
 
 
-class _Call(_Checked):
+class _Call(Checked):
     id: str
     type: Literal["function"] = "function"
     function: _CalledFunction
     index: int | None = None
 
 
-class Message(_Checked):
+class Message(Checked):
     """A message of a conversation."""
 
     role: str
@@ -301,11 +307,11 @@ class ChatRequest(TextRequest, SilentInConversations):
     max_completion_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
-    tools: Annotated[list[Any], Field(max_length=_MOST_TOOLS)] | None = None
+    tools: Annotated[list[Any], Field(max_length=MOST_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     chat_template_kwargs: TemplateVariables | None = None
-    documents: Annotated[list[dict[str, Any]], Field(max_length=_MOST_TOOLS)] | None = None
+    documents: Annotated[list[dict[str, Any]], Field(max_length=MOST_TOOLS)] | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool = False
     reasoning_effort: str | None = None
@@ -334,14 +340,18 @@ class ChatRequest(TextRequest, SilentInConversations):
         made = set[str]()
         for number, message in enumerate(self.messages):
             if message.content is None and message.role != "assistant":
-                raise ValueError(f"message {number} has no content")
+                raise fault(f"message {number} has no content", f"messages.{number}.content")
             if message.tool_calls and message.role != "assistant":
-                raise ValueError(f"message {number} has tool_calls, and is not the assistant's")
+                raise fault(
+                    f"message {number} has tool_calls, and is not the assistant's", f"messages.{number}.tool_calls"
+                )
             made |= {call.id for call in message.tool_calls or ()}
             if (message.role == "tool") != (message.tool_call_id is not None):
-                raise ValueError(f"message {number}: tool_call_id belongs to messages of the role tool, which need it")
+                what = "tool_call_id belongs to messages of the role tool, which need it"
+                raise fault(f"message {number}: {what}", f"messages.{number}.tool_call_id")
             if message.tool_call_id is not None and message.tool_call_id not in made:
-                raise ValueError(f"message {number}: no call before it has the id {message.tool_call_id!r}")
+                what = f"no call before it has the id {brief(message.tool_call_id)}"
+                raise fault(f"message {number}: {what}", f"messages.{number}.tool_call_id")
         return self
 
     @model_validator(mode="after")
@@ -384,26 +394,3 @@ class ChatRequest(TextRequest, SilentInConversations):
         most = self.max_completion_tokens or self.max_tokens or max_tokens
         scores = {"logprobs": self.top_logprobs or 0, "score_forced": True} if self.logprobs else {}
         return self.options() | {"max_tokens": most} | scores
-
-
-def read_request(kind: type[_Read], body: object) -> _Read:
-    """A request of a kind.
-
-    Raises:
-        RequestError: the first thing that is wrong, with the field.
-    """
-    try:
-        return kind.model_validate(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        names = [str(part) for part in first["loc"] if part not in ("str", "list[str]", "function-after", "[key]")]
-        param, message = ".".join(names) or None, first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            close = close_name(names[-1], kind.model_fields)
-            hint = f": did you mean {close}?" if close else ""
-            if names[-1] in KINDS and issubclass(kind, Specified):
-                hint = f': write "structured_outputs": {{"{names[-1]}": ...}}'
-            message = f"there is no field {brief(names[-1])}{hint}"
-        elif param:
-            message = f"{param}: {message}"
-        raise RequestError(message, param=param) from None

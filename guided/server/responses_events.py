@@ -20,11 +20,12 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from guided.engine.result import Result, StreamEvent
-from guided.sampling.logprobs import TokenLogprobs
 from guided.server.answers import Answer, told_of
+from guided.server.attribution import ShownToken
 from guided.server.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text
 from guided.server.engine_thread import Stream
 from guided.server.errors import body_of, status_of
+from guided.server.scores import chat_logprobs
 from guided.server.streaming import KEEP_ALIVE, NewReading, merged, sse
 
 __all__ = ["ResponseEvents", "sent", "whole"]
@@ -49,21 +50,19 @@ class ResponseEvents:
         self._kind = ""  # of the item that goes on; "": none does
         self._pieces = list[str]()  # of its text
         self._call = -1  # its number, where it is a call
-        self._scored = _Scored()
-        self._read = self._thought = 0  # tokens
+        self._waiting, self._scored = list[ShownToken](), list[ShownToken]()  # of no delta yet; of the message
+        self._thought = 0  # tokens
 
     def begin(self) -> Iterator[_Json]:
         """The events before the first token."""
         yield self._event("response.created", response=self._response("in_progress"))
         yield self._event("response.in_progress", response=self._response("in_progress"))
 
-    def read(self, event: StreamEvent, deltas: Sequence[Delta]) -> Iterator[_Json]:
-        """The events that an event of the engine makes, which a `Reading` has read as `deltas`."""
+    def read(self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]) -> Iterator[_Json]:
+        """The events that an event of the engine makes, which a `Reading` has read as `deltas` and new `tokens`."""
         if event.reasoning and event.result is None:
             self._thought += len(event.tokens)
-        elif not deltas or any(isinstance(delta, Text) for delta in deltas):
-            self._scored.wait(self._read, event)
-        self._read += len(event.tokens)
+        self._waiting += [token for token in tokens if token.is_text]
         last_text = next((delta for delta in reversed(deltas) if isinstance(delta, Text)), None)
         for delta in deltas:
             match delta:
@@ -72,10 +71,9 @@ class ResponseEvents:
                 case Text(text):
                     if self._kind != "message":
                         yield from self._add("message")
-                    scores = self._scored.take() if delta is last_text else []
-                    yield from self._grow("message", text, logprobs=self._spelled(scores))
+                    scored = self._take() if delta is last_text else []
+                    yield from self._grow("message", text, logprobs=self._spelled(scored))
                 case CallBegin(index, id, name):
-                    self._scored.drop()
                     yield from self._add("function_call", call_id=id, name=name, arguments="")
                     self._call = index
                 case CallArguments(index, text):
@@ -90,9 +88,8 @@ class ResponseEvents:
         status = "incomplete" if cut else "completed"
         if not self.output:
             yield from self._add("message")
-        if self._kind == "message":
-            self._scored.take()
-        yield from self._close(status, result)
+        self._take()
+        yield from self._close(status)
         response = self._response(status) | told_of(result) | {"usage": self._usage(result)}
         if cut:
             response["incomplete_details"] = {"reason": "max_output_tokens"}
@@ -116,7 +113,7 @@ class ResponseEvents:
 
     def _add(self, kind: str, **more: Any) -> Iterator[_Json]:
         """Begin an item, after the end of the one before."""
-        yield from self._close("completed", None)
+        yield from self._close("completed")
         id = f"{_PREFIXES[kind]}_{self.answer.id}{len(self.output)}"
         item: _Json = {"id": id, "type": kind, "status": "in_progress", **more}
         if kind == "message":
@@ -129,7 +126,13 @@ class ResponseEvents:
         if kind != "function_call":
             yield self._of_content("added", self._part("", []))
 
-    def _close(self, status: str, result: Result | None) -> Iterator[_Json]:
+    def _take(self) -> list[ShownToken]:
+        """What waits is of the message."""
+        taken, self._waiting = self._waiting, []
+        self._scored += taken
+        return taken
+
+    def _close(self, status: str) -> Iterator[_Json]:
         """End the item that goes on, if there is one."""
         if not self._kind:
             return
@@ -138,14 +141,13 @@ class ResponseEvents:
             item["arguments"] = text
             yield self._of_part("done", arguments=text, name=item["name"])
         else:
-            logprobs = self._spelled(self._scored.known(result)) if self._kind == "message" else []
+            logprobs = self._spelled(self._scored) if self._kind == "message" else []
             part = self._part(text, logprobs)
             yield self._of_part("done", text=text, **({"logprobs": logprobs} if self._kind == "message" else {}))
             yield self._of_content("done", part)
             item["content"] = [part]
         item["status"] = status
-        self._kind = ""
-        self._scored.end()
+        self._kind, self._scored = "", []
         yield self._event("response.output_item.done", output_index=len(self.output) - 1, item=dict(item))
 
     def _part(self, text: str, logprobs: list[_Json]) -> _Json:
@@ -193,46 +195,11 @@ class ResponseEvents:
             "total_tokens": result.prompt_tokens + len(result.tokens),
         }
 
-    def _spelled(self, scores: Sequence[tuple[int, TokenLogprobs | None]]) -> list[_Json]:
+    def _spelled(self, tokens: Sequence[ShownToken]) -> list[_Json]:
         if self.answer.top is None:
             return []
-        found: list[_Json] = self.answer.chat_logprobs([score for _, score in scores], [id for id, _ in scores])[
-            "content"
-        ]
+        found: list[_Json] = chat_logprobs(tokens, self.answer.vocabulary)["content"]
         return found
-
-
-class _Scored:
-    """The tokens of a message with their log probabilities: those of forced tokens are known at the end alone."""
-
-    def __init__(self) -> None:
-        self._waiting = list[tuple[int, int, TokenLogprobs | None]]()  # place, id; of no delta yet
-        self._taken = list[tuple[int, int, TokenLogprobs | None]]()  # of the message
-
-    def end(self) -> None:
-        """The message has ended."""
-        self._taken = []
-
-    def wait(self, place: int, event: StreamEvent) -> None:
-        scores = event.logprobs or (None,) * len(event.tokens)
-        self._waiting += [(place + at, *pair) for at, pair in enumerate(zip(event.tokens, scores, strict=True))]
-
-    def drop(self) -> None:
-        """What waits is no text."""
-        self._waiting = []
-
-    def take(self) -> list[tuple[int, TokenLogprobs | None]]:
-        """What waits is of the message."""
-        new, self._waiting = self._waiting, []
-        self._taken += new
-        return [(id, score) for _, id, score in new]
-
-    def known(self, result: Result | None) -> list[tuple[int, TokenLogprobs | None]]:
-        """All of the message; as the result has it, once there is one."""
-        if result is None or result.logprobs is None:
-            return [(id, score) for _, id, score in self._taken]
-        places = [place for place, _, _ in self._taken if place < len(result.tokens)]
-        return [(result.tokens[place], result.logprobs[place]) for place in places]
 
 
 async def _all(
@@ -244,7 +211,10 @@ async def _all(
         yield list(events.begin())
         async with aclosing(merged([stream], 1, keep_alive)) as arriving:
             async for arrived in arriving:
-                found = [each for _, event in arrived for each in events.read(event, reading.read(event))]
+                found = list[_Json]()
+                for _, event in arrived:
+                    deltas = reading.read(event)
+                    found += events.read(event, deltas, reading.tokens[reading.fresh :])
                 if found or not arrived:
                     yield found
         yield list(events.end(reading))

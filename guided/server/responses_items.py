@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, Field
 
 from guided.errors import brief
 from guided.server.errors import RequestError
-from guided.server.requests import read_request
+from guided.server.reading import Checked, read_request
 
 __all__ = ["INPUT_ITEMS", "CallItem", "CallOutputItem", "InputItem", "MessageItem", "ReasoningItem", "one_of"]
 
@@ -60,16 +60,12 @@ def one_of(
         raise RequestError(message, param=param, code=error.code) from None
 
 
-class _Checked(BaseModel):
-    model_config = ConfigDict(extra="forbid", protected_namespaces=(), strict=True)
-
-
-class _InputText(_Checked):
+class _InputText(Checked):
     type: Literal["input_text"]
     text: str
 
 
-class _OutputText(_Checked):
+class _OutputText(Checked):
     type: Literal["output_text"]
     text: str
     annotations: list[Any] | None = None
@@ -77,7 +73,7 @@ class _OutputText(_Checked):
     parsed: Any = None
 
 
-class _Refusal(_Checked):
+class _Refusal(Checked):
     type: Literal["refusal"]
     refusal: str
 
@@ -86,12 +82,12 @@ class _Refusal(_Checked):
         return self.refusal
 
 
-class _ReasoningText(_Checked):
+class _ReasoningText(Checked):
     type: Literal["reasoning_text"]
     text: str
 
 
-class _SummaryText(_Checked):
+class _SummaryText(Checked):
     type: Literal["summary_text"]
     text: str
 
@@ -116,7 +112,7 @@ def _parts(field: str) -> BeforeValidator:
 _Parts: TypeAlias = list[_InputText | _OutputText | _Refusal]
 
 
-class MessageItem(_Checked):
+class MessageItem(Checked):
     """What somebody said."""
 
     type: Literal["message"] = "message"
@@ -132,7 +128,7 @@ class MessageItem(_Checked):
         return _plain(self.content)
 
 
-class CallItem(_Checked):
+class CallItem(Checked):
     """A call of a function; `arguments` is JSON text."""
 
     type: Literal["function_call"]
@@ -144,7 +140,7 @@ class CallItem(_Checked):
     parsed_arguments: Any = None
 
 
-class CallOutputItem(_Checked):
+class CallOutputItem(Checked):
     """What a function gave."""
 
     type: Literal["function_call_output"]
@@ -159,12 +155,12 @@ class CallOutputItem(_Checked):
         return _plain(self.output)
 
 
-class ReasoningItem(_Checked):
+class ReasoningItem(Checked):
     """What the model thought before the item that follows."""
 
     type: Literal["reasoning"]
     id: str | None = None
-    summary: list[_SummaryText] = []
+    summary: list[_SummaryText] = Field(default_factory=list)
     content: list[_ReasoningText] | None = None
     encrypted_content: None = None
     status: _Status = None

@@ -17,11 +17,13 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator, model_validator
 
-from guided.errors import BudgetError, SpecError, UnsupportedError, brief
+from guided.chat.conversation import MessageError
+from guided.errors import BudgetError, OptionError, SpecError, UnsupportedError, brief
 from guided.server.errors import RequestError, body_of
-from guided.server.requests import ChatRequest, StreamOptions, TextRequest, read_request
+from guided.server.reading import Checked, by_parts, read_request
+from guided.server.requests import MOST_TOOLS, ChatRequest, StreamOptions, TextRequest
 from guided.server.responses_items import (
     INPUT_ITEMS,
     CallItem,
@@ -59,20 +61,16 @@ _NAMES: Final = (
 """Names of a conversation's request, and what they are here."""
 
 
-class _Checked(BaseModel):
-    model_config = ConfigDict(extra="forbid", protected_namespaces=(), strict=True)
-
-
 # ---- what the text must be
-class _Text(_Checked):
+class _Text(Checked):
     type: Literal["text"]
 
 
-class _JsonObject(_Checked):
+class _JsonObject(Checked):
     type: Literal["json_object"]
 
 
-class _JsonSchema(_Checked):
+class _JsonSchema(Checked):
     type: Literal["json_schema"]
     name: str
     schema_: Annotated[dict[str, Any], Field(alias="schema")]
@@ -80,27 +78,27 @@ class _JsonSchema(_Checked):
     strict: bool | None = None
 
 
-class _Lark(_Checked):
+class _Lark(Checked):
     type: Literal["lark"]
     lark: str
 
 
-class _Gbnf(_Checked):
+class _Gbnf(Checked):
     type: Literal["gbnf"]
     gbnf: str
 
 
-class _Regex(_Checked):
+class _Regex(Checked):
     type: Literal["regex"]
     regex: str
 
 
-class _Grammar(_Checked):
+class _Grammar(Checked):
     type: Literal["grammar"]
     grammar: str
 
 
-class _StructuralTag(_Checked):
+class _StructuralTag(Checked):
     model_config = ConfigDict(extra="allow")
     type: Literal["structural_tag"]
 
@@ -122,7 +120,7 @@ def _format(value: Any) -> Any:
     return None if value is None else one_of("text.format", value, _FORMATS)
 
 
-class _TextConfig(_Checked):
+class _TextConfig(Checked):
     format: Annotated[_Format | None, BeforeValidator(_format)] = None
     verbosity: Literal["medium"] | None = None
 
@@ -138,7 +136,7 @@ class _TextConfig(_Checked):
 
 
 # ---- tools
-class _Function(_Checked):
+class _Function(Checked):
     type: Literal["function"]
     name: str
     description: str | None = None
@@ -146,22 +144,22 @@ class _Function(_Checked):
     strict: bool | None = None
 
 
-class _Choice(_Checked):
+class _Choice(Checked):
     type: Literal["function"]
     name: str
 
 
-class _AllowedTools(_Checked):
+class _AllowedTools(Checked):
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
-    tools: list[_Choice]
+    tools: Annotated[list[_Choice], Field(max_length=MOST_TOOLS, fail_fast=True)]
 
 
 _ONLY_FUNCTIONS: Final = "this server calls no tools of its own: describe a function, and call it yourself"
 
 
 def _tools(value: Any) -> Any:
-    if not isinstance(value, list):
+    if not isinstance(value, list) or len(value) > MOST_TOOLS:
         return value
     kinds = {"function": _Function}
     return [one_of(f"tools.{number}", each, kinds, otherwise=_ONLY_FUNCTIONS) for number, each in enumerate(value)]
@@ -190,20 +188,22 @@ def _items(value: Any) -> Any:
     ]
 
 
-class _Reasoning(_Checked):
+class _Reasoning(Checked):
     effort: str | None = None  # what may be asked is that of a conversation
     summary: None = None
     generate_summary: None = None
 
 
-class InputTokensRequest(_Checked):
+class InputTokensRequest(Checked):
     """A request of /v1/responses/input_tokens: what a conversation is."""
 
     model: str | None = None
     input: Annotated[str | Annotated[list[InputItem], Field(min_length=1)], BeforeValidator(_items)]
     instructions: str | None = None
     text: _TextConfig | None = None
-    tools: Annotated[list[_Function] | None, BeforeValidator(_tools)] = None
+    tools: Annotated[
+        Annotated[list[_Function], Field(max_length=MOST_TOOLS, fail_fast=True)] | None, BeforeValidator(_tools)
+    ] = None
     tool_choice: Annotated[
         Literal["none", "auto", "required"] | _Choice | _AllowedTools | None, BeforeValidator(_tool_choice)
     ] = None
@@ -247,10 +247,10 @@ class InputTokensRequest(_Checked):
             flat = copy(error)  # that of a compiler, which may raise it again
             flat.pointer = re.sub(r"^(tools/\d+)/function(?=/|$)", r"\1", error.pointer)
             raise flat from error
-        except BudgetError as error:
+        except (BudgetError, MessageError, OptionError) as error:
             told = body_of(error)["error"]
             raise RequestError(
-                self._named(told["message"]), param=self._named(told["param"]), code=told["code"]
+                self._named(told["message"]), param=self.param(told["param"]), code=told["code"]
             ) from error
 
     def param(self, name: str | None) -> str | None:
@@ -260,10 +260,9 @@ class InputTokensRequest(_Checked):
     def _named(self, text: str) -> str:
         for name, here in _NAMES:
             text = name.sub(here, text)
-        places = self._messages()[1]
         return re.sub(
             r"^messages\.(\d+)[\w.]*|^message (\d+)(?=[: ])",
-            lambda found: places[int(found[1] or found[2])],
+            lambda found: self._messages()[1][int(found[1] or found[2])],
             text,
         )
 
@@ -322,9 +321,11 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
     """A request of /v1/responses."""
 
     max_output_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
-    include: list[Literal["message.output_text.logprobs"]] | None = None
+    include: (
+        Annotated[list[Literal["message.output_text.logprobs"]], Field(max_length=MOST_TOOLS, fail_fast=True)] | None
+    ) = None
     top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
-    metadata: dict[str, str] | None = None
+    metadata: Annotated[dict[str, str], WrapValidator(by_parts)] | None = None
     service_tier: Literal["auto", "default"] | None = None
     stream_options: _ResponseStreamOptions | None = None
     prompt: None = None

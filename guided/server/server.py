@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from fastapi import Request, Response
@@ -17,6 +18,7 @@ from starlette.types import Send
 
 from guided.engine import Engine
 from guided.engine.reasoning import find_reasoning_end
+from guided.engine.request import Prompt
 from guided.engine.request import Request as EngineRequest
 from guided.errors import brief
 from guided.server.admission import Admission
@@ -60,17 +62,23 @@ class Server:
         if settings.reasoning_end:
             find_reasoning_end(engine.vocabulary, settings.reasoning_end)
         self.engine, self.settings = engine, settings
-        self.thread = EngineThread(engine, Preparing(engine, settings.compile_timeout))
+        preparing = Preparing(engine, settings.compile_timeout)
+        self.thread = EngineThread(engine, preparing)
         self.admission = Admission(self.thread, settings)
         self.metrics = Metrics(self.thread, self.admission, settings.model_name)
         self.visits = set[Visit]()
-        self.bodies = Bodies(settings)
+        self.bodies, self._lanes = Bodies(settings, preparing.lanes), preparing.lanes
         self.started = int(time.time())
         engine.scheduler.max_running = settings.max_running
 
     async def read(self, request: Request, make: Callable[[Any], _Found]) -> _Found:
         """What `make` gives for the JSON of a request, see `Bodies.read`."""
         return await self.bodies.read(request, make)
+
+    async def encode(self, request: Request, prompt: Prompt, *, raw: bool = False) -> list[int]:
+        """The tokens of a prompt that came with a request. Raises as `Engine.encode_prompt`."""
+        loop, work = asyncio.get_running_loop(), partial(self.engine.encode_prompt, prompt, raw=raw)
+        return await loop.run_in_executor(self._lanes.of(visit_of(request).size), work)
 
     def check_model(self, name: str | None) -> None:
         """Raises RequestError where a request names another model than this server has."""
@@ -110,7 +118,12 @@ class Server:
         interval = self.settings.stream_interval if streams else 0
         for part in parts:
             stream = self.thread.submit(
-                part, priority, owner=owner, admit=self.admission.make_room_for_prompt, interval=interval
+                part,
+                priority,
+                owner=owner,
+                admit=self.admission.make_room_for_prompt,
+                interval=interval,
+                size=visit.size,
             )
             visit.streams.append(stream)
             self.admission.watch(stream)

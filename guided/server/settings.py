@@ -18,6 +18,8 @@ class Settings:
         model_name: how requests name the model.
         api_keys: one of them is needed for whatever the engine works for; none: nobody is asked.
         allowed_origins: pages of these origins may ask, by CORS; "*": all.
+        allowed_hosts: names by which the server may be asked, besides IP addresses and localhost; "*": any. None given:
+            any, but on loopback without keys none.
         allow_special_tokens: whether grammars of requests may name control tokens.
         default_max_tokens: of an answer of a conversation whose request does not say; 0: the model's whole context.
         max_running: outputs in the batch at once.
@@ -31,6 +33,7 @@ class Settings:
         body_timeout: seconds for the head of a request to arrive, and for its body; then 408.
         max_header_bytes: of a request, its path and its headers together; past them 400.
         max_body: bytes of a request.
+        max_messages: of a conversation, with the parts and the calls of its messages; past them 400.
         max_depth: arrays and objects in one another, in the body of a request.
         keep_alive: seconds without a token after which a stream has a comment, so that nothing in between closes it.
         tool_style: how the model writes calls of functions (`guided.TOOL_STYLES`); None: as its chat template says.
@@ -47,6 +50,7 @@ class Settings:
     model_name: str = "guided"
     api_keys: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
     allow_special_tokens: bool = False
     default_max_tokens: int = 1024
     max_running: int = 256
@@ -60,6 +64,7 @@ class Settings:
     body_timeout: float = 30.0
     max_header_bytes: int = 64 << 10
     max_body: int = 4 << 20
+    max_messages: int = 10_000
     max_depth: int = 256
     keep_alive: float = 15.0
     stream_interval: int = 1

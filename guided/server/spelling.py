@@ -44,6 +44,11 @@ class Spelling:
         self._call, self._result = list[int](), list[int]()
         self._answers, self._called = False, 0  # whether the tool has begun its result; how many calls have ended
 
+    @property
+    def in_call(self) -> bool:
+        """Whether a call of a server's tool is written, or its result."""
+        return self._tool is not None
+
     def read(self, tokens: Sequence[int], *, last: bool = False) -> list[str | ToolResult]:
         """What tokens say; `last`: no more follow."""
         out = list[str | ToolResult]()

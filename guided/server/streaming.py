@@ -26,6 +26,7 @@ from guided.server.requests import StreamOptions
 __all__ = ["KEEP_ALIVE", "NewReading", "all_begun", "collected", "merged", "milliseconds", "server_sent", "sse"]
 
 KEEP_ALIVE: Final = ": keep-alive\n\n"
+_LINE_ENDS: Final = (("\u2028", r"\u2028"), ("\u2029", r"\u2029"), ("\x85", r"\u0085"))
 NewReading = Callable[[], Reading]
 
 
@@ -80,7 +81,7 @@ async def server_sent(
                     reading = readings[number // samples][number % samples]
                     ttft = {"ttft_ms": milliseconds(streams[number // samples].ttft)}
                     for each in begins:  # of one stream
-                        said.append(sse(answer.begin(each) | ttft | first))
+                        said.append(sse(answer.begin(each, reading) | ttft | first))
                         first = {}
                     begun.update(begins)
                     begins = []
@@ -161,6 +162,14 @@ def milliseconds(seconds: float | None) -> float | None:
 
 
 def sse(body: dict[str, Any], event: str = "") -> str:
-    """A server-sent event with its data; `event`: its name, where it has one."""
+    """A server-sent event with its data; `event`: its name, where it has one.
+
+    Only CR and LF end a line of the format, and JSON escapes both. Clients that split lines as Python does would also
+    cut at the three characters that are escaped here.
+    """
     name = f"event: {event}\n" if event else ""
-    return f"{name}data: {json.dumps(body, ensure_ascii=False, separators=(',', ':'))}\n\n"
+    data = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    if not data.isascii():
+        for character, escape in _LINE_ENDS:
+            data = data.replace(character, escape)
+    return f"{name}data: {data}\n\n"

@@ -236,5 +236,6 @@ def _mapping(param: str, value: Any) -> Mapping[str, Any]:
 
 
 def _known(param: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
-    if unknown := sorted(given.keys() - set(names)):
-        raise RequestError(f"{param} has {unknown[0]!r}; known are {', '.join(names)}", param=f"{param}.{unknown[0]}")
+    if unknown := given.keys() - set(names):
+        name = min(unknown)
+        raise RequestError(f"{param} has {brief(name)}; known are {', '.join(names)}", param=f"{param}.{name}")

@@ -17,11 +17,13 @@ An error about a schema has its place in the request, such as `tools/0/function/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
+from guided.chat.tokens import names_pattern
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -38,6 +40,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 __all__ = ["Functions"]
 
 _KEYS: Final = {"": ("type", "function"), "/function": ("name", "description", "parameters", "strict")}
+_OF_A_DOCUMENT: Final = ("$schema", "$id", "id", "definitions", "$defs")
 _Json = Mapping[str, Any]
 
 
@@ -79,7 +82,7 @@ class Functions:
             raise _told(error) from None
         if tool_choice == "none":
             return None
-        tools = [_of_an_object(tool) for tool in tools]
+        tools = [_of_an_object(number, tool) for number, tool in enumerate(tools)]
         _check_names(tools, style, vocabulary)
         mixed = chosen.mode == "auto" and text.constraint is None
         form = _text_format(style, text) if chosen.mode == "auto" else None
@@ -100,14 +103,31 @@ class Functions:
         return cls(style, tools, CompiledBy(compiled, free=mixed), apart, chosen.mode == "named")
 
 
-def _of_an_object(tool: _Json) -> _Json:
-    """Arguments are an object, also where their schema does not say so, as `{}`; with `strict` it is a closed one."""
+def _of_an_object(number: int, tool: _Json) -> _Json:
+    """Arguments are an object, also where their schema allows other values; with `strict` it is a closed one.
+
+    Raises:
+        RequestError: the schema allows no object.
+    """
     function = tool["function"]
-    parameters = function.get("parameters")
-    if not isinstance(parameters, dict) or ("type" in parameters and not function.get("strict")):
+    parameters = {} if function.get("parameters") is True else function.get("parameters")
+    if not isinstance(parameters, dict):  # none at all, or false, which no value satisfies
         return tool
-    whole = {"type": "object", **parameters}
+    types = parameters.get("type", "object")
+    if not (types == "object" or (isinstance(types, list) and "object" in types)):
+        message = f"the arguments of a function are an object, and the type of this schema is {brief(types)}"
+        param = f"tools/{number}/function/parameters/type"
+        raise RequestError(f'{message}: write "type": "object"', param=param, code="invalid_specification")
+    whole = {**_beside_reference(parameters), "type": "object"}
     return {**tool, "function": {**function, "parameters": closed(whole) if function.get("strict") else whole}}
+
+
+def _beside_reference(schema: _Json) -> _Json:
+    """The schema, beside whose reference something may stand: the older drafts ignore it there."""
+    if "$ref" not in schema or "draft-0" not in str(schema.get("$schema")):
+        return schema
+    whole = {name: value for name, value in schema.items() if name in _OF_A_DOCUMENT}
+    return {**whole, "allOf": [{name: value for name, value in schema.items() if name not in _OF_A_DOCUMENT}]}
 
 
 def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
@@ -162,11 +182,11 @@ def _check_keys(tools: Sequence[_Json]) -> None:
 def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabulary) -> None:
     """Refuse names in which control tokens are named, where these would be meant: of functions, and in styles without
     JSON of members."""
-    known = [name for name in vocabulary.special_tokens.values() if name]
+    known = re.compile(names_pattern(filter(None, vocabulary.special_tokens.values())))
 
     def check(name: str, param: str) -> None:
-        if found := next((each for each in known if each in name), None):
-            message = f"the name {brief(name)} contains the control token {found} of this model"
+        if found := known.search(name):
+            message = f"the name {brief(name)} contains the control token {found[0]} of this model"
             raise RequestError(message, param=param)
 
     for number, tool in enumerate(tools):

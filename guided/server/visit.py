@@ -29,6 +29,7 @@ class Visit:
         streams: what it asked of the engine.
         kind: the field that says what the text must be; "" where none does.
         ended: why the engine did not answer: the code of the error.
+        size: bytes of its body.
         body: of the request, where it is to be logged.
         begun, at: when it came, by perf_counter and in seconds since 1970.
     """
@@ -41,6 +42,7 @@ class Visit:
     streams: list[Stream] = field(default_factory=list)
     kind: str = ""
     ended: str | None = None
+    size: int = 0
     body: Any = None
     begun: float = field(default_factory=perf_counter)
     at: float = field(default_factory=time)

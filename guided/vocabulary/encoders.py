@@ -8,6 +8,8 @@ text is first encoded. What this module adds is what constrained decoding needs 
 - a text that goes on after other text (`continued`) gets no space put before it, and loses none
 - the unknown token is never given: a text that no tokens spell is an error that names its first such character
 - a file that makes a package fail, Rust panics included, is a VocabularyError
+- other threads go on while a long text is encoded: `tokenizers` holds Python's lock in `encode`, for 17 s of 4 MB, and
+  gives it up in `encode_batch_fast`, which gives the same ids (tiktoken and sentencepiece give it up anyway)
 
 Cost: building is once for each vocabulary, 0.1 s for 50,000 tokens; encoding takes about 2 microseconds a token.
 Not done: batches, offsets, truncation, padding, begin and end tokens.
@@ -33,6 +35,7 @@ Encode = Callable[[str], Sequence[int]]
 _NO_TOKEN = "\0 no token \0"
 _UNKNOWN = -1
 _MAX_NESTING = 8
+_LONG = 4096  # characters: shorter texts are encoded in some milliseconds, and a batch costs more than it is worth
 
 
 class _PackageEncoder:
@@ -78,15 +81,25 @@ class _PackageEncoder:
 
     def _unspelled(self, encode: Encode, text: str) -> str:
         """The first character that cannot be encoded, with the word it stands in, for the error message."""
-        for word in text.split():
-            if self._tried(encode, word) is None:
-                for char in word:
-                    if self._tried(encode, char) is None:
-                        return f"{char!r} ({hex_bytes(char.encode('utf-8'))}) of {word[:40]!r}"
-        for char in text:
-            if self._tried(encode, char) is None:
-                return f"{char!r} ({hex_bytes(char.encode('utf-8'))})"
+        words = text.split()
+        word = words[self._first(encode, words, " ")] if words else ""
+        for part, of in ((word, f" of {word[:40]!r}"), (text, "")):
+            char = part[self._first(encode, part, "")] if part else ""
+            if char and self._tried(encode, char) is None:
+                return f"{char!r} ({hex_bytes(char.encode('utf-8'))}){of}"
         return brief(text, 80)
+
+    def _first(self, encode: Encode, parts: Sequence[str], between: str) -> int:
+        """Where the first part is that cannot be encoded, if one cannot by itself: halves are tried, so it takes about
+        as long as to encode the text once more."""
+        begin, end = 0, len(parts)
+        while end - begin > 1:
+            middle = (begin + end) // 2
+            if self._tried(encode, between.join(parts[begin:middle])) is None:
+                end = middle
+            else:
+                begin = middle
+        return begin
 
 
 @contextmanager
@@ -168,7 +181,10 @@ def _ids_of(tokenizer: Any) -> Encode:
 
     def encode(text: str) -> Sequence[int]:
         try:
-            ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+            if len(text) < _LONG:
+                ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+            else:
+                ids = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
         except Exception as error:  # the package raises no other class
             if _NO_TOKEN in str(error) or "unk_id" in str(error):
                 return [_UNKNOWN]

@@ -14,24 +14,24 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import FastAPI, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from guided.engine.request import Options
 from guided.engine.request import Request as EngineRequest
 from guided.server.engine_thread import Stream
 from guided.server.errors import body_of
 from guided.server.openapi import takes
-from guided.server.requests import read_request
+from guided.server.reading import Checked, read_request
 from guided.server.server import Server, stream_response, unless_gone
 from guided.server.streaming import all_begun, milliseconds, sse
 
 __all__ = ["StreamRequest", "add"]
 
 
-class StreamRequest(BaseModel):
+class StreamRequest(Checked):
     """A request of /stream."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(strict=False)
 
     prompt: str
     max_tokens: Annotated[int, Field(ge=1, strict=True)] = 50

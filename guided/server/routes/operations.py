@@ -8,21 +8,21 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from guided.server.errors import RequestError
 from guided.server.openapi import takes
-from guided.server.requests import read_request
+from guided.server.reading import Checked, read_request
 from guided.server.server import Server
 from guided.server.visit import visit_of
 
 __all__ = ["AbortRequest", "add"]
 
 
-class AbortRequest(BaseModel):
+class AbortRequest(Checked):
     """A request of /abort_request, as SGLang has it: one of the two."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(strict=False)
 
     rid: str | None = None
     abort_all: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import Any, TypeVar
 
@@ -50,7 +49,7 @@ def add(app: FastAPI, server: Server) -> None:
             return _read(server, InputTokensRequest, body)[1]
 
         [part] = (await server.read(request, read)).parts
-        ids = await asyncio.to_thread(server.engine.encode_prompt, part.prompt)
+        ids = await server.encode(request, part.prompt)
         return {"object": "response.input_tokens", "input_tokens": len(ids)}
 
     @app.get("/v1/responses/{response_id}")

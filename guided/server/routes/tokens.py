@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from guided.engine.request import Prompt
 from guided.server.errors import RequestError
 from guided.server.openapi import takes
-from guided.server.requests import ChatRequest, read_request
+from guided.server.reading import Checked, read_request
+from guided.server.requests import ChatRequest
 from guided.server.routes.openai import prepared
 from guided.server.server import Server
 
 __all__ = ["add"]
 
 
-class TokenizeRequest(BaseModel):
+class TokenizeRequest(Checked):
     """A text to be tokenised; a conversation is a `ChatRequest`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     model: str | None = None
     prompt: str
 
 
-class DetokenizeRequest(BaseModel):
+class DetokenizeRequest(Checked):
     """Ids that are to become text."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     model: str | None = None
     tokens: Annotated[list[Annotated[int, Field(ge=0)]], Field(fail_fast=True)]
 
@@ -41,8 +39,6 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/tokenize")
     @takes(TokenizeRequest, ChatRequest, answer={"tokens": "array", "count": "integer", "max_model_len": "integer"})
     async def tokenize(request: Request) -> dict[str, Any]:
-        encode = server.engine.encode_prompt
-
         def read(body: Any) -> tuple[Prompt, bool]:
             """The prompt, and whether it is a text to go on from."""
             if isinstance(body, dict) and "messages" in body:
@@ -54,7 +50,7 @@ def add(app: FastAPI, server: Server) -> None:
             return asked.prompt, True
 
         prompt, raw = await server.read(request, read)
-        ids = await asyncio.to_thread(encode, prompt, raw=raw)
+        ids = await server.encode(request, prompt, raw=raw)
         return {"tokens": ids, "count": len(ids), "max_model_len": server.engine.model.config.context}
 
     @app.post("/detokenize")

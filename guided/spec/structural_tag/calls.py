@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from guided.spec.structural_tag.call_arguments import JsonArguments, XmlArguments, kept
@@ -46,10 +46,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A piece of the free text, or of the reasoning."""
+    """A piece of the free text, or of the reasoning; `at`: how many characters of the answer were read before it."""
 
     text: str
     reasoning: bool = False
+    at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class CallReader:
         self._end: str = call["end"]
         self._style: str = call["arguments"]
         self._marks = _marks(style)
-        self._buffer = ""
+        self._buffer, self._size = "", 0  # what was read and is not understood yet; how many characters were read
         self._reads = _reads_first(style, reasoning)
         self._current: Arguments | None = None  # of the call that is written
         self._parts: list[TextPart | CallPart] = []  # of the piece that is read
@@ -113,6 +114,11 @@ class CallReader:
     def reasoning(self) -> str:
         """See the class."""
         return "".join(self._texts[True])
+
+    @property
+    def understood(self) -> int:
+        """How many characters of the answer are known to be text, or a part of a call."""
+        return self._size - len(self._buffer)
 
     def read(self, piece: str) -> list[Call]:
         """Read the next piece, and return the calls that it began or continued."""
@@ -130,6 +136,7 @@ class CallReader:
     def parts(self, piece: str) -> list[TextPart | CallPart]:
         """Read the next piece, and return what it says, in order. `calls` has arguments once a call has ended."""
         self._buffer += piece
+        self._size += len(piece)
         while self._step():
             pass
         if self._current is not None and (fresh := self._current.fresh(ended=False)):
@@ -179,7 +186,7 @@ class CallReader:
 
     def _emit(self, text: str) -> None:
         if text and self._reads in ("text", "reasoning"):
-            part = TextPart(text, self._reads == "reasoning")
+            part = TextPart(text, self._reads == "reasoning", self.understood)
             self._texts[part.reasoning].append(text)
             self._parts.append(part)
 
