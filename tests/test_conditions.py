@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
+from typing import Literal
 
 import pytest
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import AllOf, AnyOf, Condition, Grammar, Member, NoneOf, Permutation, Text, Written
 from guided.matching import GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from tests.brute_force import holds
@@ -134,3 +135,37 @@ def test_a_condition_without_a_small_diagram_is_refused_when_it_is_compiled() ->
     with pytest.raises(UnsupportedError, match="decision diagram") as refused:
         byte_compiler().compile_grammar(Grammar({"start": node}))
     assert "fewer members" in refused.value.hint
+
+
+def exactly_one(count: int) -> dict[str, object]:
+    """Alternatives that each require two members of their own, and forbid nothing: exactly one of them must hold."""
+    kinds = [{"required": [f"a{at}", f"b{at}"]} for at in range(count)]
+    names = [f"{letter}{at}" for letter in "ab" for at in range(count)]
+    return {"type": "object", "properties": {name: {"type": "null"} for name in names}, "oneOf": kinds}
+
+
+@pytest.mark.parametrize("order", ["any", "declared"])
+def test_many_alternatives_are_answered_after_each_member(order: Literal["any", "declared"]) -> None:
+    """A search over forty members would try one set of them after the other."""
+    schema = exactly_one(40)
+    matcher = GrammarMatcher(byte_compiler().compile_json_schema(schema, property_order=order))
+    names = [f"a{at}" for at in range(40)] + [f"b{at}" for at in range(39)]
+    if order == "any":
+        random.Random(1).shuffle(names)
+        names.remove("a0")
+    text = "{" + ", ".join(f'"{name}": null' for name in names[:39])
+    assert matcher.accept_string(text)
+    written = set(names[:39])
+    done = sum({f"a{at}", f"b{at}"} <= written for at in range(40))
+    for name in names[39:]:
+        pair = {name, name.translate(str.maketrans("ab", "ba"))}
+        assert matcher.fork().accept_string(f', "{name}": null') == (done + (pair <= written | {name}) <= 1), name
+
+
+def test_the_error_of_a_fixed_bound_says_what_to_do() -> None:
+    """Members that are spelled alike: which of them were written is not known, and the sets of them are too many."""
+    members = tuple(Member(Text("x")) for _ in range(22))
+    matcher = GrammarMatcher(byte_compiler().compile_grammar(Grammar({"start": Permutation(members, Text(","), 1)})))
+    with pytest.raises(LimitExceeded, match="can be read in that many ways") as error:
+        matcher.accept_string("x," * 11)
+    assert error.value.fixed
