@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import pytest
@@ -22,8 +22,8 @@ def condition(rng: random.Random, members: int, depth: int) -> Condition:
     """A condition on so many members."""
     if depth == 0 or rng.random() < 0.2:
         return Written(tuple(rng.sample(range(members), rng.randint(1, min(3, members)))))
-    kind = rng.choice([AllOf, AnyOf, NoneOf, AnyOf])
-    return kind(tuple(condition(rng, members, depth - 1) for _ in range(rng.randint(1, 3))))
+    kinds: list[Callable[[tuple[Condition, ...]], Condition]] = [AllOf, AnyOf, NoneOf, AnyOf]
+    return rng.choice(kinds)(tuple(condition(rng, members, depth - 1) for _ in range(rng.randint(1, 3))))
 
 
 def permutation(rng: random.Random) -> Permutation:
