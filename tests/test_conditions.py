@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import pytest
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import AllOf, AnyOf, Condition, Grammar, Member, NoneOf, Permutation, Text, Written
 from guided.matching import GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from tests.brute_force import holds
@@ -20,8 +22,8 @@ def condition(rng: random.Random, members: int, depth: int) -> Condition:
     """A condition on so many members."""
     if depth == 0 or rng.random() < 0.2:
         return Written(tuple(rng.sample(range(members), rng.randint(1, min(3, members)))))
-    kind = rng.choice([AllOf, AnyOf, NoneOf, AnyOf])
-    return kind(tuple(condition(rng, members, depth - 1) for _ in range(rng.randint(1, 3))))
+    kinds: list[Callable[[tuple[Condition, ...]], Condition]] = [AllOf, AnyOf, NoneOf, AnyOf]
+    return rng.choice(kinds)(tuple(condition(rng, members, depth - 1) for _ in range(rng.randint(1, 3))))
 
 
 def permutation(rng: random.Random) -> Permutation:
@@ -120,6 +122,29 @@ def test_the_order_of_slots_follows_the_condition() -> None:
     assert matcher.accept_string(",q7;,q59;") and matcher.is_accepting()
 
 
+def odd(members: Sequence[int]) -> Condition:
+    """An odd number of these members is written."""
+    out: Condition = Written((members[0],))
+    for member in members[1:]:
+        one = Written((member,))
+        out = AnyOf((AllOf((out, NoneOf((one,)))), AllOf((NoneOf((out,)), one))))
+    return out
+
+
+def test_what_no_search_finds_out_is_known() -> None:
+    """With z, the number of others is odd and even: only all 2^25 sets of them show that z is never possible."""
+    names = "abcdefghijklmnopqrstuvwxyz"
+    others = range(len(names) - 1)
+    never = AllOf((odd(others), NoneOf((odd(others[::-1]),))))
+    condition = AnyOf((NoneOf((Written((25,)),)), never))
+    node = Permutation(tuple(Member(Text(name)) for name in names), Text(","), 1, None, (), False, condition)
+    matcher = GrammarMatcher(byte_compiler().compile_grammar(Grammar({"start": node})))
+    for name in names[:25]:
+        assert not matcher.fork().accept_string("z")
+        assert matcher.accept_string(name) and matcher.is_accepting()
+        assert matcher.accept_string(",") == (name != "y")
+
+
 def test_a_condition_without_a_small_diagram_is_refused_when_it_is_compiled() -> None:
     """Random clauses of three members each over seventy members: in no order of slots is the diagram small."""
     rng = random.Random(5)
@@ -134,3 +159,36 @@ def test_a_condition_without_a_small_diagram_is_refused_when_it_is_compiled() ->
     with pytest.raises(UnsupportedError, match="decision diagram") as refused:
         byte_compiler().compile_grammar(Grammar({"start": node}))
     assert "fewer members" in refused.value.hint
+
+
+def exactly_one(count: int) -> dict[str, object]:
+    """Alternatives that each require two members of their own, and forbid nothing: exactly one of them must hold."""
+    kinds = [{"required": [f"a{at}", f"b{at}"]} for at in range(count)]
+    names = [f"{letter}{at}" for letter in "ab" for at in range(count)]
+    return {"type": "object", "properties": {name: {"type": "null"} for name in names}, "oneOf": kinds}
+
+
+@pytest.mark.parametrize("order", ["any", "declared"])
+def test_many_alternatives_are_answered_after_each_member(order: Literal["any", "declared"]) -> None:
+    """Of each pair one member was written; then one pair is whole, and no other one may become so."""
+    matcher = GrammarMatcher(byte_compiler().compile_json_schema(exactly_one(40), property_order=order))
+    rng = random.Random(1)
+    written = [f"{'a' if order == 'declared' else rng.choice('ab')}{at}" for at in range(39)]
+    others = [f"{'b' if name[0] == 'a' else 'a'}{name[1:]}" for name in written]
+    assert matcher.accept_string("{" + ", ".join(f'"{name}": null' for name in written))
+    assert not matcher.fork().accept_string("}")
+    assert all(matcher.fork().accept_string(f', "{name}": null') for name in others)
+    assert matcher.accept_string(f', "{others[0]}": null')
+    assert matcher.fork().accept_string("}")
+    assert not any(matcher.fork().accept_string(f', "{name}": null') for name in others[1:])
+    assert matcher.accept_string(', "b39": null')
+    assert not matcher.accept_string(', "a39": null')
+
+
+def test_the_error_of_a_fixed_bound_says_what_to_do() -> None:
+    """Members that are spelled alike: which of them were written is not known, and the sets of them are too many."""
+    members = tuple(Member(Text("x")) for _ in range(22))
+    matcher = GrammarMatcher(byte_compiler().compile_grammar(Grammar({"start": Permutation(members, Text(","), 1)})))
+    with pytest.raises(LimitExceeded, match="can be read in that many ways") as error:
+        matcher.accept_string("x," * 11)
+    assert error.value.fixed

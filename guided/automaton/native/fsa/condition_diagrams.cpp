@@ -18,7 +18,7 @@ namespace guided {
 
 namespace {
 
-constexpr size_t kMostEdges = size_t{1} << 18;    // of one diagram and all that it is made of
+constexpr size_t kMostEdges = size_t{1} << 20;    // of one diagram and all that it is made of
 constexpr int64_t kMostSteps = int64_t{1} << 24;  // of the walks for one mask
 constexpr int kRounds = 20;                       // of moving slots
 

@@ -56,21 +56,22 @@ bool Arena::can_put(const Rule& rule, const SeenSet& set, size_t member, Left le
 int32_t Arena::reach(const Rule& rule, int32_t reg) {
   if (!rule.choices->has_reach()) return kEverySlot;
   const auto number = static_cast<int32_t>(&rule - grammar_->rules.data());
-  auto [it, inserted] = reaches_.try_emplace(pair_key(number, reg));
-  if (inserted) {
-    it->second = rule.choices->reach(seen_[reg]);
-    charge(48);
-  }
-  return it->second;
+  const uint64_t key = pair_key(number, reg);
+  if (const auto known = reaches_.find(key); known != reaches_.end()) return known->second;
+  const int32_t out = rule.choices->reach(seen_[reg]);
+  reaches_.emplace(key, out);
+  charge(48);
+  return out;
 }
 
 bool Arena::can_come_true(const Rule& rule, int32_t part, const SeenSet& set) {
-  auto [it, inserted] = outlooks_[&rule].try_emplace(rule.choices->key(part, set));
-  if (inserted) {
-    it->second = rule.choices->can_hold(part, set);
-    charge(64 + it->first.size());
-  }
-  return it->second;
+  auto& outlooks = outlooks_[&rule];
+  std::string key = rule.choices->key(part, set);
+  if (const auto known = outlooks.find(key); known != outlooks.end()) return known->second;
+  const bool out = rule.choices->can_hold(part, set);
+  charge(64 + key.size());
+  outlooks.emplace(std::move(key), out);
+  return out;
 }
 
 bool Arena::apply(const Rule& rule, const Effect& effect, Thread& t) {

@@ -184,14 +184,15 @@ int64_t ShortestText::conditional_cost(const Rule& rule) const {
 // rule may lead back into it, and are left for where nothing else is possible: so texts are finite.
 int32_t ShortestText::needed_member(int32_t number, int32_t reg) {
   const Rule& rule = grammar_.rules[number];
-  auto [it, inserted] = needed_.try_emplace(pair_key(number, reg), -1);
-  if (!inserted) return it->second;
+  const uint64_t key = pair_key(number, reg);
+  if (const auto known = needed_.find(key); known != needed_.end()) return known->second;
   const std::vector<int64_t> costs = member_costs(rule);
   auto needed = needed_members(rule, arena_.seen(reg), costs, std::min(rule_cost_[number], kFar - 1));
   if (!needed) needed = needed_members(rule, arena_.seen(reg), costs, kFar - 1);
-  if (needed && !needed->empty()) it->second = needed->front();
+  const int32_t out = needed && !needed->empty() ? needed->front() : -1;
+  needed_.emplace(key, out);
   arena_.charge(48);
-  return it->second;
+  return out;
 }
 
 void ShortestText::prepare(int32_t wanted) {
