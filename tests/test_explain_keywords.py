@@ -124,12 +124,12 @@ def resolved(root: Any, tokens: Iterator[Any]) -> str:
         if token in ("$ref", "$dynamicRef"):
             continue
         while isinstance(at, dict) and token not in at:  # the path leaves out references
-            name = at.get("$ref", at.get("$dynamicRef")).replace("/", "#").rpartition("#")[2]
+            name = str(at.get("$ref", at.get("$dynamicRef"))).replace("/", "#").rpartition("#")[2]
             at, pointer = root["$defs"][name], f"/$defs/{name}"
         at = at[token]
         pointer += "/" + str(token).replace("~", "~0").replace("/", "~1")
     if isinstance(at, dict) and root["$defs"].get(at.get("$ref", "").rpartition("/")[2]) is False:
-        return at["$ref"][1:]
+        return str(at["$ref"])[1:]
     if isinstance(at, dict | list) and False in (values := list(at.values()) if isinstance(at, dict) else at):
         number = values.index(False)  # and the token of a schema `false`
         pointer += f"/{list(at)[number] if isinstance(at, dict) else number}"

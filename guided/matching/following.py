@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
-from guided.matching.explanation import Explanation, is_text
+from guided.matching.explanation import Explanation, is_text, shortest_completion
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.place import Place
 
@@ -68,7 +68,7 @@ def following(matcher: GrammarMatcher, prefix: bytes, asked: int | bytes | None)
     matcher.fill_next_token_bitmask(bitmask)
     return Following(
         explanation,
-        _place(matcher, prefix, matcher.explain()),
+        _place(matcher, prefix, explanation if asked is None else matcher.explain()),
         _place(matcher, prefix, explanation) if died else None,
         [token for token in allowed_tokens(bitmask) if token < size],
         matcher.forced_tokens(),
@@ -84,5 +84,5 @@ def _place(matcher: GrammarMatcher, prefix: bytes, explanation: Explanation) -> 
     if explanation.expected.begun:  # it ends inside of a character, which is the last one of the text
         offset = len(text)
     after = matcher.fork()
-    completion = after.explain().completion if after.accept_string(read) else explanation.completion
+    completion = shortest_completion(after)[0] or b"" if after.accept_string(read) else explanation.completion
     return Place(text, offset, explanation, completion)
