@@ -44,6 +44,7 @@ _EXPLAINED = {
     "allowed_tokens": "array",
     "forced_tokens": "array",
     "min_tokens_to_finish": "integer",
+    "min_tokens_is_exact": "boolean",
 }
 _SAMPLED = {"seed": "integer", "texts": "array"}
 _STEP = {"mask": "object", "before": "array", "after": "array", "removed": "object", "budget": "object"}
