@@ -4,8 +4,8 @@
 
     root ::= ("a" | "b") ("a" | "b") | root      with a token `ab`: at most 3, the end token included; 2 are enough
 
-Here a search with a bound on its steps looks for one, breadth first over the states that tokens lead to. If none accepts
-before the known completion ends, that is a shortest one.
+Here a search with a bound on its steps looks for one, breadth first over the states that tokens lead to. If none
+accepts before the known completion ends, that is a shortest one.
 
 Cost: a step of the core for each allowed token of each state, at most `MOST_STEPS`.
 """

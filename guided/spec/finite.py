@@ -66,7 +66,7 @@ class FiniteValues:
         return min(_MOST, (high - low + 1) * prod([found] * min(high, _LONG)))
 
     def most_entries(self, node: Any) -> int | None:
-        """How often a part can be taken in one uniqueness scope, because of what it enters each time; None: no bound."""
+        """How often a part can be taken in one uniqueness scope, because of what it enters each time; None: any."""
         match node:
             case Entry(item):
                 return self.count(item)
