@@ -200,3 +200,23 @@ def test_the_keyword_that_decides(keyword: str, place: str) -> None:
         return
     allowed = guided.GrammarMatcher(compiled(without(schema, wanted)))
     assert allowed.accept_string(text) and allowed.is_accepting()
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        ("2", (("/properties/born/minimum", "/properties/born/maximum"),)),  # 202 is too small, 2020 too large
+        ("20", (("/properties/born/maximum",),)),
+        ("20}", (("/properties/born/maximum",),)),
+        ("3}", (("/properties/born/minimum",),)),
+    ],
+)
+def test_bounds_that_refuse_a_digit_together(asked: str, refused: tuple[tuple[str, ...], ...]) -> None:
+    schema = {"properties": {"born": {"type": "integer", "minimum": 1700, "maximum": 2000}}, "required": ["born"]}
+    grammar = COMPILER.compile_json_schema(schema, numbers="plain")
+    matcher = guided.GrammarMatcher(grammar)
+    assert matcher.accept_string('{"born": 20')
+    explanation = matcher.explain(asked)
+    assert not explanation.accepted and explanation.refusals == refused
+    words = " and ".join(refused[0]) + (" together" if len(refused[0]) > 1 else "")
+    assert f"refused by {words})" in explanation.reason
