@@ -217,16 +217,19 @@ class BudgetError(GuidedError, ValueError):
     """Not even the shortest completion fits the token budget.
 
     Attributes:
-        needed: the least number of tokens to a complete output, counted as the budget is: with the end token for the
-            mask of a matcher, without it for an engine's `max_tokens`.
+        needed: the tokens of the shortest completion that is known, counted as the budget is: with the end token for
+            the mask of a matcher, without it for an engine's `max_tokens`. Budgets from that number on are accepted.
         given: the budget.
         asked: what was asked for, where the model's context leaves less than is needed, which is `given`; else None.
+        is_exact: whether surely no shorter completion exists.
     """
 
-    def __init__(self, needed: int, given: int, asked: int | None = None) -> None:
+    def __init__(self, needed: int, given: int, asked: int | None = None, *, is_exact: bool = False) -> None:
         self.needed, self.given, self.asked = needed, given, asked
         budget = f"the budget is {given}" if asked is None else f"the model's context leaves {given} after the prompt"
-        super().__init__(f"the shortest completion needs {needed} tokens, {budget}")
+        self.is_exact = is_exact or needed <= 1
+        count = f"{'' if self.is_exact else 'at most '}{needed} {'token' if needed == 1 else 'tokens'}"
+        super().__init__(f"the shortest completion needs {count}, {budget}")
 
 
 class ContextError(GuidedError):

@@ -418,7 +418,7 @@ def test_generate_each_kind_and_none(monkeypatch):
     assert "cut off after 3 tokens" in err
     code, _, err = run("generate", "x", "--regex", "a{9}", "--max-tokens", "8")
     assert code == 2
-    assert "the shortest completion needs 9 tokens, the budget is 8" in err
+    assert "the shortest completion needs at most 9 tokens, the budget is 8" in err
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("naïve?".encode())))
     assert run("generate", "-", "--choice", "a,b")[0] == 0
 

@@ -264,7 +264,7 @@ UNPLACED = [
         '{"prompt": "a", "gbnf": "root ::= <think>"}',
         "the grammar names a token of the vocabulary, which is not allowed",
     ),
-    ('{"prompt": "a", "regex": "b{9}", "max_tokens": 5}', "the shortest completion needs 9 tokens"),
+    ('{"prompt": "a", "regex": "b{9}", "max_tokens": 5}', "the shortest completion needs at most 9 tokens"),
     ('{"prompt": "a", "max_tokens": 0}', "max_tokens is 0"),
     ('{"prompt": "a", "temperature": -1}', "temperature is -1"),
     ('{"prompt": "a", "top_k": 9' + "9" * 5000 + "}", "digits"),

@@ -267,7 +267,7 @@ def test_the_context_bounds_the_budget():
         ("a", {"type": "strin"}, {}, SpecError, None),
         ("a", r"(a)\1", {}, UnsupportedError, None),
         ("a", object(), {}, GuidedError, None),
-        ("a", "abc", {"max_tokens": 1}, BudgetError, "needs 2 tokens, the budget is 1"),
+        ("a", "abc", {"max_tokens": 1}, BudgetError, "needs at most 2 tokens, the budget is 1"),
         ("a", None, {"max_tokens": 0}, ValueError, "max_tokens is 0"),
         ("a", None, {"max_tokens": True}, ValueError, "max_tokens is True"),
         ("a", None, {"n": 0}, ValueError, "n is 0"),

@@ -234,7 +234,7 @@ def test_forcing_stops_where_the_budget_wants_shorter_tokens():
 
 def test_a_budget_that_cannot_be_met_is_refused_before_anything_runs(monkeypatch):
     monkeypatch.setattr(ModelRunner, "step", lambda *_: pytest.fail("ran the model"))
-    with pytest.raises(BudgetError, match="needs 2 tokens, the budget is 1"):
+    with pytest.raises(BudgetError, match="needs at most 2 tokens, the budget is 1"):
         decode(Words([b"abab"]), max_tokens=1)
 
 

@@ -124,12 +124,12 @@ def resolved(root: Any, tokens: Iterator[Any]) -> str:
         if token in ("$ref", "$dynamicRef"):
             continue
         while isinstance(at, dict) and token not in at:  # the path leaves out references
-            name = at.get("$ref", at.get("$dynamicRef")).replace("/", "#").rpartition("#")[2]
+            name = str(at.get("$ref", at.get("$dynamicRef"))).replace("/", "#").rpartition("#")[2]
             at, pointer = root["$defs"][name], f"/$defs/{name}"
         at = at[token]
         pointer += "/" + str(token).replace("~", "~0").replace("/", "~1")
     if isinstance(at, dict) and root["$defs"].get(at.get("$ref", "").rpartition("/")[2]) is False:
-        return at["$ref"][1:]
+        return str(at["$ref"])[1:]
     if isinstance(at, dict | list) and False in (values := list(at.values()) if isinstance(at, dict) else at):
         number = values.index(False)  # and the token of a schema `false`
         pointer += f"/{list(at)[number] if isinstance(at, dict) else number}"
@@ -200,3 +200,23 @@ def test_the_keyword_that_decides(keyword: str, place: str) -> None:
         return
     allowed = guided.GrammarMatcher(compiled(without(schema, wanted)))
     assert allowed.accept_string(text) and allowed.is_accepting()
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        ("2", (("/properties/born/minimum", "/properties/born/maximum"),)),  # 202 is too small, 2020 too large
+        ("20", (("/properties/born/maximum",),)),
+        ("20}", (("/properties/born/maximum",),)),
+        ("3}", (("/properties/born/minimum",),)),
+    ],
+)
+def test_bounds_that_refuse_a_digit_together(asked: str, refused: tuple[tuple[str, ...], ...]) -> None:
+    schema = {"properties": {"born": {"type": "integer", "minimum": 1700, "maximum": 2000}}, "required": ["born"]}
+    grammar = COMPILER.compile_json_schema(schema, numbers="plain")
+    matcher = guided.GrammarMatcher(grammar)
+    assert matcher.accept_string('{"born": 20')
+    explanation = matcher.explain(asked)
+    assert not explanation.accepted and explanation.refusals == refused
+    words = " and ".join(refused[0]) + (" together" if len(refused[0]) > 1 else "")
+    assert f"refused by {words})" in explanation.reason

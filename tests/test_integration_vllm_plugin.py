@@ -156,7 +156,11 @@ def test_what_is_wrong_with_a_request_is_vllms_error_of_a_request(vllm):
     for params, said, field in (
         (asked(json={"type": "integr"}), r"at /type", "structured_outputs.json"),
         (asked(regex="a("), "line 1", "structured_outputs.regex"),
-        (asked(3, choice=["long"]), "shortest completion needs 5 tokens, the budget is 3", "structured_outputs.choice"),
+        (
+            asked(3, choice=["long"]),
+            "shortest completion needs at most 5 tokens, the budget is 3",
+            "structured_outputs.choice",
+        ),
         (asked(grammar="start: <|x|>"), "allow_special_tokens", "structured_outputs.grammar"),
     ):
         before = params.structured_outputs

@@ -157,7 +157,7 @@ def test_the_end_of_the_budget_is_reported_or_planned_for():
         assert out.complete and out.idx.shape[1] <= budget + 1
     with pytest.raises(BudgetError, match="needs 5 tokens, the budget is 4"):
         generate_guided(noise, ids("\n"), fsm, 4)
-    with pytest.raises(BudgetError, match="needs 5 tokens, the budget is 4"):
+    with pytest.raises(BudgetError, match="needs at most 5 tokens, the budget is 4"):
         generate_guided(noise, ids("\n"), compile_pattern(NAME_LINE, CLASSES, STOI), 4)
 
 

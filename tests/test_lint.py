@@ -412,3 +412,51 @@ def test_members_in_any_order_are_looked_at(order: str) -> None:
     schema = {"properties": {"a": {"type": "string"}, "b": {"maxLength": 9}}, "additionalProperties": False}
     grammar = json_schema_to_grammar(schema, JsonSchemaOptions(property_order=order))
     assert "unbounded" in {remark.kind for remark in lint_grammar(grammar, "schema")}
+
+
+def texts(schema: str, most: int) -> int:
+    """How many texts a schema has, by exhaustive search; gives up past `most` of their beginnings."""
+    grammar = COMPILER.compile_json_schema(schema, whitespace="compact", numbers="plain", escapes="minimal")
+    level, met, found = [GrammarMatcher(grammar)], 0, 0
+    while level and met <= most:
+        following = []
+        for matcher in level:
+            met += 1
+            found += matcher.is_accepting()
+            for byte in matcher._next_bytes():
+                after = matcher.fork()
+                if after.accept_token(byte):
+                    following.append(after)
+        level = following
+    return most + 1 if level else found
+
+
+@pytest.mark.parametrize(
+    ("schema", "bounded"),
+    [
+        ('{"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": true}', True),
+        ('{"type": "array", "items": {"enum": ["a", "b"]}}', False),
+        ('{"type": "array", "items": {"type": ["boolean", "null"]}, "uniqueItems": true}', True),
+        ('{"type": "array", "items": {"enum": ["a", 1, {"b": 2}]}, "uniqueItems": true}', True),
+        ('{"type": "array", "items": {"type": "integer"}, "uniqueItems": true}', False),
+        ('{"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 2}, "uniqueItems": true}', True),
+        ('{"type": "array", "items": {"type": "string", "maxLength": 0}, "uniqueItems": true}', True),
+        ('{"type": "array", "prefixItems": [{"enum": [1]}], "items": {"enum": [1, 2]}, "uniqueItems": true}', True),
+        ('{"type": "array", "items": {"items": {"const": 1}, "type": "array"}, "uniqueItems": true}', False),
+        ('{"type": "object", "propertyNames": {"enum": ["x", "y"]}, "additionalProperties": {"const": 1}}', True),
+        ('{"type": "object", "additionalProperties": {"const": 1}}', False),
+    ],
+)
+def test_values_that_must_differ_bound_a_repetition(schema: str, bounded: bool) -> None:
+    options = JsonSchemaOptions(whitespace="compact", numbers="plain", escapes="minimal")
+    remarks = lint_grammar(json_schema_to_grammar(schema, options), "schema")
+    assert (texts(schema, 300) <= 300) == bounded
+    assert ("unbounded" not in {each.kind for each in remarks}) == bounded
+
+
+def test_how_often_values_that_differ_repeat() -> None:
+    schema = json.dumps(
+        {"type": "array", "items": {"enum": [f"w{number}" for number in range(700)]}, "uniqueItems": True}
+    )
+    (remark,) = lint_grammar(json_schema_to_grammar(schema, JsonSchemaOptions(whitespace="compact")), "schema")
+    assert remark.kind == "long" and "up to 700 times" in remark.message

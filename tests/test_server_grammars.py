@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
+from guided.meter import spend  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
 from guided.server.routes import grammars  # noqa: E402
 from tests.live_server import served  # noqa: E402
@@ -306,6 +307,34 @@ def test_too_many_inspections_are_told_to_come_again(monkeypatch):
         late = await post()
         assert late.status_code == 503 and late.json()["error"]["code"] == "request_timeout"
         gate.set()
+
+    run(body)
+
+
+def test_an_inspection_ends_once_its_client_is_answered(monkeypatch):
+    begun, ended = threading.Event(), threading.Event()
+
+    def endless(request, seconds):
+        try:
+            while True:
+                spend()
+                begun.set()
+        finally:
+            ended.set()
+
+    async def body(ask, server, http):
+        monkeypatch.setattr(grammars, "sample", endless)
+        monkeypatch.setattr(grammars, "_PATIENCE", 600.0)
+        asked = asyncio.ensure_future(http.post("/v1/grammars/sample", json={"regex": "a"}))
+        assert await asyncio.to_thread(begun.wait, 30) and not ended.is_set()
+        asked.cancel()  # the client has gone
+        assert await asyncio.to_thread(ended.wait, 30)
+        begun.clear()
+        ended.clear()
+        monkeypatch.setattr(grammars, "_PATIENCE", 0.05)
+        late = await http.post("/v1/grammars/sample", json={"regex": "a"})
+        assert late.status_code == 503 and late.json()["error"]["code"] == "request_timeout"
+        assert await asyncio.to_thread(ended.wait, 30)
 
     run(body)
 

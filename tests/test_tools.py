@@ -266,7 +266,7 @@ def test_without_room_the_result_is_empty():
     assert [t for t in short.tokens if t in ASKING] == ASKING
     least = 2 + len(ASKING) + 1
     assert once(tool, max_tokens=least).text == "go;"
-    with pytest.raises(BudgetError, match=f"needs {least} tokens"):
+    with pytest.raises(BudgetError, match=f"needs at most {least} tokens"):
         once(tool, max_tokens=least - 1)
 
 

@@ -397,7 +397,7 @@ class Matcher:
 
     def min_tokens_to_finish(self) -> int:
         """
-        The number of tokens of the shortest completion, the end token counted; 0 after an end token.
+        Tokens with which the output can be completed, the end token counted; perhaps fewer do. 0 after an end token.
         """
 
     @property

@@ -2,7 +2,7 @@
 
 In: a specification, a prefix, and a text, a token or nothing. Out: where the text stops being allowed, what was
 expected there, which part of the specification expects it, and the shortest way to finish. Over a model's vocabulary
-also: how many tokens the mask allows, which are forced, and the least number of tokens to the end. The exit code is 1
+also: how many tokens the mask allows, which are forced, and how many complete the output. The exit code is 1
 if the text or the token is not allowed.
 """
 
@@ -106,7 +106,7 @@ def _print(answer: Following, asked: int | bytes | None, vocabulary: Vocabulary)
     if answer.forced:
         print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_tokens(len(answer.forced))})")
     completion = answer.here.completion.decode(errors="backslashreplace")
-    print(f"shortest way to finish: {completion!r}, {_tokens(answer.to_finish)} with the end token")
+    print(f"shortest way to finish: {completion!r}, {answer.to_finish} with the end token")
 
 
 def _tokens(count: int) -> str:

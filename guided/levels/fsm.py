@@ -92,7 +92,7 @@ class GuidedFSM:
             if needed is None:
                 raise GuidedError(f"no accepting state can be reached from state {self.current_state}")
             if needed > max_tokens:
-                raise BudgetError(needed, max_tokens)
+                raise BudgetError(needed, max_tokens, is_exact=True)
             edges = {token: state for token, state in edges.items() if least.get(state, max_tokens) < max_tokens}
         return {*edges, *(self.end_tokens if self.is_complete() else ())}
 

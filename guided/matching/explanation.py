@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from guided.errors import GuidedError, LimitExceeded, brief
-from guided.ir.nodes import Ranges, charset, intersect
+from guided.ir.nodes import Grammar, Ranges, charset, intersect
 from guided.matching.characters import count, joined, name_of, parts_of
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.lexing import LabelledLexer, Lexing, lexing
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from guided.matching.matcher import GrammarMatcher
     from guided.vocabulary import Vocabulary
 
-__all__ = ["Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text"]
+__all__ = ["Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text", "shortest_completion"]
 
 SECONDS: Final = 4.0
+_SECONDS_OF_PART: Final = 2.0
 _SECONDS_OF_COMPLETION: Final = 1.0
 _WORK: Final = 50_000_000
 _LONGEST_COMPLETION: Final = 4096
@@ -151,7 +152,7 @@ def explain(matcher: GrammarMatcher, asked: int | str | bytes | None, *, ends: b
     character = (_first_character(refused) or "").encode()
     is_asked = bool(character) or (ends and not refused and not expected.end)
     with metered(SECONDS, work=_WORK):
-        completion, controls = _completion(matcher)
+        completion, controls = shortest_completion(matcher)
         found, cut = _positions(matcher.grammar, written, refused[:1])
         here = _schemas(matcher.grammar, written, Asked(character, refused, ends) if is_asked else None)
         is_partial = here.is_partial or completion is None or is_exhausted()
@@ -179,7 +180,7 @@ def _where(named: str, refusing: Groups, found: Sequence[Position], cut: Lexing 
     return where + (f"; {cut}" if cut is not None and str(cut) else "")
 
 
-def _completion(matcher: GrammarMatcher) -> tuple[bytes | None, tuple[str, ...]]:
+def shortest_completion(matcher: GrammarMatcher) -> tuple[bytes | None, tuple[str, ...]]:
     """The shortest way to finish, and the names of the control tokens in it; None if that takes too long."""
     vocabulary = matcher.grammar.vocabulary
     try:
@@ -244,10 +245,17 @@ def _is_inside(place: str, prefixes: Sequence[str]) -> bool:
     return any(place == prefix or place.startswith((f"{prefix}/", f"{prefix}#")) for prefix in prefixes)
 
 
+@lru_cache(maxsize=1)
+def _rules(grammar: CompiledGrammar) -> Grammar:
+    """The rules of a grammar, which are read anew."""
+    return grammar.grammar
+
+
 @lru_cache(maxsize=2)
 def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
     try:
-        return SchemaPlaces(grammar)
+        with metered(_SECONDS_OF_PART):
+            return SchemaPlaces(grammar, _rules(grammar))
     except (GuidedError, RecursionError):  # too large
         if is_exhausted():  # not by itself: the next explanation may have the time
             raise
@@ -257,7 +265,7 @@ def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
 def _schemas(grammar: CompiledGrammar, symbols: list[int], asked: Asked | None) -> SchemasHere:
     try:
         places = _schema_places(grammar)
-        return SchemasHere() if places is None else places.at(symbols, asked)
+        return SchemasHere(is_partial=True) if places is None else places.at(symbols, asked)
     except (GuidedError, RecursionError):
         return SchemasHere(is_partial=is_exhausted())
 
@@ -284,10 +292,11 @@ def _labelled(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | No
     if grammar.kind in ("json_schema", "type"):  # all rules are of the schema
         return None
     try:
-        rules = grammar.grammar
-        if rules.composed:  # a part with a lexer has no rules beside those of the whole
-            return None
-        return labelled(rules, grammar.kind) if rules.lexer is None else LabelledLexer(rules)
+        with metered(_SECONDS_OF_PART):
+            rules = _rules(grammar)
+            if rules.composed:  # a part with a lexer has no rules beside those of the whole
+                return None
+            return labelled(rules, grammar.kind) if rules.lexer is None else LabelledLexer(rules)
     except (GuidedError, RecursionError):  # too large
         if is_exhausted():  # as above
             raise

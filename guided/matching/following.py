@@ -1,7 +1,7 @@
 """What may follow a prefix, and why a text or a token may not. In: a matcher after the prefix. Out: a `Following`.
 
 `Explanation` says it of one text or token. Here are the places as well (line and column), the tokens that the mask
-allows, those that are forced, and the least number of tokens to the end.
+allows, those that are forced, and how many tokens complete the output.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
-from guided.matching.explanation import Explanation, is_text
+from guided.matching.explanation import Explanation, is_text, shortest_completion
+from guided.matching.least_tokens import LeastTokens, least_tokens
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.place import Place
 
@@ -27,7 +28,7 @@ class Following:
         place: where prefix and text together stop being allowed; None if they are allowed, or for a control token.
         allowed: the ids that the mask allows.
         forced: the tokens that must come next.
-        to_finish: the least number of tokens to the end, the end token included.
+        to_finish: the tokens to the end, the end token included, as budgets count; and whether fewer could do.
         vocabulary_size: how many ids there are.
     """
 
@@ -36,7 +37,7 @@ class Following:
     place: Place | None
     allowed: list[int]
     forced: list[int]
-    to_finish: int
+    to_finish: LeastTokens
     vocabulary_size: int
 
     def fields(self, most: int | None = None) -> dict[str, Any]:
@@ -49,7 +50,8 @@ class Following:
             "after_prefix": self.here.fields(),
             "allowed_tokens": self.allowed[:most],
             "forced_tokens": self.forced,
-            "min_tokens_to_finish": self.to_finish,
+            "min_tokens_to_finish": self.to_finish.count,
+            "min_tokens_is_exact": self.to_finish.is_exact,
             "vocabulary_size": self.vocabulary_size,
         }
 
@@ -68,11 +70,11 @@ def following(matcher: GrammarMatcher, prefix: bytes, asked: int | bytes | None)
     matcher.fill_next_token_bitmask(bitmask)
     return Following(
         explanation,
-        _place(matcher, prefix, matcher.explain()),
+        _place(matcher, prefix, explanation if asked is None else matcher.explain()),
         _place(matcher, prefix, explanation) if died else None,
         [token for token in allowed_tokens(bitmask) if token < size],
         matcher.forced_tokens(),
-        matcher.min_tokens_to_finish(),
+        least_tokens(matcher),
         size,
     )
 
@@ -84,5 +86,5 @@ def _place(matcher: GrammarMatcher, prefix: bytes, explanation: Explanation) -> 
     if explanation.expected.begun:  # it ends inside of a character, which is the last one of the text
         offset = len(text)
     after = matcher.fork()
-    completion = after.explain().completion if after.accept_string(read) else explanation.completion
+    completion = shortest_completion(after)[0] or b"" if after.accept_string(read) else explanation.completion
     return Place(text, offset, explanation, completion)

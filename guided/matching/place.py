@@ -11,7 +11,7 @@ from typing import Any
 
 from guided.errors import marked_line
 from guided.matching import CompiledGrammar, Expected, Explanation, GrammarMatcher
-from guided.matching.explanation import explain
+from guided.matching.explanation import explain, shortest_completion
 from guided.matching.pointers import listed_refusals, named_places
 from guided.matching.positions import in_words
 
@@ -104,4 +104,4 @@ def place_of(grammar: CompiledGrammar, data: bytes, *, ends: bool = False) -> Pl
     text, offset = data.decode(errors="replace"), asked.characters_read
     if asked.expected.begun:  # it ends inside of a character, which is the last one of the text
         offset = len(text)
-    return Place(text, offset, asked, matcher.explain().completion)
+    return Place(text, offset, asked, shortest_completion(matcher)[0] or b"")

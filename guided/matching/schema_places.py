@@ -55,14 +55,14 @@ class SchemasHere:
 
 
 class SchemaPlaces:
-    """Explains texts of one grammar.
+    """Explains texts of one grammar, whose rules are `rules`.
 
     Raises:
         LimitExceeded: it is larger than the limits allow.
     """
 
-    def __init__(self, grammar: CompiledGrammar) -> None:
-        rules, self._limits = grammar.grammar, grammar.limits
+    def __init__(self, grammar: CompiledGrammar, rules: Grammar) -> None:
+        self._limits = grammar.limits
         self._schemas = list(rules.schemas.items())
         self._known: dict[int, Applying] = {}
         self._marked: Marked | None = None

@@ -26,6 +26,7 @@ from guided.errors import GuidedError, fields_of
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.matching.constraint import compile_constraint
 from guided.matching.following import following
+from guided.matching.least_tokens import least_tokens
 from guided.matching.place import place_of
 from guided.matching.remarks import remarks_on
 from guided.matching.sentences import byte_vocabulary, sentence
@@ -122,6 +123,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     took = perf_counter() - begin
     shortest = GrammarMatcher(grammar).explain()
     text = shortest.completion.decode(errors="backslashreplace")
+    least = least_tokens(GrammarMatcher(grammar))
     return {
         "valid": True,
         "kind": asked.kind,
@@ -129,7 +131,8 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         "findings": [asdict(finding) for finding in grammar.findings],
         "remarks": _remarks(grammar, asked) if request.remarks else None,
         "shortest": text[:_SHOWN],
-        "min_tokens": GrammarMatcher(grammar).min_tokens_to_finish() - 1,
+        "min_tokens": least.count - 1,
+        "min_tokens_is_exact": least.is_exact,
         "size": {"positions": grammar.native.positions, "compile_ms": round(took * 1e3, 3)},
         "warnings": list(asked.warnings.values()),
     }

@@ -8,11 +8,12 @@ What it does not do: it knows no costs; the command `guided lint` measures these
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from guided.ir.nodes import Alt, Automaton, Chars, Grammar, Length, MaxTokens, Node, Ref, Repeat, Text
+from guided.ir.nodes import Alt, And, Automaton, Chars, Distinct, Grammar, Length, MaxTokens, Node, Ref, Repeat, Text
 from guided.ir.serial import ByIdentity
+from guided.spec.finite import FiniteValues
 from guided.spec.remark import Remark
 from guided.spec.rule_lint import reached, recursive
 from guided.spec.rule_table import children, parts_of
@@ -46,8 +47,9 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[Remark]:
     if grammar.lexer is not None:
         skipped = grammar.lexer.ignored
         items += [(each.origin or each.name, each.item) for each in grammar.lexer.terminals if each.name not in skipped]
+    values = FiniteValues(grammar.rules)
     for place, node in items:
-        for what, most in _repetitions(node):
+        for what, most in _repetitions(node, values):
             hint = BOUNDS.get(kind, "bound it")
             if most is None:
                 out.setdefault((place, what), Remark("unbounded", place, _TOO_LONG.format(what), hint))
@@ -72,12 +74,12 @@ def _limited(node: Node) -> set[str]:
     return {limit.item.name for limit in limits if isinstance(limit.item, Ref)}
 
 
-def _repetitions(node: Node) -> Iterator[tuple[str, int | None]]:
+def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | None]]:
     """What is repeated, and how often at most; None: without a bound."""
     met: ByIdentity[Any, None] = ByIdentity()
-    work: list[Any] = [node]
+    work: list[tuple[Any, bool]] = [(node, False)]  # and whether its entries must differ
     while work:
-        item = work.pop()
+        item, differs = work.pop()
         if item in met:
             continue
         met[item] = None
@@ -85,12 +87,24 @@ def _repetitions(node: Node) -> Iterator[tuple[str, int | None]]:
             yield ("text", None) if _loops(item) else ("characters", _longest(item))
         elif isinstance(item, Repeat) and not _is_space(item.item):
             is_text = isinstance(item.item, Chars | Text | Alt)
-            yield ("text" if is_text and item.max is None else "characters" if is_text else "a repetition"), item.max
+            most = item.max
+            if most is None and differs:
+                most = _found(values.most_entries, item.item)
+            yield ("text" if is_text and most is None else "characters" if is_text else "a repetition"), most
         elif isinstance(item, Length) and item.max is not None:
             yield "characters", item.max
             continue
-        if not isinstance(item, MaxTokens):
-            work += children(item)
+        if isinstance(item, And) and _found(values.count, item) is not None:
+            work += [(each, differs) for each in item.items if _found(values.count, each) is not None]
+        elif not isinstance(item, MaxTokens):
+            work += [(each, differs or isinstance(item, Distinct)) for each in children(item)]
+
+
+def _found(count: Callable[[Any], int | None], node: Any) -> int | None:
+    try:
+        return count(node)
+    except RecursionError:  # it nests deeply: nothing is known
+        return None
 
 
 def _is_space(node: Node) -> bool:

@@ -92,9 +92,9 @@ export class Editor {
     }
   }
 
-  accept({ min_tokens: least, shortest, size, findings, remarks }) {
+  accept({ min_tokens: least, min_tokens_is_exact: isExact, shortest, size, findings, remarks }) {
     this.minTokens = least;
-    const tokens = `${count(least)} token${least === 1 ? "" : "s"}`;
+    const tokens = `${isExact ? "" : "at most "}${count(least)} token${least === 1 ? "" : "s"}`;
     const parts = [`Valid. The shortest text has ${tokens}; ${count(size.positions)} positions.`];
     this.say("ok", parts, `The shortest text: ${shortest}`);
     const all = [

@@ -127,7 +127,7 @@ function facts({ mask, budget, removed, state }) {
     ["Removed", percent(removed.mass), "of the model's probability"],
     ["Budget left", count(budget.left), `of ${count(budget.max_tokens)} tokens`],
   ];
-  if (state) rows.push(["Least to finish", count(budget.needed), budget.needed === 1 ? "token" : "tokens"]);
+  if (state) rows.push(["Enough to finish", count(budget.needed), budget.needed === 1 ? "token" : "tokens"]);
   const box = ([name, value, unit]) =>
     make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, unit)));
   return make("dl", { class: "facts" }, ...rows.map(box));

@@ -10,14 +10,18 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 from fastapi import FastAPI, Request
 
 from guided.engine.threads import give_way
+from guided.errors import LimitExceeded
+from guided.meter import metered
 from guided.server.errors import RequestError
 from guided.server.inspection import CheckRequest, ExplainRequest, SampleRequest, check, explain, sample
 from guided.server.openapi import takes
+from guided.server.preparing import CompileTimeout
 from guided.server.requests import read_request
 from guided.server.server import Server, unless_gone
 from guided.server.stepping import PIECE, Step, StepRequest
@@ -40,6 +44,7 @@ _EXPLAINED = {
     "allowed_tokens": "array",
     "forced_tokens": "array",
     "min_tokens_to_finish": "integer",
+    "min_tokens_is_exact": "boolean",
 }
 _SAMPLED = {"seed": "integer", "texts": "array"}
 _STEP = {"mask": "object", "before": "array", "after": "array", "removed": "object", "budget": "object"}
@@ -53,21 +58,30 @@ class _Desk:
         self._room = threading.Semaphore(_MOST_WAITING)
 
     async def run(self, work: Callable[[], _Found]) -> _Found:
-        """What the work gives.
+        """What the work gives. It is metered: once the client has its answer, it ends at its next step.
 
         Raises:
-            RequestError: too many wait already, or it takes too long (it then ends by itself at its own bounds).
+            RequestError: too many wait already, or it takes too long.
         """
         if not self._room.acquire(blocking=False):
             raise RequestError(f"{_MOST_WAITING} inspections wait already", code="overloaded", status=503)
-        doing = self._threads.submit(work)
+        answered, end = threading.Event(), perf_counter() + _PATIENCE
+
+        def metered_work() -> _Found:
+            with metered(end - perf_counter(), stop=answered):
+                return work()
+
+        doing = self._threads.submit(metered_work)
         doing.add_done_callback(lambda _: self._room.release())
         try:
             return await asyncio.wait_for(asyncio.wrap_future(doing), _PATIENCE)
-        except TimeoutError:
-            raise RequestError(
-                f"this takes more than {_PATIENCE:.0f} seconds", code="request_timeout", status=503
-            ) from None
+        except (TimeoutError, LimitExceeded, CompileTimeout) as error:
+            if not isinstance(error, TimeoutError) and perf_counter() < end:
+                raise
+            message = f"this takes more than {_PATIENCE:.0f} seconds"
+            raise RequestError(message, code="request_timeout", status=503) from None
+        finally:
+            answered.set()
 
 
 def add(app: FastAPI, server: Server) -> None:

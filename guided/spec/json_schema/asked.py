@@ -52,7 +52,8 @@ class Place:
         text: what was written of it; empty before its first character.
         keys: of an object, the keys that were written.
         new_keys: those that are complete with the next character.
-        character, value: it with the next character, and all of it; None where that is not known, or no JSON.
+        character, value: it with the next character, and with all that is asked; None where that is not known, or
+            no JSON.
         inside: the values in it.
         is_name: whether it is a key.
     """
@@ -84,7 +85,7 @@ def places_asked(text: bytes, asked: Asked, is_json: Callable[[bytes, bool], boo
         if number < len(after) and after[number].start == value.start:
             place.new_keys = after[number].keys[len(value.keys) :]
         place.character = _with_character(text, values, number, asked.character, is_json)
-        place.value = _whole_value(whole[value.start :], asked.ends)
+        place.value = _all_of_it(whole[value.start :], asked.ends, is_json)
         if places:
             places[-1].inside.append(place)
         places.append(place)
@@ -121,15 +122,15 @@ def _with_character(
     return Longer(written, True) if ends else None
 
 
-def _whole_value(text: bytes, ends: bool) -> Longer | None:
-    """The JSON value at the beginning of a text; None if it does not end there."""
+def _all_of_it(text: bytes, ends: bool, is_json: Callable[[bytes, bool], bool]) -> Longer | None:
+    """The JSON value at the beginning of a text, or what there is of it; None if that is no JSON."""
     spend(len(text))
     decoded = text.decode(errors="replace")
     try:
         _, end = json.JSONDecoder().raw_decode(decoded)
     except (ValueError, RecursionError):
-        return None
+        return Longer(text, False) if is_json(text, False) else None
     if end == len(decoded) and not ends and decoded[-1] not in '"}]le':  # a number, which may go on
-        return None
+        return Longer(text, False)
     value = decoded[:end].encode()
     return Longer(value, True) if text.startswith(value) else None

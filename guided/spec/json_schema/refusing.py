@@ -13,8 +13,8 @@ reason of its own.
 
 1. From the innermost value outwards, the parts that refuse the next character alone are named. `20` may be
    the beginning of a year from 1700 to 2000, `202` of none, but neither bound refuses it alone.
-2. Then, in the innermost value that refuses it, the parts that refuse all of the value alone, if its end
-   was asked about as well: of 2020 that is `maximum`.
+2. Then, in the innermost value that refuses it, the parts that alone refuse all of the value that was
+   asked about: of 2020 that is `maximum`.
 3. Else a smallest set of parts that refuse the character together, as a deletion filter finds it (Chinneck and
    Dravnieks 1991): all parts that can be left out are left out, one after the other. There a part of an inner value
    counts as one of the value around it.

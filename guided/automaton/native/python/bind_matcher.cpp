@@ -172,7 +172,7 @@ Raises:
     ValueError: there were fewer steps.)";
 
 constexpr auto kMinTokens =
-    R"(The number of tokens of the shortest completion, the end token counted; 0 after an end token.)";
+    R"(Tokens with which the output can be completed, the end token counted; perhaps fewer do. 0 after an end token.)";
 
 constexpr auto kCharacters = R"(The code points that may follow `data`, as ranges (lowest, highest).
 

@@ -1,0 +1,93 @@
+"""How many values a node generates, if they are finitely many. In: a node of the IR, and the rules. Out: a bound.
+
+    "a" | "b" [0-9]{2}      at most 101
+    [0-9]+                  None: without a bound
+
+Spellings of one character count once. And how often a repetition in a uniqueness scope can be taken: each time it has
+an entry whose value differs from all others, so no more often than there are values of that entry.
+
+What it does not do: a bound may be too high, since a text may be generated in two ways. None may be said of what is
+finite (complements, permutations, the spellings of numbers).
+
+Cost: linear in the nodes; each rule is counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import Any, Final
+
+from guided.ir.nodes import Alt, And, Chars, Distinct, Encoded, Entry, Length, Node, Ref, Repeat, Seq, Special, Text
+
+__all__ = ["FiniteValues"]
+
+_LONG: Final = 60
+_MOST: Final = 1 << _LONG  # larger bounds are not told from this one
+
+
+class FiniteValues:
+    """Counts the values of nodes over some rules."""
+
+    def __init__(self, rules: Mapping[str, Node]) -> None:
+        self._rules = rules
+        self._counts: dict[str, int | None] = {}
+
+    def count(self, node: Any) -> int | None:
+        """At most how many values a node generates; None: no bound is known."""
+        match node:
+            case Text() | Special():
+                return 1
+            case Chars(ranges):
+                return sum(high - low + 1 for low, high in ranges)
+            case Seq(items):
+                return _product(map(self.count, items))
+            case Alt(items):
+                return _sum(map(self.count, items))
+            case And(items):
+                return min((found for item in items if (found := self.count(item)) is not None), default=None)
+            case Repeat(item, low, high):
+                return self._repeated(item, low, high)
+            case Length(item) | Encoded(item) | Entry(item) | Distinct(item):
+                return self.count(item)
+            case Ref(name):
+                if name not in self._counts:
+                    self._counts[name] = None  # while it is counted: it contains itself
+                    self._counts[name] = self.count(self._rules[name])
+                return self._counts[name]
+        return None
+
+    def _repeated(self, item: Node, low: int, high: int | None) -> int | None:
+        found = self.count(item)
+        if high == 0 or found == 0:
+            return 0 if low else 1
+        if found is None or high is None:
+            return None
+        return min(_MOST, (high - low + 1) * prod([found] * min(high, _LONG)))
+
+    def most_entries(self, node: Any) -> int | None:
+        """How often a part can be taken in one uniqueness scope, because of what it enters each time; None: any."""
+        match node:
+            case Entry(item):
+                return self.count(item)
+            case Seq(items):
+                return min((found for item in items if (found := self.most_entries(item)) is not None), default=None)
+            case Alt(items):
+                return _sum(map(self.most_entries, items))
+            case Repeat(item, low) if low:
+                return self.most_entries(item)
+        return None
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    listed = list(counts)
+    known = [each for each in listed if each is not None]
+    return min(_MOST, sum(known)) if len(known) == len(listed) else None
+
+
+def _product(counts: Iterable[int | None]) -> int | None:
+    listed = list(counts)
+    known = [each for each in listed if each is not None]
+    if 0 in known:
+        return 0
+    return min(_MOST, prod(known)) if len(known) == len(listed) else None
