@@ -113,7 +113,7 @@ def test_a_quadratic_cost_is_found():
     (finding,) = found.findings
     assert (finding.call, finding.what, finding.n) == ("compile", "growth in time", 64)
     assert finding.slope == pytest.approx(2.0)
-    assert found.slope("lint", 0, bounds.FLOORS.seconds) == pytest.approx(1.0)
+    assert found.slope("lint", 0, bounds.FLOOR) == pytest.approx(1.0)
 
 
 def test_the_worst_n_before_a_limit_is_found():
