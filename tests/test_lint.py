@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from guided.errors import GuidedError
 from guided.ir.nodes import Alt, Ref
-from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.matching import GrammarCompiler, GrammarMatcher, ambiguity
 from guided.matching.ambiguity import ambiguous
 from guided.spec.common_text import common_text
 from guided.spec.gbnf.lint import lint_gbnf
@@ -448,6 +448,18 @@ def test_the_work_is_linear_in_the_rules() -> None:
     assert large < 5 * small
     small, large = (lines_run(lambda n=n: lint_lark(many_keywords(n), LarkOptions())) for n in (200, 800))
     assert large < 5 * small
+
+
+def test_ambiguity_is_looked_for_in_a_bounded_number_of_rules() -> None:
+    """Each of 400 rules leads to all others, so every other automaton has 400 rules."""
+    rules = "".join(f'r{i} ::= "a" r{(i + 1) % 400} | "b"\n' for i in range(400))
+    grammar = COMPILER.compile_gbnf(f"root ::= r0\n{rules}").grammar
+    compiled = []
+    with pytest.MonkeyPatch.context() as patch:
+        make = ambiguity.automaton_of_rules
+        patch.setattr(ambiguity, "automaton_of_rules", lambda *given: compiled.append(given) or make(*given))
+        assert list(ambiguous(grammar)) == []
+    assert 40 < len(compiled) < 60
 
 
 def test_pairs_that_are_not_compared_are_counted() -> None:
