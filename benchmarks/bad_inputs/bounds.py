@@ -11,12 +11,15 @@ from typing import Final
 
 from guided.limits import Limits
 
-__all__ = ["FLOORS", "LIMITS", "STEEP", "Bound", "bound_of"]
+__all__ = ["FLOOR", "LIMITS", "STEEP", "Bound", "bound_of"]
 
 LIMITS: Final = Limits(seconds=2.0)
 """The limits of the search: seconds are fewer than by default, so that the search is quick."""
 STEEP: Final = 1.5
 """The exponent of growth above which a cost counts as faster than linear; n log n stays below."""
+
+FLOOR: Final = 0.2
+"""The part of its bound below which a cost's growth is not looked at."""
 
 _RUN: Final = 0.1  # seconds of one call into the core, or of a turn of the event loop
 _NEIGHBOUR: Final = 0.5  # seconds that a neighbour may wait longer
@@ -33,10 +36,6 @@ class Bound:
 
     seconds: float
     memory: int
-
-
-FLOORS: Final = Bound(0.02, 64 << 20)
-"""What costs less than this is not looked at for its growth."""
 
 
 def bound_of(call: str) -> Bound:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from benchmarks.bad_inputs.bounds import FLOORS, STEEP, bound_of
+from benchmarks.bad_inputs.bounds import FLOOR, STEEP, bound_of
 from benchmarks.bad_inputs.construct import Construct
 from benchmarks.bad_inputs.meter import Meter
 
@@ -149,7 +149,8 @@ def _run(found: Found, n: int, measure: Measure, settings: Settings) -> bool:
 def _fallen(found: Found, before: int, n: int) -> str | None:
     """A call that costs much less than for the n before, as beyond a limit that another way is taken at."""
     for call, costs in found.costs.items():
-        if before in costs and costs[before][0] > FLOORS.seconds and costs.get(n, (0.0, 0))[0] < costs[before][0] / 2:
+        floor = FLOOR * bound_of(call).seconds
+        if before in costs and costs[before][0] > floor and costs.get(n, (0.0, 0))[0] < costs[before][0] / 2:
             return call
     return None
 
@@ -234,11 +235,11 @@ def _judge(found: Found, row: dict[str, Any], n: int) -> None:
 
 def _grown(found: Found) -> Iterator[Finding]:
     for call, costs in found.costs.items():
-        for what, which, floor, most in (
-            ("growth in time", 0, FLOORS.seconds, bound_of(call).seconds),
-            ("growth in memory", 1, FLOORS.memory, bound_of(call).memory),
+        for what, which, most in (
+            ("growth in time", 0, bound_of(call).seconds),
+            ("growth in memory", 1, bound_of(call).memory),
         ):
-            slope = found.slope(call, which, floor)
+            slope = found.slope(call, which, FLOOR * most)
             if slope is not None and slope > STEEP:
                 n = max(costs, key=lambda n: costs[n][which])
                 yield Finding(found.construct.name, call, what, n, costs[n][which], costs[n][which] / most, slope, "")

@@ -7,12 +7,14 @@ decided in general.
 
 The examples are texts that people can read: of the bytes of a step, letters come first.
 
-Cost: two steps of the core for each byte of each pair.
+Cost: two steps of the core for each byte of each pair. The grammars that are compiled are bounded in number, in their
+rules together, and each in its work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Final
 
@@ -30,6 +32,8 @@ _MOST_STEPS: Final = 200_000  # of the core, for all pairs of alternatives toget
 _MOST_OF_ONE: Final = 20_000
 _MOST_ALTERNATIVES: Final = 30
 _MOST_COMPILED: Final = 500
+_MOST_RULES: Final = 50_000  # of all grammars that are compiled: more than 500 grammars of 100 rules have
+_MOST_WORK: Final = 1_000_000  # of one of them, see `Limits`
 _RANK: Final = [(not 97 <= byte <= 122, not 33 <= byte <= 126, byte) for byte in range(256)]
 """Letters, other characters that can be shown, and the rest."""
 
@@ -38,14 +42,22 @@ class Search:
     """Searches for common texts, with a bound on the work of all searches together."""
 
     def __init__(self, limits: Limits | None = None) -> None:
-        self._limits, self._left, self._compiled = limits or Limits(), _MOST_STEPS, 0
+        given = limits or Limits()
+        self._limits = replace(given, work=min(given.work, _MOST_WORK))
+        self._left, self._compiled, self._rules = _MOST_STEPS, 0, 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether as much was compiled as may be: nothing more is found out."""
+        return self._compiled >= _MOST_COMPILED or self._rules > _MOST_RULES
 
     def automaton(self, rules: Mapping[str, Node], start: str) -> Automaton | None:
         """The automaton of a grammar; None if it has none over bytes, generates nothing, or too much was done."""
-        self._compiled += 1
-        if self._compiled > _MOST_COMPILED:
+        if self.is_over:
             return None
         needed = reached(rules, start)
+        self._compiled += 1
+        self._rules += len(needed)
         try:
             return automaton_of_rules(Grammar({name: rules[name] for name in needed}, start), self._limits)
         except (GuidedError, RecursionError):
@@ -81,6 +93,8 @@ def ambiguous(grammar: Grammar, limits: Limits | None = None) -> Iterator[Remark
     search = Search(limits)
     for name in reached(grammar.rules, grammar.start):
         node = grammar.rules[name]
+        if search.is_over:
+            return
         if not isinstance(node, Alt) or name.startswith("terminal ") or len(node.items) > _MOST_ALTERNATIVES:
             continue
         own = {f"{name}\n{number}": item for number, item in enumerate(node.items, 1)}  # no name has a line end

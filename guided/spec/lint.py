@@ -56,8 +56,9 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[Remark]:
             elif most > _LONG:
                 message = f"{what} up to {most:,} times, which small models may go on with for as long"
                 out.setdefault((place, f"long {what}"), Remark("long", place, message, hint, matters=False))
+    is_used = set(used)
     for name in recursive(grammar.rules):
-        if name not in used:
+        if name not in is_used:
             continue
         place = grammar.origins.get(name, name)
         if name.removeprefix("rule ").startswith("__"):  # Lark's own, for + and *
@@ -139,7 +140,9 @@ def _loops(automaton: Automaton) -> bool:
     gone = set(work)
     while work:
         at = work.pop()
-        for source in before.get(at, set()) & live - gone:
+        for source in before.get(at, ()):
+            if source not in live or source in gone:
+                continue
             ahead[source].discard(at)
             if not ahead[source]:
                 gone.add(source)

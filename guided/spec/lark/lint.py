@@ -10,8 +10,9 @@ basic lexer. Without a lexer nothing collides.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, cast
 
 from guided.errors import LimitExceeded
@@ -57,12 +58,25 @@ def _unused(loaded: Loaded, rules: Rules) -> Iterator[Remark]:
         *loaded.ignored,
         loaded.start,
     }
+    made = _templates(rules)
+    words = Counter(re.findall(r"\w+", loaded.text))
     for name, line in loaded.lines.items():
         is_terminal = name.lstrip("_")[:1].isupper()
-        is_made = any(rule.startswith((f"{name}{{", f"__{name}_")) for rule in rules)  # of a template or repetition
-        mentioned = len(re.findall(rf"\b{re.escape(name)}\b", loaded.text)) > 1  # another terminal may be made of it
-        if name not in used and not is_made and not (is_terminal and mentioned):
+        if name in used or name in made:
+            continue
+        parts = re.findall(r"\w+", name)  # several of a name with hyphens
+        mentioned = min(words[part] for part in parts) > 1  # another terminal may be made of it
+        if not (is_terminal and mentioned):
             yield unused("terminal" if is_terminal else "rule", f"{name} (line {line})")
+
+
+def _templates(rules: Rules) -> set[str]:
+    """What may name a template or a repeated rule, of which the rules `NAME{...}` and `__NAME_...` are made."""
+    made = {rule.partition("{")[0] for rule in rules if "{" in rule}
+    for rule in rules:
+        if rule.startswith("__"):
+            made |= {rule[2:at] for at, character in enumerate(rule) if character == "_" and at > 2}
+    return made
 
 
 def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Automaton], contextual: bool) -> Iterator[Remark]:
@@ -70,9 +84,10 @@ def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Automaton], co
     order = list(found)
     states = terminal_states(rules, loaded.start) if contextual else None
     rows = [found.keys()] if states is None else [state.terminals | {*loaded.ignored} for state in states]
-    pairs = {pair for row in rows for pair in combinations([name for name in order if name in row], 2)}
-    ranked = sorted(pairs, key=lambda pair: (order.index(pair[0]), order.index(pair[1])))
-    for first, second in ranked[:_MOST_PAIRS]:
+    later = _met_later(order, rows)
+    all_pairs = ((order[at], order[to]) for at, each in enumerate(later) for to in _ones(each))
+    count = sum(each.bit_count() for each in later)
+    for first, second in islice(all_pairs, _MOST_PAIRS):
         try:
             example = common_text(found[first], found[second])
         except LimitExceeded as error:
@@ -81,9 +96,29 @@ def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Automaton], co
             continue
         if example is not None:
             yield _collision(loaded, loaded.terminals[first], loaded.terminals[second], example)
-    if len(ranked) > _MOST_PAIRS:
-        message = f"{len(ranked) - _MOST_PAIRS} pairs of terminals were not compared"
+    if count > _MOST_PAIRS:
+        message = f"{count - _MOST_PAIRS} pairs of terminals were not compared"
         yield Remark("not-compared", origin(loaded, loaded.start), message, matters=False)
+
+
+def _met_later(order: Sequence[str], rows: Iterable[Collection[str]]) -> list[int]:
+    """For each name the names behind it that share a row with it, as the bits of their places."""
+    place = {name: at for at, name in enumerate(order)}
+    later = [0] * len(order)
+    for row in {frozenset(row) for row in rows}:
+        places = [place[name] for name in row if name in place]
+        together = sum(1 << at for at in places)
+        for at in places:
+            later[at] |= together
+    return [each >> (at + 1) << (at + 1) for at, each in enumerate(later)]
+
+
+def _ones(bits: int) -> Iterator[int]:
+    """The places of the bits that are set, the lowest first."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 def _collision(loaded: Loaded, first: LoadedTerminal, second: LoadedTerminal, example: str) -> Remark:

@@ -8,22 +8,31 @@ core decides about them. Cost: linear in the rules that are looked at, and their
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from guided.ir.nodes import Alt, Chars, Distinct, Encoded, Entry, Node, Permutation, Ref, Repeat, Seq, Text
 
-__all__ = ["generates"]
+__all__ = ["generates", "generating"]
 
 _ALWAYS = frozenset((Text, Encoded))  # the most frequent nodes of those that are not looked into
 
 
 def generates(start: str, rules: Mapping[str, Node]) -> bool:
     """Whether the rule `start` may generate a string. False: it surely does not."""
+    return start in _known([start], rules, start)
+
+
+def generating(names: Iterable[str], rules: Mapping[str, Node]) -> set[str]:
+    """Those of `names` that may generate a string, and rules on which they depend."""
+    return _known(list(names), rules, None)
+
+
+def _known(work: list[str], rules: Mapping[str, Node], goal: str | None) -> set[str]:
+    """The rules that generate something, of `work` and all that these depend on, until `goal` is one of them."""
     known: set[str] = set()
     entered: set[str] = set()
     waiting: defaultdict[str, set[str]] = defaultdict(set)  # rule -> rules to look at again once it is known
-    work = [start]
-    while work and start not in known:
+    while work and goal not in known:
         name = work.pop()
         if name in known:
             continue
@@ -38,7 +47,7 @@ def generates(start: str, rules: Mapping[str, Node]) -> bool:
         else:
             for needed in missing:
                 waiting[needed].add(name)
-    return start in known
+    return known
 
 
 def _generates(node: Node, known: set[str], missing: list[str]) -> bool:
