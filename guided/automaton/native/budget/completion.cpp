@@ -1,7 +1,7 @@
 #include "budget/completion.hpp"
 
 #include <algorithm>
-#include <deque>
+#include <unordered_set>
 
 namespace guided {
 
@@ -24,20 +24,22 @@ CompletionFinder::~CompletionFinder() {
 }
 
 // ---- pieces
-// The tree's path from a thread up to the next link.
-void CompletionFinder::follow(Thread at, Completion& out) {
+// The tree's path from a thread up to the next link. `exactly`: no drafts.
+void CompletionFinder::follow(Thread at, Completion& out, bool exactly) {
   auto link = [&] { out.next = arena_.intern({at}, false); };
   for (;;) {
     if (grammar_.is_later(at.pos)) arena_.need(arena_.lone(at));
     const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
-    const bool begun = !out.symbols.empty();
+    const bool begun = !out.symbols.empty(), drafted = at.mem < 0;
     if (begun && ((at.pos - rule.base) % kLinkEvery == 0 || out.symbols.size() >= kLongest)) return link();
-    if (arena_.uniqueness().alive(at.mem)) {
+    if (drafted ? letters_of_draft(at.mem) > 0 : arena_.uniqueness().alive(at.mem)) {
       if (begun) return link();
-      return end_entry(at, out);
+      return drafted ? follow_letters(at, out) : end_entry(at, out);
     }
     if (rule.max_tokens >= 0) return end_limited(at, out);
-    const ShortestText::Choice c = tree_.choose(at);
+    Thread plain = at;
+    if (drafted) plain.mem = kOutside;
+    const ShortestText::Choice c = tree_.choose(plain);
     if (c.cost > kFar) {
       out.impossible = true;
       return;
@@ -45,11 +47,12 @@ void CompletionFinder::follow(Thread at, Completion& out) {
     switch (c.kind) {
       case ShortestText::Choice::End:
         out.next = with_memory(at.ret, at.mem);
+        out.returns = true;
         return;
       case ShortestText::Choice::Byte:
         out.symbols.push_back(c.index);
         at.pos = grammar_.step(at.pos, static_cast<uint8_t>(c.index));
-        at.mem = arena_.uniqueness().read(at.mem, static_cast<uint8_t>(c.index));
+        if (!drafted) at.mem = arena_.uniqueness().read(at.mem, static_cast<uint8_t>(c.index));
         break;
       case ShortestText::Choice::Token:
         out.symbols.push_back(256 + grammar_.tokens[c.index].token);
@@ -62,20 +65,28 @@ void CompletionFinder::follow(Thread at, Completion& out) {
         at = {grammar_.rules[call.rule].start, arena_.initial_register(call.rule), ret, at.mem};
         break;
       }
-      case ShortestText::Choice::Operate: {
+      case ShortestText::Choice::Operate:
         if (begun) return link();
-        const EffectEdge& e = grammar_.effects[c.index];
-        if (!arena_.apply(rule, e.effect, at)) {
-          out.impossible = true;
-          return;
-        }
-        at.pos = e.to;
-        if (e.effect.op == Effect::Keep && arena_.uniqueness().has_unknown(at.mem))
-          return link();  // see written_later()
+        if (!operate(grammar_.effects[c.index], at, out, exactly)) return;
         break;
-      }
     }
   }
+}
+
+// An action on the way; false where the piece ends.
+bool CompletionFinder::operate(const EffectEdge& e, Thread& at, Completion& out, bool exactly) {
+  const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
+  if (e.effect.op == Effect::Begin && !exactly && is_drafted_from_here(at))
+    if (out.next = draft(at); out.next >= 0) return false;
+  if (at.mem < 0 && e.effect.of_memory()) return draft_effect(e, at, out);
+  if (!arena_.apply(rule, e.effect, at)) {
+    out.impossible = true;
+    return false;
+  }
+  at.pos = e.to;
+  if (e.effect.op != Effect::Keep || !arena_.uniqueness().has_unknown(at.mem)) return true;
+  out.next = arena_.intern({at}, false);  // see written_later()
+  return false;
 }
 
 // The way to the end of a rule with a limit of tokens, as one piece.
@@ -131,21 +142,19 @@ int32_t CompletionFinder::with_memory(int32_t config, int32_t memory) {
 }
 
 // ---- spelling in tokens
-const Completion& CompletionFinder::known(int32_t config) const { return *completions_.get(config); }
-
 // The fewest tokens, this one included, where a token stands at `node` of the trie when `config` is entered.
 int64_t CompletionFinder::across(int32_t node, int32_t config) {
   const TokenTrie& trie = masks_.vocabulary().trie;
   int64_t best = kFar;
-  crossing_.assign(1, {node, config});
-  entered_.clear();
-  for (size_t i = 0; i < crossing_.size(); ++i) {  // each (node, configuration) once
-    auto [at, entered] = crossing_[i];
+  std::vector<std::pair<int32_t, int32_t>> crossing{{node, config}};
+  for (size_t i = 0; i < crossing.size(); ++i) {  // each (node, configuration) once
+    auto [at, entered] = crossing[i];
     auto enter = [&](int32_t n, int32_t c) {
-      if (entered_.insert(pair_key(n, c)).second) crossing_.push_back({n, c});
+      if (std::ranges::find(crossing, std::pair{n, c}) == crossing.end()) crossing.push_back({n, c});
     };
-    const Completion& c = known(entered);
+    const Completion& c = completion(entered);
     for (int32_t one : c.either) enter(at, one);
+    if (c.drafted >= 0) enter(at, c.drafted);
     if (!c.either.empty() || c.fenced) continue;
     for (size_t k = 0; at >= 0 && k < c.symbols.size(); ++k) {
       at = c.symbols[k] < 256 ? trie.child(at, static_cast<uint8_t>(c.symbols[k])) : -1;
@@ -161,8 +170,8 @@ bool CompletionFinder::ends_token(int32_t node) const {
   return found.payload_hi > found.payload_lo;
 }
 
-int64_t CompletionFinder::cost_after(const Completion& c, size_t i) const {
-  return i < c.symbols.size() ? c.cost[i] : c.next < 0 ? 0 : known(c.next).total;
+int64_t CompletionFinder::cost_after(const Completion& c, size_t i) {
+  return i < c.symbols.size() ? c.cost[i] : c.next < 0 ? 0 : completion(c.next).total;
 }
 
 void CompletionFinder::spell(Completion& c) {
@@ -196,7 +205,7 @@ bool CompletionFinder::ends_straight(int32_t state, int64_t most_pieces) {
     follow(at, piece);
     written_.erase(&piece);
     if (piece.impossible) return false;
-    if (piece.next < 0) return true;
+    if (piece.next < 0 || is_draft(piece.next)) return true;  // of drafts only those are taken that end
     state = piece.next;
   }
   return false;
@@ -214,7 +223,58 @@ bool CompletionFinder::ends(int32_t state) {
   }
 }
 
+// The texts of a configuration: of several threads, or the first piece of one.
+void CompletionFinder::begin(int32_t id, bool nearest_alone, Completion& c) {
+  const Config& config = arena_.config(id);
+  if (nearest_alone) {  // of values that must differ there may be one more without end
+    c.either.push_back(arena_.intern({nearest(config)}, false));
+    return;
+  }
+  const int32_t alone = config.count == 1 ? arena_.intern({config.threads[0]}, false) : -1;
+  if (alone != id) {
+    for (const Thread& t : config) c.either.push_back(arena_.intern({t}, false));
+    return;
+  }
+  const Thread t = config.threads[0];
+  if (t.pos == kExit) return;
+  const int32_t drafted = draft(t);
+  if (drafted >= 0 && is_hard_to_end(t)) {
+    c.either.push_back(drafted);
+    return;
+  }
+  follow(t, c);
+  if (drafted >= 0 && c.next != drafted && (completion(drafted).entries > 0 || arena_.uniqueness().alive(t.mem)))
+    c.drafted = drafted;
+}
+
+// What it comes to, when all that its texts lead to is known.
+void CompletionFinder::finish(int32_t id, Completion& c) {
+  const Config& config = arena_.config(id);
+  auto take = [&](const Completion& one) {
+    if (one.total >= c.total) return;
+    c.total = one.total;
+    c.entries = one.entries;
+  };
+  if (c.impossible || config.count == 0 || !c.either.empty()) {
+    c.total = kFar;
+    for (int32_t one : c.either) take(completion(one));
+  } else {
+    spell(c);
+    if (c.next >= 0) c.entries += completion(c.next).entries;
+    if (c.next >= 0 && c.returns) c.exit = c.next;
+    const Config* next = c.next >= 0 && !c.returns ? &arena_.config(c.next) : nullptr;
+    if (next && next->count == 1 && next->threads[0].pos != kExit) {
+      const int32_t exit = completion(c.next).exit;
+      const bool same = next->threads[0].ret == config.threads[0].ret;
+      const Completion* outside = exit >= 0 && !same ? completions_.get(exit) : nullptr;
+      c.exit = same ? exit : outside ? outside->exit : -1;
+    }
+  }
+  if (c.drafted >= 0) take(completion(c.drafted));
+}
+
 const Completion& CompletionFinder::completion(int32_t id, int64_t most_pieces) {
+  if (const Completion* known = completions_.get(id)) return *known;
   struct Task {
     int32_t config;
     std::unique_ptr<Completion> made;
@@ -232,52 +292,59 @@ const Completion& CompletionFinder::completion(int32_t id, int64_t most_pieces) 
       stack.pop_back();
       continue;
     }
-    if (!task.made) {
-      task.made = std::make_unique<Completion>();
-      Completion& c = *task.made;
-      const int32_t alone = config.count == 1 ? arena_.intern({config.threads[0]}, false) : -1;
-      task.chooses = config.remembers && config.count > 1;
-      if (task.chooses && ++choices > kMostChoices)  // of values that must differ there may be one more without end
-        c.either.push_back(arena_.intern({nearest(config)}, false));
-      else if (alone != task.config)
-        for (const Thread& t : config) c.either.push_back(arena_.intern({t}, false));
-      else if (config.threads[0].pos != kExit)
-        follow(config.threads[0], c);
+    bool whole = task.made != nullptr;
+    if (!whole) {
+      const int32_t before = take_alike(task.config, task.made);
+      if (before >= 0) {
+        stack.push_back({before, nullptr, false});
+        continue;
+      }
+      whole = task.made != nullptr;
+      if (whole) task.chooses = false;
       if (--most_pieces < 0) throw NoEnd{};
-      held += c.bytes();
-      if (held > allowed) throw LimitFailure("memory", static_cast<double>(held), static_cast<double>(allowed));
-      std::vector<int32_t> need = c.either;
-      if (c.next >= 0) need.push_back(c.next);
-      for (int32_t x : need)  // `task` and `c` are not looked at again before the next round
-        if (!completions_.get(x)) stack.push_back({x, nullptr, false});
-      continue;
-    }
-    Completion& c = *task.made;
-    if (c.impossible) {
-      c.total = kFar;
-    } else if (config.count > 0 && c.either.empty()) {
-      spell(c);
+      if (!whole) {
+        task.made = std::make_unique<Completion>();
+        Completion& c = *task.made;
+        task.chooses = config.remembers && config.count > 1;
+        begin(task.config, task.chooses && ++choices > kMostChoices, c);
+        held += c.bytes();
+        if (held > allowed) throw LimitFailure("memory", static_cast<double>(held), static_cast<double>(allowed));
+        std::vector<int32_t> need = c.either;
+        if (c.next >= 0) need.push_back(c.next);
+        for (int32_t x : need)  // `task` and `c` are not looked at again before the next round
+          if (!completions_.get(x)) stack.push_back({x, nullptr, false});
+        continue;
+      }
     } else {
-      c.total = kFar;
-      for (int32_t one : c.either) c.total = std::min(c.total, known(one).total);
+      finish(task.config, *task.made);
     }
-    arena_.charge(c.bytes());
+    arena_.charge(task.made->bytes());
     choices -= task.chooses;
-    arena_.charge(completions_.set(task.config, task.made.release()));
+    const int32_t done = task.config;
+    arena_.charge(completions_.set(done, task.made.release()));
     stack.pop_back();
+    keep_alike(done);
   }
-  return known(id);
+  return *completions_.get(id);
 }
 
 std::vector<int32_t> CompletionFinder::spelled(int32_t state, size_t limit) {
   std::vector<int32_t> out;
-  int32_t at = state;
-  while (at >= 0 && out.size() < limit) {
-    const Completion& c = completion(at);
-    at = c.next;
-    for (int32_t one : c.either)
-      if (known(one).total == c.total) at = one;
-    for (size_t i = 0; i < c.symbols.size() && out.size() < limit; ++i) out.push_back(c.symbols[i]);
+  for (int32_t at = state; at >= 0 && out.size() < limit;) {
+    const Config& config = arena_.config(at);
+    if (config.count == 0) break;
+    Thread thread = config.threads[0];
+    if (config.count > 1) {
+      const Completion& c = completion(at);
+      for (int32_t one : c.either)
+        if (completion(one).total == c.total) thread = arena_.config(one).threads[0];
+    }
+    if (thread.pos == kExit) break;
+    Completion piece;
+    follow(thread, piece, true);
+    written_.erase(&piece);
+    for (size_t i = 0; i < piece.symbols.size() && out.size() < limit; ++i) out.push_back(piece.symbols[i]);
+    at = piece.next;
   }
   return out;
 }
@@ -307,8 +374,9 @@ void CompletionFinder::first_tokens(int32_t state, std::vector<int32_t>& out) {
   for (size_t i = 0; i < open.size(); ++i) {
     auto [node, config] = open[i];
     if (!met.insert(pair_key(node, config)).second) continue;
-    const Completion& c = known(config);
+    const Completion& c = completion(config);
     for (int32_t one : c.either) open.push_back({node, one});
+    if (c.drafted >= 0) open.push_back({node, c.drafted});
     if (!c.either.empty() || c.impossible || (c.fenced && node > 0)) continue;
     for (size_t k = 0; node >= 0 && k < c.symbols.size(); ++k) {
       node = c.symbols[k] < 256 ? trie.child(node, static_cast<uint8_t>(c.symbols[k])) : -1;
@@ -327,8 +395,9 @@ void CompletionFinder::written_later(int32_t state, std::vector<Uniqueness::Writ
   while (!open.empty()) {
     const int32_t config = open.back();
     open.pop_back();
+    if (is_draft(config)) continue;  // which chooses no values
     for (const Thread& t : arena_.config(config)) arena_.uniqueness().written_since(t.mem, out);
-    const Completion& c = known(config);
+    const Completion& c = completion(config);
     if (auto it = written_.find(&c); it != written_.end()) out.insert(out.end(), it->second.begin(), it->second.end());
     for (int32_t one : c.either)
       if (met.insert(one).second) open.push_back(one);

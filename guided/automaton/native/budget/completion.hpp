@@ -27,8 +27,10 @@
 // Cost: O(length of the segment * longest match) once per thread, stored. The plain mask uses nothing of this.
 #pragma once
 
-#include <unordered_set>
+#include <array>
+#include <map>
 
+#include "budget/new_letters.hpp"
 #include "budget/token_distance.hpp"
 #include "run/new_entry.hpp"
 
@@ -39,9 +41,14 @@ struct Completion {
   std::vector<int64_t> cost;     // cost[i]: tokens that spell symbols[i..] and all that follows
   int32_t next = -1;             // the configuration that comes then; -1: none
   std::vector<int32_t> either;   // of several threads: the configurations of each alone
+  int32_t drafted = -1;          // of a lone thread that remembers: another text, with drafts of its entries; or -1
+  int32_t exit = -1;             // of a lone thread: what is entered where its frame ends; -1: not known
+  int32_t window = -1;           // see alike.cpp; -1: not known
+  bool returns = false;          // the segment ends the frame
   bool impossible = false;       // there is no text
   bool fenced = false;           // no token crosses its borders
   int64_t total = 0;
+  int64_t entries = 0;  // of a draft: how many are written
   size_t bytes() const { return sizeof(Completion) + symbols.size() * 12 + either.size() * 4; }
 };
 
@@ -53,6 +60,7 @@ class CompletionFinder {
         grammar_(masks.arena().grammar()),
         new_entry_(arena_),
         tree_(new_entry_.tree()),
+        letters_(arena_, masks.vocabulary()),
         exact_(masks) {}
   ~CompletionFinder();
   CompletionFinder(const CompletionFinder&) = delete;
@@ -63,9 +71,14 @@ class CompletionFinder {
   void first_tokens(int32_t state, std::vector<int32_t>& out);
   // The values that these texts write in scopes in which there is one that is not known.
   void written_later(int32_t state, std::vector<Uniqueness::Written>& out);
-  // The completion's symbols, at most `limit` of them.
+  // The symbols of a completion, at most `limit` of them.
   std::vector<int32_t> spelled(int32_t state, size_t limit);
   const Completion& completion(int32_t config, int64_t most_pieces = INT64_MAX);
+  // Whether a configuration is of a draft: no thread of a state is.
+  bool is_draft(int32_t config) const {
+    const Config& c = arena_.config(config);
+    return c.count > 0 && c.threads[0].mem < 0;
+  }
   // Whether an end is known; false also where none has come after many times what would do if nothing had to differ.
   bool ends(int32_t state);
 
@@ -74,15 +87,47 @@ class CompletionFinder {
   bool ends_straight(int32_t state, int64_t most_pieces);
   int64_t estimate(Thread thread);
   Thread nearest(const Config& config);
-  void follow(Thread at, Completion& out);
+  void follow(Thread at, Completion& out, bool exactly = false);
+  bool operate(const EffectEdge& edge, Thread& at, Completion& out, bool exactly);
+  void begin(int32_t config, bool nearest_alone, Completion& out);
+  void finish(int32_t config, Completion& out);
   void end_limited(const Thread& at, Completion& out);
   void end_entry(const Thread& at, Completion& out);
   int32_t with_memory(int32_t config, int32_t memory);
-  const Completion& known(int32_t config) const;
   int64_t across(int32_t node, int32_t config);
   bool ends_token(int32_t node) const;
-  int64_t cost_after(const Completion& c, size_t i) const;
+  int64_t cost_after(const Completion& c, size_t i);
   void spell(Completion& c);
+
+  // ---- texts that are alike (alike.cpp)
+  struct Rounds {  // iterations of one frame that are all alike, backwards from the last
+    Thread last;
+    int64_t count = 0;                           // of the last
+    std::vector<int32_t> configs;                // where each begins
+    std::unordered_map<int32_t, size_t> windows;  // the first with a window
+    size_t first = 0, period = 0;                // where they begin to repeat; 0: they have not yet
+    bool unlike = false;
+  };
+  int32_t take_alike(int32_t config, std::unique_ptr<Completion>& out);
+  int32_t take_round(const Thread& thread, int64_t left, int32_t config, std::unique_ptr<Completion>& out);
+  void keep_alike(int32_t config);
+  bool copy(int32_t alike, int64_t tokens, int64_t entries, int32_t config, std::unique_ptr<Completion>& out);
+  bool add_round(Rounds& rounds, int32_t config);
+  int64_t rounds_left(const Thread& thread);
+  Thread in_round(const Thread& thread, int64_t count);
+  bool enters_alone(const Thread& thread);
+  bool is_neutral(int32_t rule);
+  int32_t window(int32_t config);
+  bool describe(int32_t config, int64_t base, size_t left, std::vector<int32_t>& out);
+
+  // ---- drafts of entries (drafts.cpp)
+  int32_t draft(const Thread& thread);
+  static int letters_of_draft(int32_t memory);
+  void follow_letters(const Thread& at, Completion& out);
+  bool draft_effect(const EffectEdge& edge, Thread& at, Completion& out);
+  bool comes_nearer(const Thread& entry, const NewLetters::Way& way);
+  bool is_drafted_from_here(const Thread& thread);
+  bool is_hard_to_end(const Thread& thread);
 
   ByState<const Completion*> completions_{nullptr};  // by configuration
   MaskBuilder& masks_;
@@ -90,8 +135,11 @@ class CompletionFinder {
   const Grammar& grammar_;
   NewEntry new_entry_;
   ShortestText& tree_;
-  std::vector<std::pair<int32_t, int32_t>> crossing_;  // the walk in across(): (node, configuration)
-  std::unordered_set<uint64_t> entered_;
+  std::map<std::array<int32_t, 4>, Rounds> rounds_;        // by position, register, memory, window behind the frame
+  std::map<std::array<int32_t, 4>, int32_t> alike_;        // the same: a configuration
+  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> windows_;
+  std::vector<int8_t> neutral_;  // by rule; -1: not known
+  NewLetters letters_;
   // For written_later(); nearly always none.
   std::unordered_map<const Completion*, std::vector<Uniqueness::Written>> written_;
   TokenDistances exact_;

@@ -31,7 +31,7 @@ int64_t BudgetMasks::text_bytes(int32_t config) {
   int32_t entries = -1;
   for (int32_t at = config; at >= 0;) {
     const Completion& c = completions_.completion(at);
-    if (c.total >= kFar) return kFar;
+    if (c.total >= kFar || completions_.is_draft(at)) return kFar;
     for (const Thread& t : arena_.config(at)) {
       if (t.pos == kExit) continue;
       const int32_t met = uniqueness.entries(t.mem);

@@ -137,6 +137,15 @@ class Arena {
   }
   // Whether the same characters of a string or number, two at least, may be read at a position again and again.
   bool repeats(int32_t position) { return counts_.repeats(position); }
+  // The same of the digits of a number before its point, and whether a position is inside of a string.
+  bool repeats_digits(int32_t position) { return counts_.repeats_digits(position); }
+  bool in_string(int32_t position) { return counts_.in_string(position); }
+  // Of a permutation's register: the same members, and another number of them.
+  int32_t with_count(int32_t reg, int64_t count) {
+    SeenSet set = seen_[reg];
+    set.count = count;
+    return intern_seen(set);
+  }
   // Whether a thread can go on whatever was written in its scopes. False, too, where that is not known. `all_new`: if
   // the entries under way cannot end with values that were there.
   bool goes_on_surely(const Thread& thread, bool all_new = false);

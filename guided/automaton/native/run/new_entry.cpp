@@ -36,11 +36,13 @@ const NewEntry::Answer* NewEntry::ask(const Thread& thread, int left_open, bool 
   return answer ? &(*answer = std::move(found)) : &known.add(thread, std::move(found));
 }
 
-// Of an entry that is one of few strings; false where it is not.
+// Of an entry that is one of few strings, or a string of any; false where it is neither.
 bool NewEntry::of_few(const Thread& thread, int left_open, Answer& found) {
   const std::optional<Uniqueness::StringAhead> ahead = uniqueness_.string_ahead(thread.mem);
   if (!ahead) return false;
-  const std::optional<bool> any = arena_.any_new_string(thread.pos, *ahead);
+  const bool always =
+      ahead->opened ? arena_.in_unbounded_string(thread.pos) : arena_.unbounded().begins_string(thread.pos);
+  const std::optional<bool> any = always ? true : arena_.any_new_string(thread.pos, *ahead);
   if (!any) return false;
   found = {std::nullopt, true};
   if (!*any) return true;  // then nothing around it can end either

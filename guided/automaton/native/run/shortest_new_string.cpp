@@ -145,6 +145,7 @@ std::optional<ShortestNewString::Rest> ShortestNewString::find(const Thread& thr
   };
   if (!ahead.opened) {
     at = enter(at);
+    if (!arena_.grammar().positions[at.pos].bytes.has(StringProgress::kQuote)) return std::nullopt;
     step(StringProgress::kQuote);
   }
   for (;;) {

@@ -139,6 +139,7 @@ void ValueCounts::prepare() {
       facts.count = facts.met ? std::min(facts.count, n.count) : n.count;
       facts.passes = n.passes && (facts.passes || !facts.met);
       facts.repeats = is_repeated(n, static_cast<int32_t>(&n - nodes_.data())) && (facts.repeats || !facts.met);
+      facts.digits = n.mode == Whole && facts.repeats;
       facts.string = n.mode >= String && (facts.string || !facts.met);
       facts.met = true;
     }

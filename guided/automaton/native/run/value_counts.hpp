@@ -52,6 +52,11 @@ class ValueCounts {
     prepare();
     return facts_[position].repeats;
   }
+  // Whether it is in the digits of a number before its point, and digits lead back to it.
+  bool repeats_digits(int32_t position) {
+    prepare();
+    return facts_[position].digits;
+  }
   // The fewest that an entry of the grammar has when it begins.
   int32_t least();
 
@@ -75,7 +80,7 @@ class ValueCounts {
   };
   struct Facts {
     int32_t count = 0;
-    bool passes = false, string = false, repeats = false, met = false;
+    bool passes = false, string = false, repeats = false, digits = false, met = false;
   };
 
   void prepare();

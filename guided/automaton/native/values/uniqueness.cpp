@@ -191,6 +191,19 @@ int64_t Uniqueness::written(int32_t state) const {
   return count;
 }
 
+int64_t Uniqueness::met(int32_t state) const {
+  int64_t count = 0;
+  for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer) {
+    const Seen& seen = seen_[scopes_[at].seen];
+    count += seen.count - seen_[seen.known].count;
+  }
+  return count;
+}
+
+bool Uniqueness::tells_apart(int32_t state) {
+  return in_scalar(state) && !ValueSyntax::is_undecided(trie_, seen_[scopes_[states_[state].scope].seen].set);
+}
+
 bool Uniqueness::in_scalar(int32_t state) const {
   const auto [entries, innermost] = under_way(state);
   if (entries != 1 || !innermost) return false;

@@ -77,6 +77,10 @@ class Uniqueness {
   int32_t kept(int32_t state) const { return state > kLastUnknownSet ? 0 : std::max(0, state - kUnknownSet) / 2; }
   // How many values were there, in all scopes.
   int64_t written(int32_t state) const;
+  // The same without the names that were known before.
+  int64_t met(int32_t state) const;
+  // Whether a single entry is under way, and what has been read of it says which values it may come to.
+  bool tells_apart(int32_t state);
   // Whether a single entry is under way, of which nothing but a scalar or nothing was read.
   bool in_scalar(int32_t state) const;
   // Of a string that is an entry so far, or of an entry of which nothing was read: what may come to a string that was

@@ -1,0 +1,134 @@
+// Drafts: texts that write entries without choosing their values (completion.hpp).
+//
+// Problem: to end `{"minProperties": 1000}` a thousand names must be written, each unlike all others. To construct them
+// one after the other costs a search for each, for each state that is asked for.
+//
+// How: a *draft* follows the tree of shortest texts as if nothing had to differ. Where an entry begins it writes the
+// bytes to the nearest loop and then some letters that are not chosen yet (new_letters.hpp), of one token each: enough
+// of them that, whatever was written, some make the entry new. So a draft is the text of a thread that remembers
+// nothing, all that is known of those holds for it (alike.cpp), and it is the same whatever was written.
+//
+// A draft has a *level*: it is right for up to 4 to the power of its level values, those that were written and those
+// that it writes itself. Of the levels that suffice the least is taken. Both the level and the letters that the entry
+// under way still needs are told by the memory of its threads, a negative number.
+//
+// Sound: n values begin with what was read of an entry, of A letters one leads to at most n / A of them, and after as
+// many letters as the way says to none; the entry then ends along the tree. Never too hopeful: after that letter the
+// state's draft needs one letter less, and after the entry the draft is that of one entry less, at no higher level.
+//
+// In: a thread that remembers. Out: the configuration of its draft; none where an entry has no loop nearby.
+#include "budget/completion.hpp"
+
+namespace guided {
+
+namespace {
+constexpr int64_t kFar = ShortestText::kFar;
+constexpr int kMostLevels = 12;
+constexpr int kMostLetters = 31;
+constexpr int32_t kAnyLetter = 256;  // a symbol that no token joins with others
+constexpr int kMostSteps = 4096;  // on the way to the end of an entry
+constexpr int64_t kManyAhead = 64;
+constexpr int64_t kKnownEntries = 8;  // so many are constructed; the draft of those behind them is taken as it is
+
+int32_t draft_memory(int level, int letters) { return -2 - (level * (kMostLetters + 1) + letters); }
+int level_of(int32_t memory) { return (-2 - memory) / (kMostLetters + 1); }
+int letters_of(int32_t memory) { return (-2 - memory) % (kMostLetters + 1); }
+int64_t values_of(int level) { return int64_t{1} << (2 * level); }
+}  // namespace
+
+// Whether the entries that begin here are no longer constructed.
+bool CompletionFinder::is_drafted_from_here(const Thread& t) {
+  return t.mem > kLastUnknownSet && arena_.uniqueness().met(t.mem) >= kKnownEntries;
+}
+
+// Whether the entry under way may come to so many values that another end of it takes long to find.
+bool CompletionFinder::is_hard_to_end(const Thread& t) {
+  Uniqueness& uniqueness = arena_.uniqueness();
+  if (!uniqueness.alive(t.mem) || uniqueness.ahead(t.mem) <= kManyAhead) return false;
+  return !arena_.in_unbounded_string(t.pos) && !arena_.unbounded().begins_string(t.pos);
+}
+
+int32_t CompletionFinder::draft(const Thread& t) {
+  if (t.mem <= kLastUnknownSet || t.pos == kExit || grammar_.is_later(t.pos)) return -1;
+  Uniqueness& uniqueness = arena_.uniqueness();
+  const bool alive = uniqueness.alive(t.mem);
+  int letters = 0;
+  if (alive) {
+    const NewLetters::Way* way = uniqueness.tells_apart(t.mem) ? letters_.find(t) : nullptr;
+    if (!way) return -1;
+    letters = NewLetters::needed(*way, uniqueness.ahead(t.mem));
+    if (letters > kMostLetters) return -1;
+  }
+  const int64_t written = uniqueness.written(t.mem);
+  for (int level = 1; level <= kMostLevels; ++level) {
+    if (written >= values_of(level)) continue;
+    Thread at = t;
+    at.mem = draft_memory(level, letters);
+    const int32_t id = arena_.intern({at}, false);
+    const Completion& c = completion(id);
+    if (c.total >= kFar) return -1;
+    if (written + c.entries < values_of(level)) return id;
+  }
+  return -1;
+}
+
+int CompletionFinder::letters_of_draft(int32_t memory) { return letters_of(memory); }
+
+// The bytes to the loop and the letters, as one piece.
+void CompletionFinder::follow_letters(const Thread& at, Completion& out) {
+  const NewLetters::Way* way = letters_.find(at);
+  const int letters = letters_of(at.mem);
+  std::optional<Thread> after = way ? letters_.after(*way, letters) : std::nullopt;
+  if (!after) {
+    out.impossible = true;
+    return;
+  }
+  for (char ch : way->text) out.symbols.push_back(static_cast<uint8_t>(ch));
+  out.symbols.insert(out.symbols.end(), static_cast<size_t>(letters), kAnyLetter);
+  after->mem = draft_memory(level_of(at.mem), 0);
+  out.next = arena_.intern({*after}, false);
+}
+
+// Whether the tree's text behind an entry that is written as `way` says is nearer to the end of the frame than its
+// begin: else there might be one more, and again.
+bool CompletionFinder::comes_nearer(const Thread& entry, const NewLetters::Way& way) {
+  Thread at = way.loop;
+  at.mem = kOutside;
+  for (int step = 0; step < kMostSteps; ++step) {
+    const ShortestText::Choice c = tree_.choose(at);
+    if (c.cost > kFar || c.kind == ShortestText::Choice::Token) return false;
+    if (c.kind == ShortestText::Choice::End) {
+      const Config& ret = arena_.config(at.ret);
+      if (ret.count != 1 || ret.threads[0].pos == kExit) return false;
+      at = ret.threads[0];
+    } else if (c.kind == ShortestText::Choice::Byte) {
+      at.pos = grammar_.step(at.pos, static_cast<uint8_t>(c.index));
+    } else if (c.kind == ShortestText::Choice::Call) {
+      const CallEdge& call = grammar_.calls[c.index];
+      const int32_t ret = call.tail ? at.ret : arena_.intern({{call.after, at.reg, at.ret}}, false);
+      at = {grammar_.rules[call.rule].start, arena_.initial_register(call.rule), ret};
+    } else {
+      const EffectEdge& e = grammar_.effects[c.index];
+      if (e.effect.op == Effect::Keep) return at.ret == entry.ret && tree_.cost(e.to) < tree_.cost(entry.pos);
+      if (e.effect.of_memory() || !arena_.apply(grammar_.rules[grammar_.positions[at.pos].rule], e.effect, at)) return false;
+      at.pos = e.to;
+    }
+  }
+  return false;
+}
+
+// Scopes are not opened: what is known from their start counts as written.
+bool CompletionFinder::draft_effect(const EffectEdge& e, Thread& at, Completion& out) {
+  at.pos = e.to;
+  if (e.effect.op == Effect::Open) out.entries += std::ssize(grammar_.known[static_cast<size_t>(e.effect.a)].sorted);
+  if (e.effect.op != Effect::Begin) return true;
+  ++out.entries;
+  const int level = level_of(at.mem);
+  const NewLetters::Way* way = letters_.find(at);
+  const int letters = way ? NewLetters::needed(*way, values_of(level) - 1) : 0;
+  out.impossible = !way || letters > kMostLetters || !comes_nearer(at, *way);
+  at.mem = draft_memory(level, letters);
+  return !out.impossible;
+}
+
+}  // namespace guided
