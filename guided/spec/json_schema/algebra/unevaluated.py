@@ -25,7 +25,7 @@ Cost: classes times evaluators, and for `contains` the combinations that overlap
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from guided.ir.nodes import EMPTY
@@ -110,26 +110,34 @@ class Unevaluated:
         for inside, outside in self._cells([one for one in contained if one not in always]):
             allowed = (items, *always, *outside, *map(self._negation.of, inside))
             item = self._negation.derived(schema, ANYTHING, allowed) if len(allowed) > 1 else items
-            cells.append((item, [one for one in counting if one.contained in inside]))
+            cells.append((item, _weakest([one for one in counting if one.contained in inside], lambda *_: True)))
 
         def after(start: int, holds: tuple[Schema, ...]) -> Schema:
             """The schemas hold, and each item from number `start` on is in no cell, or evaluated by `contains`."""
             groups = [self._group(schema, _items_after(start, item), finding) for item, finding in cells]
             return self._negation.derived(schema, ANYTHING, *((one,) for one in holds), *groups)
 
-        longer = [after(one.items, one.holds) for one in counting if one.items > start and not one.all_items]
-        every = [self._all_hold(schema, one.holds) for one in counting if one.all_items]
-        yield (after(start, ()), *longer, *every)
+        longer = _weakest([one for one in counting if one.all_items or one.items > start], _reaches)
+        yield (
+            after(start, ()),
+            *(after(one.items, one.holds) for one in longer if not one.all_items),
+            *(self._all_hold(schema, one.holds) for one in longer if one.all_items),
+        )
 
     def _cells(self, schemas: list[Schema]) -> list[tuple[tuple[Schema, ...], tuple[Schema, ...]]]:
         """The combinations of schemas that may hold for one item: (those that hold, others that do not)."""
+
+        def apart(*pair: Schema) -> bool:
+            return self._reader.disjoint.contradictory(pair)
+
         cells: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = [((), ())]
         for schema in schemas:
             cut: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = []
             for inside, outside in cells:
                 self._reader.meter.step()
-                cut.append((inside, (*outside, schema)))
-                if not any(self._reader.disjoint(schema, one) for one in inside):
+                if not any(apart(one, self._negation.of(schema)) for one in inside):
+                    cut.append((inside, (*outside, schema)))
+                if not any(apart(schema, one) for one in (*inside, *map(self._negation.of, outside))):
                     cut.append(((*inside, schema), outside))
             cells = cut
         return cells
@@ -138,6 +146,21 @@ class Unevaluated:
 def _evaluates(one: Evaluator, ids: frozenset[int]) -> bool:
     """Whether an evaluator that counts evaluates the members in these sources, named nowhere."""
     return one.all_members or any(serial(source) in ids for source in one.sources)
+
+
+def _reaches(one: Evaluator, other: Evaluator) -> bool:
+    """Whether the prefix of one evaluator is at least as long as that of the other."""
+    return one.all_items or (one.items >= other.items and not other.all_items)
+
+
+def _weakest(found: list[Evaluator], is_enough: Callable[[Evaluator, Evaluator], bool]) -> list[Evaluator]:
+    """The evaluators without those in whose place another is enough, which counts whenever they do."""
+    out: list[Evaluator] = []
+    for one in sorted(found, key=lambda one: len(one.holds)):
+        if not any(is_enough(other, one) and set(other.holds) <= set(one.holds) for other in out):
+            out = [other for other in out if not (is_enough(one, other) and set(one.holds) <= set(other.holds))]
+            out.append(one)
+    return out
 
 
 def _items_after(start: int, item: Schema) -> Shape:
