@@ -33,7 +33,7 @@ class Limits:
     spec_length: int = 4_000_000
     depth: int = 500
     nodes: int = 2_000_000
-    states: int = 500_000
+    states: int = 1_500_000
     memory: int = 128 * 1024 * 1024
     seconds: float = 20.0
     work: int = 80_000_000

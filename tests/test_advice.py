@@ -79,7 +79,7 @@ RAISED: list[tuple[Callable[[guided.GrammarCompiler], Any], str, float]] = [
     (_regex(r"(?=a*b)(?!a*c)[abc]*"), "nodes", 10),
     (_schema({"enum": list(range(50))}), "nodes", 10),
     (_schema(_members(50)), "nodes", 150),
-    (_schema(UNEVALUATED), "nodes", 100),
+    (_schema(UNEVALUATED), "nodes", 20),
     (_schema({"allOf": [{"anyOf": [{"required": [f"{c}{i}"]} for c in "ab"]} for i in range(4)]}), "nodes", 80),
     (_schema(RING), "nodes", 200),
     (lambda compiler: compiler.compile_choice(list("abcdefghijk")), "nodes", 5),

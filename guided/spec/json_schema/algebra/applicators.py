@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from guided.errors import SpecError, UnsupportedError
-from guided.spec.json_schema.algebra.evaluation import evaluation
 from guided.spec.json_schema.algebra.exactly_one import exactly_one
 from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, listed_scalars
 from guided.spec.json_schema.documents.keywords import REFERENCES
@@ -26,7 +25,6 @@ __all__ = ["APPLICATORS"]
 
 _LISTING = frozenset(("type", "enum", "const"))
 _MANY = 4  # from so many branches on it pays to merge them
-_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 
 
 def _reference(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
@@ -76,14 +74,12 @@ def _enumeration(
     return [(reader.negation.one_of(schema, left) if left else reader.negation.nothing(schema),)]
 
 
-def _unevaluated(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
-    """Both keywords together, when the first of them is read."""
-    present = [name for name in _UNEVALUATED if schema.known(name)]
-    rest = [reader.library.child(schema, name) if name in present else None for name in _UNEVALUATED]
-    if all(one is None or one.value is True for one in rest):
+def _unevaluated(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
+    rest = reader.library.child(schema, keyword)
+    if rest.value is True:
         return []
-    known = evaluation(reader, schema, with_rest=False)
-    return [reader.unevaluated.group(schema, known, *rest)]
+    unevaluated = reader.unevaluated
+    return list((unevaluated.items if keyword == "unevaluatedItems" else unevaluated.members)(schema, rest))
 
 
 def _not(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
@@ -130,10 +126,8 @@ APPLICATORS: dict[str, Callable[[Reader, Schema], list[tuple[Schema, ...]]]] = {
     "anyOf": _any_of,
     "oneOf": _one_of,
     "not": _not,
-    "unevaluatedProperties": _unevaluated,
-    "unevaluatedItems": lambda reader, schema: (
-        [] if schema.known("unevaluatedProperties") else _unevaluated(reader, schema)
-    ),
+    "unevaluatedProperties": partial(_unevaluated, keyword="unevaluatedProperties"),
+    "unevaluatedItems": partial(_unevaluated, keyword="unevaluatedItems"),
     "if": _if,
     "dependencies": lambda reader, schema: _dependent(reader, schema, "dependencies"),
     "dependentRequired": lambda reader, schema: _dependent(reader, schema, "dependentRequired"),

@@ -44,11 +44,15 @@ class Cells:
 
     def __init__(self, expander: Expander, where: str, most: int = MOST_CELLS) -> None:
         self._expander, self._where, self._most = expander, where, most
+        self._what = ""
         self._joined: dict[Goal, Schema] = {}
 
-    def of(self, base: Goal, asked: Iterable[Goal]) -> tuple[Cell, ...]:
-        """The cells into which the goals cut the values of `base`, without those that are seen to be empty."""
-        expander = self._expander
+    def of(self, base: Goal, asked: Iterable[Goal], what: str = "one member or item") -> tuple[Cell, ...]:
+        """The cells into which the goals cut the values of `base`, without those that are seen to be empty.
+
+        `what` says in messages whose values they are.
+        """
+        expander, self._what = self._expander, what
         cells, asked = self._by_value(base, list(asked))
         for goal in asked:
             cut: list[Cell] = []
@@ -70,7 +74,7 @@ class Cells:
     def _check_count(self, cells: int) -> None:
         if cells > self._most:
             raise UnsupportedError(
-                f"the alternatives cut the values of one member or item into more than {self._most} parts that overlap",
+                f"the alternatives cut the values of {self._what} into more than {self._most} parts that overlap",
                 pointer=self._where,
                 hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
             )

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from guided.errors import UnsupportedError
+from guided.errors import UnsupportedError, brief
 from guided.ir.nodes import AllOf, AnyOf, Condition, Node, NoneOf, Written
 from guided.ir.serial import serial
 from guided.spec.json_schema.algebra.cells import Cell, Cells
@@ -104,7 +104,10 @@ class Binding:
         """The cells and the condition."""
         base = self._base
         self._closed = self._is_closed()
-        slots = {name: self._cut(self.slot_goal(name), asked) for name, asked in self.asked().items()}
+        slots = {
+            name: self._cut(self.slot_goal(name), asked, f"the member {brief(name)}")
+            for name, asked in self.asked().items()
+        }
         slots = {name: cells for name, cells in slots.items() if cells}
         extras = [] if self._closed else self._extras()
         condition = self._numbered(slots, extras)

@@ -42,6 +42,7 @@ _DEEP = 3
 _CHAIN = 8  # schemas that apply to the same value, one through the other
 _EVERY_TYPE = frozenset(ALL_TYPES)
 _WIDE, _SHORT = 300, 8  # alternatives that are looked at by themselves, and that are compared one by one
+_MANY = 32  # schemas of one value that are compared with one more
 _STEP = 300  # the cost of a comparison, in units of `Limits.work`
 
 
@@ -64,8 +65,12 @@ class Disjoint:
         return self._common([a], [b], beside, 0)
 
     def contradictory(self, schemas: tuple[Schema, ...]) -> bool:
-        """Whether surely no value satisfies all of the schemas, comparing each two of the first few."""
-        for pair in combinations(schemas[:_SHORT], 2):
+        """Whether surely no value satisfies all of the schemas.
+
+        Compares each two of the first few, and the last with many: conjunctions grow, and are asked about each time.
+        """
+        *others, last = dict.fromkeys(schemas)
+        for pair in (*combinations(others[:_SHORT], 2), *((one, last) for one in others[:_MANY])):
             if pair not in self._contradictory:
                 self._contradictory[pair] = self(*pair)
             if self._contradictory[pair]:

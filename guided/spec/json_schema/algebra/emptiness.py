@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from guided.errors import UnsupportedError
-from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false
+from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false, item_goal
 from guided.spec.json_schema.documents.values import Decimal10, Json
 from guided.spec.regex.overlap import Overlap
 
@@ -46,7 +46,7 @@ def why_empty(shape: Shape, name: str, expander: Expander) -> str:
     if name == "string":
         return _string_problem(shape, expander.reader.overlap)
     if name == "array":
-        return _array_problem(shape)
+        return _array_problem(shape, expander)
     return _object_problem(shape, expander) if name == "object" else ""
 
 
@@ -69,11 +69,15 @@ def _string_problem(shape: Shape, overlap: Overlap) -> str:
     return _window_problem(shape.length, "length of a string")
 
 
-def _array_problem(shape: Shape) -> str:
+def _array_problem(shape: Shape, expander: Expander) -> str:
     if shape.count_graph is not None and shape.count_graph.is_empty:
         return "there are not enough different values for the items that are required"
     if shape.repeated is not None and (shape.unique is not None or shape.items.high in (0, 1)):
         return "two items must be equal, and other keywords exclude that"
+    least = max([shape.items.low, *(some.start + 1 for some in shape.some_items)])
+    for at in range(min(least, shape.prefix_length)):
+        if len(schemas := item_goal(shape, at)) > 1 and expander.reader.disjoint.contradictory(schemas):
+            return f"no value of item {at} satisfies all of its schemas"
     return _window_problem(shape.items, "number of items")
 
 

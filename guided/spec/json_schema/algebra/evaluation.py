@@ -1,79 +1,100 @@
-"""What the keywords of one schema evaluate, and the possible outcomes of its applicators. In: a `Schema`. Out: an
-`Evaluation`, of which `unevaluated.py` makes cases.
+"""Which members and items does a schema evaluate, and when? In: a `Schema`. Out: its *evaluators*.
 
-`not` evaluates nothing. `contains` evaluates the items that it finds, from 2020-12 on. Cost: linear in the keywords,
-but for `anyOf` and `oneOf`: all subsets of the branches that evaluate anything.
+An evaluator is one place of the schema with keywords about members or items, and the schemas that must hold for it to
+count: branches of `anyOf` and `oneOf`, conditions of `if`, names of `dependentSchemas`. The schema itself, `allOf` and
+references need none. `not` evaluates nothing. `contains` evaluates the items that it finds, from 2020-12 on.
+
+Cost: linear in the ways to reach a place, counted by the meter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from guided.spec.json_schema.algebra.keys import Source
 from guided.spec.json_schema.algebra.shape import Shape
-from guided.spec.json_schema.algebra.unevaluated import Case, Evaluation, Outcome
 from guided.spec.json_schema.documents.keywords import REFERENCES
 from guided.spec.json_schema.documents.resolve import Schema
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.algebra.reader import Reader
 
-__all__ = ["evaluation"]
+__all__ = ["Evaluator", "evaluators"]
 
 
-def evaluation(reader: Reader, schema: Schema, *, with_rest: bool = True) -> Evaluation:
-    """The evaluation of a schema. Without `with_rest`, its own `unevaluated*` keywords do not count."""
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """What is evaluated while all of `holds` hold: members by name, by sets of names, or all; items likewise."""
+
+    holds: tuple[Schema, ...] = ()
+    names: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    all_members: bool = False
+    items: int = 0
+    all_items: bool = False
+    contained: Schema | None = None
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether anything is evaluated."""
+        members = self.names or self.sources or self.all_members
+        return bool(members or self.items or self.all_items or self.contained)
+
+
+def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tuple[Evaluator, ...]:
+    """The evaluators of a schema that holds. Without `with_rest`, its own `unevaluated*` keywords do not count."""
     if not isinstance(schema.value, dict):
-        return Evaluation(Case())
+        return ()
+    key = schema, with_rest
+    found = reader.evaluators.get(key)
+    if found is None:
+        reader.evaluators[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
+        own = _own(reader, schema, with_rest)
+        out = dict.fromkeys((own,) if own.evaluates else ())
+        for holds, inner in _applied(reader, schema):
+            for one in evaluators(reader, inner):
+                reader.meter.step()
+                out[replace(one, holds=tuple(dict.fromkeys(holds + one.holds)))] = None
+        found = reader.evaluators[key] = tuple(out)
+    return found
+
+
+def _own(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator:
     part = reader.own_members(schema)
     listed = reader.own_items(schema)
     contains = schema.document.draft == "2020-12" and schema.known("contains")
-    own = Case(
+    return Evaluator(
         (),
         tuple(part.properties),
         tuple(source for source, _ in part.patterns),
         part.additional is not None or (with_rest and schema.known("unevaluatedProperties")),
         len(listed.prefix),
         listed.rest is not None or (with_rest and schema.known("unevaluatedItems")),
-        (reader.library.child(schema, "contains"),) if contains else (),
+        reader.negation.representative(reader.library.child(schema, "contains")) if contains else None,
     )
-    return Evaluation(own, tuple(_applicators(reader, schema)))
 
 
-def _applicators(reader: Reader, schema: Schema) -> Iterator[tuple[Outcome, ...]]:
-    child = reader.library.child
-    for keyword in REFERENCES:
-        if schema.known(keyword):
-            yield (((reader.library.resolve(schema, keyword),), ()),)
-    if schema.known("allOf"):
-        for branch in reader.branches(schema, "allOf"):
-            yield (((branch,), ()),)
-    for keyword in ("anyOf", "oneOf"):
-        if schema.known(keyword):
-            yield tuple(_subsets(reader, reader.branches(schema, keyword)))
-    if schema.known("if"):
-        condition = child(schema, "if")
-        then = (child(schema, "then"),) if schema.known("then") else ()
-        other = (child(schema, "else"),) if schema.known("else") else ()
-        yield ((condition, *then), ()), (other, (condition,))
-    for keyword in ("dependentSchemas", "dependencies"):
-        if schema.known(keyword):
-            assert isinstance(schema.value, dict)
-            value = schema.value[keyword]
-            for name, then_ in value.items() if isinstance(value, dict) else ():
-                if isinstance(then_, dict | bool):
-                    yield _present_or_not(reader, schema, name, child(schema, keyword, name))
-
-
-def _subsets(reader: Reader, branches: tuple[Schema, ...]) -> Iterator[Outcome]:
-    """All subsets of the branches that evaluate anything. The keyword itself asks that enough of them hold."""
-    matter = [branch for branch in branches if reader.unevaluated.evaluates(branch)]
-    for chosen in product((True, False), repeat=len(matter)):
-        holding = tuple(branch for branch, holds in zip(matter, chosen, strict=True) if holds)
-        yield holding, tuple(branch for branch in matter if branch not in holding)
-
-
-def _present_or_not(reader: Reader, schema: Schema, name: str, then: Schema) -> tuple[Outcome, ...]:
-    present = reader.negation.derived(schema, Shape(types=("object",), required=(name,)))
-    return ((present, then), ()), ((reader.negation.without(schema, name),), ())
+def _applied(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...], Schema]]:
+    """The schemas that apply to the same value, and for each what must hold for it to hold."""
+    child, value = reader.library.child, schema.value
+    assert isinstance(value, dict)
+    for keyword in filter(schema.known, schema.constraints):
+        if keyword in REFERENCES:
+            yield (), reader.library.resolve(schema, keyword)
+        elif keyword in ("allOf", "anyOf", "oneOf"):
+            for branch in reader.branches(schema, keyword):
+                yield () if keyword == "allOf" else (branch,), branch
+        elif keyword == "if":
+            condition = child(schema, "if")
+            yield (condition,), condition
+            for outcome, holds in (("then", condition), ("else", reader.negation.of(condition))):
+                if schema.known(outcome):
+                    yield (holds,), child(schema, outcome)
+        elif keyword in ("dependentSchemas", "dependencies"):
+            named = value[keyword]
+            for name, then in named.items() if isinstance(named, dict) else ():
+                if isinstance(then, dict | bool):
+                    present = reader.negation.derived(schema, Shape(types=("object",), required=(name,)))
+                    yield (present,), child(schema, keyword, name)

@@ -198,6 +198,7 @@ class Expander:
         # (shape so far, groups left to choose from as a linked list, schemas chosen so far, complements put off)
         work: list[tuple[Shape, Groups, frozenset[Schema], tuple[Schema, ...]]]
         work = [(ANYTHING, pushed(goal, None), frozenset(), ())]
+        ended: set[frozenset[Schema]] = set()
         steps = 0
         while work:
             shape, groups, met, later = work.pop()
@@ -206,7 +207,10 @@ class Expander:
                 raise LimitExceeded("nodes", steps * _STEP, most)
             self.step()
             groups, later = self._choices.next(groups, later, shape)
+            if groups is None and met in ended:
+                continue  # the same schemas, chosen in another order
             if groups is None:
+                ended.add(met)
                 finished, why = self.finished(shape, most - steps * _STEP)
                 steps += len(finished)
                 shapes += finished
@@ -214,6 +218,9 @@ class Expander:
                     reasons.append((goal[0].where if goal else "", why))
                 continue
             group, groups = groups
+            if len(group) > 1 and not met.isdisjoint(group):  # the group asks nothing new
+                work.append((shape, groups, met, later))
+                continue
             for schema in reversed(group):
                 if schema in met or schema in later:
                     work.append((shape, groups, met, later))

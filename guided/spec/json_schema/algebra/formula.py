@@ -228,7 +228,9 @@ def normal_form(
             continue
         decided = decided | {at: wanted}
         if isinstance(at, Junction):
-            if at.every is wanted:
+            if at.every is not wanted and any(decided.get(item) is wanted for item in at.items):
+                work.append((shape, rest, decided))  # one of them holds already
+            elif at.every is wanted:
                 work.append((shape, (*((item, wanted) for item in at.items), *rest), decided))
             else:
                 work.extend((shape, ((item, wanted), *rest), decided) for item in reversed(at.items))

@@ -17,7 +17,7 @@ from guided.ir.serial import serial
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.applicators import APPLICATORS
 from guided.spec.json_schema.algebra.disjoint import Disjoint
-from guided.spec.json_schema.algebra.evaluation import evaluation
+from guided.spec.json_schema.algebra.evaluation import Evaluator
 from guided.spec.json_schema.algebra.foreign_keywords import check_foreign
 from guided.spec.json_schema.algebra.meter import Meter
 from guided.spec.json_schema.algebra.negation import Derived, Negation
@@ -58,7 +58,9 @@ class Reader:
         self.overlap = Overlap()
         self.meter = Meter(limits)
         self.disjoint = Disjoint(self.read, self.overlap, self.meter)
-        self.unevaluated = Unevaluated(lambda schema: evaluation(self, schema), self.negation, limits.nodes)
+        self.evaluators: dict[tuple[Schema, bool], tuple[Evaluator, ...]] = {}
+        """What is evaluated by each schema that was asked about (`evaluation.py`)."""
+        self.unevaluated = Unevaluated(self)
 
     def read(self, schema: Schema, problems: list[Problem] | None = None) -> Reading:
         """The reading of a schema; raises the first problem, or appends all of them to `problems`."""
@@ -79,8 +81,7 @@ class Reader:
         keywords = schema.constraints
         if schema.document.lacks or "$ref" in keywords:
             keywords = tuple(keyword for keyword in keywords if not schema.hides(keyword))
-        # Applicators are read last, because they may look at the shape of the keywords beside them.
-        for keyword in sorted(keywords, key=APPLICATORS.__contains__):
+        for keyword in sorted(keywords, key=_turn):
             try:
                 if keyword not in known:
                     check_foreign(schema, keyword)
@@ -326,6 +327,16 @@ class Reader:
         return tuple(out)
 
 
+def _turn(keyword: str) -> int:
+    """When a keyword is read.
+
+    Applicators come last, because they may look at the shape of the keywords beside them. The cases of
+    `unevaluatedItems` choose a branch, so that other keywords need not choose one again; the branches that evaluate
+    members leave less to ask for `unevaluatedProperties`.
+    """
+    return _UNEVALUATED.get(keyword, 2) if keyword in APPLICATORS else 0
+
+
 @lru_cache(maxsize=256)
 def _types(names: tuple[str, ...], as_written: bool) -> Shape:
     """`as_written`: as in draft 4, whether a number is an integer depends on how it is written."""
@@ -345,6 +356,7 @@ def _any_pattern(pattern: str, limits: Limits, classes: Classes) -> Node:
 
 
 _SHORT = 200
+_UNEVALUATED = {"unevaluatedItems": 1, "unevaluatedProperties": 3}
 _JSON = "application/json"
 _ONE_TYPE = {name: _types((name,), False) for name in (*ALL_TYPES, "integer")}
 _ITEMS = ("items", "prefixItems", "additionalItems")

@@ -1,134 +1,168 @@
 """`unevaluatedProperties` and `unevaluatedItems`: a schema for all members and items that no part of the schema has
 evaluated.
 
-In: a schema with one of these keywords. Out: a union of *cases*. Problem: which members and items are evaluated
-depends on which of the schemas in `anyOf`, `oneOf`, `if`, ... the value satisfies. A case fixes that: each of these
-schemas is satisfied, or is not, wherever that matters. In every case the evaluated names and items are known, and the
-keyword becomes an `additionalProperties` or `items` for the others.
+In: a schema with one of these keywords. Out: groups of schemas, of each of which one must hold. Problem: which members
+and items are evaluated depends on which of the schemas in `anyOf`, `oneOf`, `if`, ... the value satisfies. Going
+through all combinations of these takes 2^n cases.
 
-Example: {"anyOf": [{"properties": {"a": true}, "required": ["a"]}, {"properties": {"b": true}}],
-"unevaluatedProperties": false} has three cases. Both branches hold: a and b are allowed. Only the first holds: a.
-Only the second: b.
+How: member by member instead. Names fall into classes that the same evaluators (`evaluation.py`) evaluate. For each
+class: the members in it satisfy the schema of the keyword, or one of the evaluators counts. Nothing needs to be said
+of evaluators that do not count, because to evaluate more never forbids anything.
 
-Cases exclude one another as far as they differ. Cost: the product of the outcomes of the applicators that evaluate
-something, bounded by `Limits.nodes`.
+    {"anyOf": [{"properties": {"a": true}, "required": ["a"]}, {"properties": {"b": true}}],
+     "unevaluatedProperties": false}
+
+    a:      there is none, or the first branch holds
+    b:      there is none, or the second branch holds
+    others: there are none
+
+Of arrays only the longest prefix that counts matters. So there is one group, with an alternative for each evaluator:
+it counts, and the items after its prefix satisfy the schema, or are found by `contains`. The schemas of `contains` cut
+the values of an item into cells. For each cell: no item is in it, or an evaluator counts that contains it.
+
+Cost: classes times evaluators, and for `contains` the combinations that overlap (`disjoint.py`). The meter counts both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from itertools import product
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
-from guided.errors import LimitExceeded
-from guided.spec.json_schema.algebra.keys import Source
-from guided.spec.json_schema.algebra.negation import Negation
-from guided.spec.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape
+from guided.ir.nodes import EMPTY
+from guided.ir.serial import serial
+from guided.spec.json_schema.algebra.evaluation import Evaluator, evaluators
+from guided.spec.json_schema.algebra.keys import Keys, KeySet, Source
+from guided.spec.json_schema.algebra.shape import ANYTHING, ArrayPart, ObjectPart, Shape
 from guided.spec.json_schema.documents.resolve import Schema
 
-__all__ = ["Case", "Evaluation", "Outcome", "Unevaluated"]
+if TYPE_CHECKING:
+    from guided.spec.json_schema.algebra.reader import Reader
 
-_STEP = 100
+__all__ = ["Unevaluated"]
 
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """Schemas that hold, and what they evaluate: members by name, by sets of names, or all; items likewise."""
-
-    holds: tuple[Schema, ...] = ()
-    names: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
-    all_members: bool = False
-    items: int = 0
-    all_items: bool = False
-    contained: tuple[Schema, ...] = ()
-
-    def meet(self, other: Case) -> Case:
-        """Both hold."""
-        return Case(
-            tuple(dict.fromkeys(self.holds + other.holds)),
-            tuple(dict.fromkeys(self.names + other.names)),
-            self.sources + other.sources,
-            self.all_members or other.all_members,
-            max(self.items, other.items),
-            self.all_items or other.all_items,
-            self.contained + other.contained,
-        )
-
-    @property
-    def evaluates(self) -> bool:
-        """Whether anything is evaluated."""
-        return bool(self.names or self.sources or self.contained or self.items) or self.all_members or self.all_items
-
-
-Outcome: TypeAlias = tuple[tuple[Schema, ...], tuple[Schema, ...]]
-"""One possible outcome of an applicator: schemas that hold, and schemas that do not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """What the keywords of a schema evaluate, and for each of its applicators the possible outcomes."""
-
-    own: Case
-    applicators: tuple[tuple[Outcome, ...], ...] = ()
+_Group: TypeAlias = tuple[Schema, ...]
 
 
 class Unevaluated:
-    """Makes cases. `evaluation` reads the keywords of a schema, `nodes` bounds the cases."""
+    """Makes the groups of the keywords for one reader."""
 
-    def __init__(self, evaluation: Callable[[Schema], Evaluation], negation: Negation, nodes: int) -> None:
-        self._evaluation, self._negation, self._nodes = evaluation, negation, nodes
-        self._known: dict[Schema, tuple[Case, ...]] = {}
+    def __init__(self, reader: Reader) -> None:
+        self._reader, self._negation = reader, reader.negation
+        self._keys = Keys(lambda *_: EMPTY, reader.written, reader.overlap)  # of patterns only
+        self._conjunctions: dict[tuple[Schema, ...], Schema] = {}
 
-    def group(
-        self, schema: Schema, evaluation: Evaluation, members: Schema | None, items: Schema | None
-    ) -> tuple[Schema, ...]:
-        """A schema for each case, in which what is not evaluated satisfies `members` and `items`."""
-        cases = self._combined(evaluation)
-        return tuple(self._limited(schema, case, members, items) for case in cases)
+    def _group(self, schema: Schema, limit: Shape, counting: Iterable[Evaluator]) -> _Group:
+        """The shape, or one of the evaluators counts."""
+        self._reader.meter.step()
+        holds = dict.fromkeys(self._all_hold(schema, one.holds) for one in counting)
+        return (self._negation.derived(schema, limit), *holds)
 
-    def evaluates(self, schema: Schema) -> bool:
-        """Whether a schema that holds may evaluate anything."""
-        return any(case.evaluates for case in self._cases(schema))
+    def _all_hold(self, schema: Schema, holds: tuple[Schema, ...]) -> Schema:
+        if len(holds) == 1:
+            return holds[0]
+        if holds not in self._conjunctions:
+            self._conjunctions[holds] = self._negation.derived(schema, ANYTHING, *((one,) for one in holds))
+        return self._conjunctions[holds]
 
-    def _limited(self, schema: Schema, case: Case, members: Schema | None, items: Schema | None) -> Schema:
-        objects: tuple[ObjectPart, ...] = ()
-        arrays: tuple[ArrayPart, ...] = ()
-        anything = Schema(schema.document, schema.pointer, True, schema.base)
-        if members is not None and not case.all_members:
-            patterns = tuple((source, anything) for source in case.sources)
-            objects = (ObjectPart(dict.fromkeys(case.names), members, patterns),)
-        if items is not None and not case.all_items:
-            rest = items
-            if case.contained:
-                rest = self._negation.derived(schema, Shape(), (*case.contained, items))
-            arrays = (ArrayPart((None,) * case.items, rest),)
-        return self._negation.derived(schema, Shape(objects=objects, arrays=arrays), *((one,) for one in case.holds))
+    def members(self, schema: Schema, members: Schema) -> Iterator[_Group]:
+        """What `unevaluatedProperties` asks: members that are not evaluated satisfy the schema `members`."""
+        found = evaluators(self._reader, schema, with_rest=False)
+        if any(one.all_members and not one.holds for one in found):
+            return
+        names = tuple(dict.fromkeys(name for one in found for name in one.names))
+        sources = tuple({serial(source): source for one in found for source in one.sources}.values())
+        classes: dict[tuple[Evaluator, ...], list[str]] = {}
+        for name in names:
+            ids = frozenset(serial(source) for source in sources if self._keys.has(source, name))
+            evaluating = [one for one in found if name in one.names or _evaluates(one, ids)]
+            if all(one.holds for one in evaluating):
+                classes.setdefault(tuple(evaluating), []).append(name)
+        for _, ids in self._keys.classes((), sources, names, schema.where):
+            evaluating = [one for one in found if _evaluates(one, ids)]
+            if all(one.holds for one in evaluating):
+                part = self._others(schema, members, names, sources, ids)
+                yield self._group(schema, Shape(objects=(part,)), evaluating)
+        for counting, together in classes.items():
+            part = ObjectPart(dict.fromkeys(together, members), None)
+            yield self._group(schema, Shape(objects=(part,)), counting)
 
-    def _cases(self, schema: Schema) -> tuple[Case, ...]:
-        """The cases in which a schema holds. The schema itself is not in their `holds`."""
-        found = self._known.get(schema)
-        if found is None:
-            self._known[schema] = (Case(),)  # for a schema that leads back to itself, which is refused elsewhere
-            found = self._known[schema] = tuple(self._combined(self._evaluation(schema)))
-        return found
+    def _others(
+        self, schema: Schema, members: Schema, names: tuple[str, ...], sources: tuple[Source, ...], ids: frozenset[int]
+    ) -> ObjectPart:
+        """What is asked of members that are not among the names and belong to exactly these sources."""
+        if not ids:
+            anything = Schema(schema.document, schema.pointer, True, schema.base)
+            return ObjectPart(dict.fromkeys(names), members, tuple((source, anything) for source in sources))
+        within = tuple(source for source in sources if serial(source) in ids)
+        without = tuple(source for source in sources if serial(source) not in ids)
+        return ObjectPart({}, None, ((KeySet(within, without, frozenset(names)), members),))
 
-    def _combined(self, evaluation: Evaluation) -> list[Case]:
-        out = [evaluation.own]
-        for outcomes in evaluation.applicators:
-            choices = [choice for outcome in outcomes for choice in self._choices(*outcome)]
-            if not any(choice.evaluates for choice in choices):
-                continue  # nothing is evaluated in any outcome: the keyword itself asks what it asks
-            out = [one.meet(choice) for one in out for choice in choices]
-            if len(out) * _STEP > self._nodes:
-                raise LimitExceeded("nodes", len(out) * _STEP, self._nodes)
-        return out
+    def items(self, schema: Schema, items: Schema) -> Iterator[_Group]:
+        """What `unevaluatedItems` asks: items that are not evaluated satisfy the schema `items`."""
+        found = evaluators(self._reader, schema, with_rest=False)
+        if any(one.all_items and not one.holds for one in found):
+            return
+        start = max((one.items for one in found if not one.holds), default=0)
+        always = dict.fromkeys(one.contained for one in found if one.contained is not None and not one.holds)
+        counting = [one for one in found if one.holds]
+        contained = dict.fromkeys(one.contained for one in counting if one.contained is not None)
+        cells: list[tuple[Schema, list[Evaluator]]] = []
+        for inside, outside in self._cells([one for one in contained if one not in always]):
+            allowed = (items, *always, *outside, *map(self._negation.of, inside))
+            item = self._negation.derived(schema, ANYTHING, allowed) if len(allowed) > 1 else items
+            cells.append((item, _weakest([one for one in counting if one.contained in inside], lambda *_: True)))
 
-    def _choices(self, holding: tuple[Schema, ...], failing: tuple[Schema, ...]) -> Iterator[Case]:
-        refuted = Case(tuple(self._negation.of(one) for one in failing))
-        for parts in product(*(self._cases(one) for one in holding)):
-            case = refuted
-            for one, part in zip(holding, parts, strict=True):
-                case = case.meet(replace(part, holds=(one, *part.holds)))
-            yield case
+        def after(start: int, holds: tuple[Schema, ...]) -> Schema:
+            """The schemas hold, and each item from number `start` on is in no cell, or evaluated by `contains`."""
+            groups = [self._group(schema, _items_after(start, item), finding) for item, finding in cells]
+            return self._negation.derived(schema, ANYTHING, *((one,) for one in holds), *groups)
+
+        longer = _weakest([one for one in counting if one.all_items or one.items > start], _reaches)
+        yield (
+            after(start, ()),
+            *(after(one.items, one.holds) for one in longer if not one.all_items),
+            *(self._all_hold(schema, one.holds) for one in longer if one.all_items),
+        )
+
+    def _cells(self, schemas: list[Schema]) -> list[tuple[tuple[Schema, ...], tuple[Schema, ...]]]:
+        """The combinations of schemas that may hold for one item: (those that hold, others that do not)."""
+
+        def apart(*pair: Schema) -> bool:
+            return self._reader.disjoint.contradictory(pair)
+
+        cells: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = [((), ())]
+        for schema in schemas:
+            cut: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = []
+            for inside, outside in cells:
+                self._reader.meter.step()
+                if not any(apart(one, self._negation.of(schema)) for one in inside):
+                    cut.append((inside, (*outside, schema)))
+                if not any(apart(schema, one) for one in (*inside, *map(self._negation.of, outside))):
+                    cut.append(((*inside, schema), outside))
+            cells = cut
+        return cells
+
+
+def _evaluates(one: Evaluator, ids: frozenset[int]) -> bool:
+    """Whether an evaluator that counts evaluates the members in these sources, named nowhere."""
+    return one.all_members or any(serial(source) in ids for source in one.sources)
+
+
+def _reaches(one: Evaluator, other: Evaluator) -> bool:
+    """Whether the prefix of one evaluator is at least as long as that of the other."""
+    return one.all_items or (one.items >= other.items and not other.all_items)
+
+
+def _weakest(found: list[Evaluator], is_enough: Callable[[Evaluator, Evaluator], bool]) -> list[Evaluator]:
+    """The evaluators without those in whose place another is enough, which counts whenever they do."""
+    out: list[Evaluator] = []
+    for one in sorted(found, key=lambda one: len(one.holds)):
+        if not any(is_enough(other, one) and set(other.holds) <= set(one.holds) for other in out):
+            out = [other for other in out if not (is_enough(one, other) and set(one.holds) <= set(other.holds))]
+            out.append(one)
+    return out
+
+
+def _items_after(start: int, item: Schema) -> Shape:
+    """The arrays whose items from number `start` on satisfy a schema."""
+    return Shape(arrays=(ArrayPart((None,) * start, item),))
