@@ -96,7 +96,7 @@ def elements(style: str, text: str) -> list[Element]:
     string, other, end = (
         re.escape(part).replace(r"\{name\}", '([^"]+)' if style in QUOTED else '([^"<>]+)', 1) for part in FLAT[style]
     )
-    other = other.replace(r"\{type\}", "(?:object|array|number|boolean|null)")
+    other = other.replace(r"\{type\}", "(?:object|array|number|integer|boolean|null)")
     out, at = [], len(text) - len(text.lstrip(" \t\r\n"))
     while at < len(text):
         for kind, begin in (("string" if string != other else "", string), ("json", other)):

@@ -1,9 +1,9 @@
 """A matcher whose calls fail on purpose first, and are then made again.
 
-`FailingMatcher` has the methods of `GrammarMatcher` that `tests.core_support.journey` calls. Before each call a failure is
-armed in the core (`guided/automaton/native/base/faults.hpp`): an allocation or a check of a limit, drawn at random from the
-points that the call passes. A call that fails must leave its matcher as it was, and whatever is asked afterwards must be
-answered as if nothing had happened. Only builds with GUIDED_FAULTS have this.
+`FailingMatcher` has the methods of `GrammarMatcher` that `tests.core_support.journey` calls. Before each call a failure
+is armed in the core (`guided/automaton/native/base/faults.hpp`): an allocation or a check of a limit, drawn at random
+from the points that the call passes. A call that fails must leave its matcher as it was, and whatever is asked
+afterwards must be answered as if nothing had happened. Only builds with GUIDED_FAULTS have this.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import json
 import re
 
 import jsonschema
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -287,6 +288,38 @@ def test_where_others_forbid_all_that_is_allowed_there_is_an_error(tokenizer, mo
                 **forbidden,
                 **how,
             )
+
+
+@pytest.mark.parametrize("how", [{"do_sample": False}, {"do_sample": True}, {"num_beams": 3}])
+def test_a_row_of_a_batch_that_others_leave_without_tokens_is_an_error(tokenizer, model, how):
+    """Not only where all prompts of one constraint are: the first one alone has the pairs `ac` and `bc` in it."""
+    processor = GuidedLogitsProcessor("[ab]c", tokenizer)
+    with pytest.raises(guided.GuidedError, match="each token that the constraint of row 0 allows is forbidden by"):
+        ask(tokenizer, model, ["acbc", "x", "yy"], processor, max_new_tokens=9, no_repeat_ngram_size=2, **how)
+    assert ask(tokenizer, model, ["x", "yy"], processor, max_new_tokens=9, no_repeat_ngram_size=2, **how)
+
+
+@pytest.mark.filterwarnings("ignore:row . has a token that its constraint does not allow:RuntimeWarning")
+def test_beams_of_a_batch_take_the_ways_that_are_left(tokenizer, model):
+    processor = GuidedLogitsProcessor("ac|bd", tokenizer)
+    options = {"max_new_tokens": 9, "no_repeat_ngram_size": 2, "num_beams": 2, "do_sample": False}
+    found = ask(tokenizer, model, ["ac", "x", "x"], processor, **options)
+    assert found[0] == "bd"
+    assert all(text in ("ac", "bd") for text in found)
+
+
+def test_rows_of_a_prompt_are_neighbours_that_begin_alike(tokenizer):
+    grammar = guided.GrammarCompiler(vocabulary_of(tokenizer)).compile_regex("[ab]*")
+    ids = np.array([[1, 2], [1, 2], [1, 3], [1, 2], [1, 2]])
+    for grammars, rows, expected in (
+        ([grammar], ids, [(0, 2), (0, 2), (2, 3), (3, 5), (3, 5)]),
+        ([grammar] * 2, ids[[0, 1, 1, 2]], [(0, 2), (0, 2), (2, 3), (3, 4)]),
+        ([grammar, None], ids[[0, 0, 0, 0]], [(0, 2), (0, 2), (2, 4), (2, 4)]),
+        ([grammar], ids[:1], [(0, 1)]),
+    ):
+        matchers = RowMatchers(grammars)
+        matchers.follow(rows)
+        assert [matchers.prompt_of(number) for number in range(len(rows))] == [range(*pair) for pair in expected]
 
 
 def test_canonical_answers_are_what_the_tokenizer_writes(tokenizer, model):

@@ -307,3 +307,28 @@ def test_no_arguments(style: str) -> None:
     if style != "minimax_m3_xml":
         for schema in (True, {}, {"type": "object"}, {"$defs": {"any": {}}, "$ref": "#/$defs/any"}):
             assert takes(style, schema, written(style, {"a": 1, "b": "x", "c": {"d": [None]}}))
+
+
+FREE = [{"type": "object"}, *({"properties": {"n": free}} for free in ({}, True, {"title": "N"}))]
+
+
+@pytest.mark.parametrize("schema", FREE)
+def test_kimi_may_call_a_free_number_an_integer(schema: Schema) -> None:
+    """As in xgrammar 0.2.8, whose grammar names seven types where a schema asks nothing of a value."""
+    form = '<|open|>argument key="n" type="{}"<|sep|>{}<|close|>argument<|sep|>'
+    for kind, text, expected in (
+        ("integer", "3", True), ("integer", " -12 ", True), ("integer", "1e3", True), ("number", "3", True),
+        ("number", "2.5", True), ("integer", "2.5", False), ("integer", "true", False), ("integer", '"3"', False),
+        ("float", "3", False), ("string", "3", True), ("boolean", "3", False),
+    ):  # fmt: skip
+        assert takes("kimi_k3_xml", schema, form.format(kind, text)) == expected, (kind, text)
+    for kind, value in (("integer", 3), ("number", 3), ("string", "3")):
+        assert check_reading("kimi_k3_xml", schema, form.format(kind, 3)) == {"n": value}
+
+
+def test_a_number_that_a_schema_asks_for_is_called_a_number() -> None:
+    text = '<|open|>argument key="n" type="{}"<|sep|>3<|close|>argument<|sep|>'
+    for asked in ({"type": "integer"}, {"type": "number"}, {"type": ["integer", "string"]}, {"maximum": 5}):
+        schema = {"properties": {"n": asked}, "required": ["n"]}
+        assert takes("kimi_k3_xml", schema, text.format("number")), asked
+        assert not takes("kimi_k3_xml", schema, text.format("integer")), asked

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 import guided
-from tests.structural_tag_support import byte_compiler, compiler_with, of_format
+from tests.structural_tag_support import accepts, byte_compiler, compiler_with, of_format
 
 ANY = {"type": "any_text"}
 TAG = {"begin": "<a>", "content": ANY, "end": "</a>"}
 
 MALFORMED: list[tuple[Any, str, str, str]] = [
     ([], "", "is an object", "structural_tag"),
-    ({}, "", '"type" is None', "structural_tag"),
-    ({"type": "any_text"}, "", "there is no member", "")
-    if False
-    else ({"type": "any_text"}, "/type", 'not "structural_tag"', "format"),
+    ({}, "", '"format" is missing', "any_text"),
+    ({"type": "any_text"}, "/type", 'not "structural_tag"', "format"),
+    ({"type": None, "format": ANY}, "/type", '"type" is None, not "structural_tag"', "structural_tag"),
+    ({"type": 3, "format": ANY}, "/type", '"type" is 3, not "structural_tag"', "structural_tag"),
     ({"type": "structural_tag"}, "", '"format" is missing', "any_text"),
     ({"type": "structural_tag", "format": ANY, "extra": 1}, "/extra", "no member 'extra'", "type, format"),
     ({"type": "structural_tag", "formt": ANY}, "/formt", "no member", "'format'"),
@@ -331,3 +331,12 @@ def test_errors_in_arguments_that_are_elements(style: str, inner: str, others: d
     with pytest.raises(guided.SpecError) as caught:
         byte_compiler().compile_structural_tag(document)
     assert caught.value.pointer == f"/format/json_schema/properties/p{inner}/minimum"
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_the_type_of_a_structural_tag_may_be_left_out(as_text: bool) -> None:
+    """As in xgrammar, where it is the default."""
+    document = {"format": {"type": "const_string", "value": "yes"}}
+    grammar = byte_compiler().compile_structural_tag(json.dumps(document) if as_text else document)
+    assert accepts(grammar, list(b"yes"))
+    assert not accepts(grammar, list(b"no"))

@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +72,8 @@ class RowMatchers:
     """See the head.
 
     Args:
-        grammars: of each prompt, None for a free one. The rows of one prompt (several samples, beams) are neighbours.
+        grammars: of each prompt, None for a free one; a single one may be that of several prompts. The rows of one
+            prompt (several samples, beams) are neighbours.
         max_new_tokens: of each row; its mask then leaves room for the end of the shortest completion. None: no budget.
         spelling: of the tokenizer, whose tokens alone are allowed; None: any spelling.
 
@@ -91,6 +93,7 @@ class RowMatchers:
         self._rows: list[Row] = []
         self._ids: Ids = np.zeros((0, 0), np.int64)
         self._prompt = 0  # its length
+        self._prompt_of: list[range] = []
         if max_new_tokens is not None:
             for grammar in filter(None, self.grammars):
                 if (least := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_new_tokens:
@@ -147,9 +150,8 @@ class RowMatchers:
         return [number for number, _, _ in guided]
 
     def prompt_of(self, number: int) -> range:
-        """The rows of the prompt that a row belongs to, this one among them."""
-        each = len(self._rows) // len(self.grammars)
-        return range(number // each * each, (number // each + 1) * each)
+        """The rows of the prompt that a row belongs to, this one among them: neighbours that begin alike."""
+        return self._prompt_of[number]
 
     def allows_only_ends(self, row: npt.NDArray[np.int32]) -> bool:
         """Whether no token but end tokens is allowed by a row of the bitmask."""
@@ -184,6 +186,9 @@ class RowMatchers:
         made = [Row(self._matcher(grammar)) for grammar in self.grammars]
         self._rows = [row.fork() for row in made for _ in range(each)] if each > 1 else made
         self._prompt = ids.shape[1]
+        borders = [row for row in range(1, count) if row % each == 0 or not np.array_equal(ids[row], ids[row - 1])]
+        runs = [range(*pair) for pair in pairwise([0, *borders, count])]
+        self._prompt_of = [run for run in runs for _ in run]
 
     def _regrouped(self, ids: Ids, grown: int) -> list[Row] | None:
         """The rows after some were copied, dropped, or taken back; None: they are other prompts."""

@@ -182,8 +182,6 @@ class StructuralTag:
             document = json.loads(self.document)
         except (ValueError, RecursionError) as error:
             raise InvalidJSONError(f"Failed to parse JSON: {error}") from None
-        if isinstance(document, dict) and "format" in document:
-            document.setdefault("type", "structural_tag")
         with as_xgrammar(InvalidStructuralTagError, "Invalid structural tag"):
             return structural_tag_to_grammar(document, TAG_OPTIONS, allow_special_tokens=True, found=found, later=later)
 

@@ -33,6 +33,7 @@ from guided.keywords import read_items
 from guided.limits import Limits
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.left_corners import left_recursive, recursion_error
+from guided.spec.regex.derivatives import TooLarge
 
 from .bounds import check_depth, too_deep
 from .dialect import Context, needs_all_readings, plain_lark, resolved
@@ -165,7 +166,11 @@ def lark_to_lexed(text: str, *, limits: Limits | None = None, **options: Any) ->
 def check_not_empty(text: str, options: LarkOptions, limits: Limits, schema_options: JsonSchemaOptions) -> None:
     """For a grammar that generates nothing. Raises SpecError if there is a reason to name, see `empty.py`."""
     loaded, is_regular = _load(text, options, limits, schema_options, [], ())
-    if (error := why_empty(loaded, options.lexer if _has_lexer(options, is_regular) else None, limits)) is not None:
+    try:
+        error = why_empty(loaded, options.lexer if _has_lexer(options, is_regular) else None, limits)
+    except TooLarge:  # to find out why takes too long
+        return
+    if error is not None:
         raise error
 
 

@@ -20,10 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Final
 
 from guided.ir.lexer import Terminal
-from guided.ir.nodes import Automaton
+from guided.spec.regex.derivatives import TooLarge
+from guided.spec.texts import Edges, Texts
 
 from .lalr import Place, Rules, State, terminal_states, with_all
 
@@ -31,8 +32,6 @@ __all__ = ["Marks", "alive", "marked"]
 
 _MOST_PAIRS: Final = 200_000
 _MOST_STATES: Final = 10_000
-
-Edges: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +88,7 @@ class _Matters:
         self.keywords = {(each.name, keyword.name) for each in terminals for keyword in each.keywords}
         self.compared = 0
         self.rivals = cache(self._rivals)
+        self.texts = cache(lambda name: Texts(self.terminals[self.order[name]].item))
 
     def __call__(self, state: State) -> bool:
         doubtful = [each for each in state.doubtful if each in self.order and each not in self.always]
@@ -101,28 +101,29 @@ class _Matters:
         out = set()
         for other in self.order.keys() - {doubtful}:
             related = (doubtful, other) in self.keywords or (other, doubtful) in self.keywords
-            if related or self.order[doubtful] < self.order[other]:
-                first, second = (self.terminals[self.order[name]].item for name in (doubtful, other))
-                if self.compared > _MOST_PAIRS or _match_one_text(first, second):
-                    out.add(other)
+            is_before = related or self.order[doubtful] < self.order[other]
+            too_many = self.compared > _MOST_PAIRS
+            if is_before and (too_many or _match_one_text(self.texts(doubtful), self.texts(other))):
+                out.add(other)
         return frozenset(out)
 
 
-def _match_one_text(first: object, second: object) -> bool:
-    """Whether some text begins with a text of the first and a text of the second."""
-    assert isinstance(first, Automaton) and isinstance(second, Automaton)
-    live = _live(first), _live(second)
+def _match_one_text(first: Texts, second: Texts) -> bool:
+    """Whether some text begins with a text of the first and a text of the second; True if that is not found out."""
     seen = {(first.start, second.start)}
     todo = list(seen)
-    for a, b in todo:
-        if a not in live[0] or b not in live[1]:
-            continue
-        if first.states[a][0] or second.states[b][0] or len(seen) > _MOST_STATES:
-            return True
-        for to in _common(first.states[a][1], second.states[b][1]):
-            if to not in seen:
-                seen.add(to)
-                todo.append(to)
+    try:
+        for a, b in todo:
+            if not first.is_live(a) or not second.is_live(b):
+                continue
+            if first.accepts(a) or second.accepts(b) or len(seen) > _MOST_STATES:
+                return True
+            for to in _common(first.edges(a), second.edges(b)):
+                if to not in seen:
+                    seen.add(to)
+                    todo.append(to)
+    except TooLarge:
+        return True
     return False
 
 
@@ -134,22 +135,6 @@ def _common(first: Edges, second: Edges) -> Iterator[tuple[int, int]]:
         if low <= other_high and other_low <= high:
             yield to, other_to
         i, j = (i + 1, j) if high < other_high else (i, j + 1)
-
-
-def _live(automaton: Automaton) -> set[int]:
-    """The states from which a text can be completed."""
-    before: dict[int, list[int]] = {}
-    for number, (_, edges) in enumerate(automaton.states):
-        for _, _, to in edges:
-            before.setdefault(to, []).append(number)
-    todo = [number for number, (accepts, _) in enumerate(automaton.states) if accepts]
-    live = set(todo)
-    while todo:
-        for number in before.get(todo.pop(), ()):
-            if number not in live:
-                live.add(number)
-                todo.append(number)
-    return live
 
 
 def alive(rules: Rules) -> set[str]:

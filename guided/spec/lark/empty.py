@@ -11,17 +11,15 @@ Cost: linear in the rules, for each of a few rounds. Not found: what goes wrong 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
 from guided.errors import SpecError
-from guided.ir.nodes import Automaton, Length
+from guided.ir.nodes import Length
 from guided.limits import Limits
+from guided.spec.texts import Texts
 
-from .dialect.expressions import determinised
 from .lalr import Rules, with_all
-from .lexing import longest_match
 from .loader import Loaded
 from .terminals import node_of
 
@@ -35,12 +33,9 @@ def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | 
     """See the head; None if it is none of these reasons. `lexer`: "contextual", "basic", or None without one."""
     rules: Rules = {name: [each.symbols for each in found] for name, found in loaded.rules.items()}
     used = {name for found in rules.values() for symbols in found for name, is_terminal in symbols if is_terminal}
-    automata = {
-        name: determinised(node_of(loaded, name, limits), loaded.terminals[name].shown)
-        for name in sorted(used & loaded.terminals.keys())
-    }
-    texts = {name: _shortest(automaton) for name, automaton in automata.items()}
-    texts |= dict.fromkeys(used - automata.keys(), "")
+    languages = {name: Texts(node_of(loaded, name, limits)) for name in sorted(used & loaded.terminals.keys())}
+    texts = {name: _shortest(language) for name, language in languages.items()}
+    texts |= dict.fromkeys(used - languages.keys(), "")
     for name, terminal in loaded.terminals.items():
         if terminal.max_tokens == 0 and texts.get(name):
             texts[name] = None
@@ -54,7 +49,7 @@ def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | 
         return _of_rules(loaded, as_rules, living, dead)
     if lexer is None:
         return None
-    return _of_lexer(loaded, rules, automata, {name: text or "" for name, text in texts.items()}, lexer == "basic")
+    return _of_lexer(loaded, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic")
 
 
 def _of_rules(loaded: Loaded, rules: Rules, living: set[str], dead: set[str]) -> SpecError:
@@ -95,13 +90,13 @@ def _of_terminal(loaded: Loaded, name: str) -> SpecError:
 
 
 def _of_lexer(
-    loaded: Loaded, rules: Rules, automata: Mapping[str, Automaton], texts: Mapping[str, str], tries_all: bool
+    loaded: Loaded, rules: Rules, languages: Mapping[str, Texts], texts: Mapping[str, str], tries_all: bool
 ) -> SpecError | None:
     output = _shortest_output(rules, loaded.start, texts)
     for at, name in enumerate(output[:-1]):
         rest = "".join(texts[each] for each in output[at:])
-        for taker in automata if tries_all else automata.keys() & {name}:
-            taken = longest_match(automata[taker], rest)
+        for taker in languages if tries_all else languages.keys() & {name}:
+            taken = languages[taker].longest_match(rest)
             if taken > len(texts[name]):
                 needed = " and then ".join(loaded.terminals[each].shown for each in output[at : at + 2])
                 shown = loaded.terminals[taker].shown
@@ -133,16 +128,19 @@ def _shortest_output(rules: Rules, start: str, texts: Mapping[str, str]) -> list
     return best.get(start, [])
 
 
-def _shortest(automaton: Automaton) -> str | None:
+def _shortest(texts: Texts) -> str | None:
     """A shortest text; None if there is none."""
-    todo, met = deque([(automaton.start, "")]), {automaton.start}
-    while todo:
-        at, text = todo.popleft()
-        ends, edges = automaton.states[at]
-        if ends:
-            return text
-        for low, _, to in edges:
-            if to not in met:
-                met.add(to)
-                todo.append((to, text + chr(low)))
+    before: dict[int, tuple[int, str]] = {texts.start: (-1, "")}
+    todo = [texts.start]
+    for at in todo:  # grows while it is read
+        if texts.accepts(at):
+            found = []
+            while at >= 0:
+                at, char = before[at]
+                found.append(char)
+            return "".join(reversed(found))
+        for low, _, to in texts.edges(at):
+            if to not in before:
+                before[to] = at, chr(low)
+                todo.append(to)
     return None

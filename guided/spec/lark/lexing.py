@@ -8,8 +8,8 @@ Keywords. If a regular expression matches the text of a string terminal of the s
 it finds and that is this string is the string terminal instead, where the parser can take it. If the string has no flag
 that the expression lacks, it is not tried by itself beside it.
 
-Source: lark/lexer.py, `BasicLexer` and `_create_unless`. Cost: each terminal is determinised once, and each string is
-read by the automaton of each expression of its priority.
+Source: lark/lexer.py, `BasicLexer` and `_create_unless`. Cost: each terminal is determinised once, unless it has large
+counts, and each string is read by each expression of its priority.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from typing import Final
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.ir.lexer import Indentation, Keyword, Lexer, Terminal
-from guided.ir.nodes import EPSILON, Alt, Automaton, Grammar, Node, Ref, Repeat, Seq, Special
+from guided.ir.nodes import EPSILON, Alt, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.limits import Limits
+from guided.spec.regex.derivatives import TooLarge
+from guided.spec.texts import Texts, has_texts, keeps_counts
 
 from .contexts import Marks, marked
 from .dialect.expressions import determinised
@@ -29,7 +31,7 @@ from .loader import Loaded, LoadedTerminal
 from .rules import origin
 from .terminals import node_of
 
-__all__ = ["lexed", "longest_match"]
+__all__ = ["lexed"]
 
 _MOST_TERMINALS: Final = 5_000
 
@@ -95,16 +97,21 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
 
 
 def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:
-    automata = dict[str, Automaton]()
+    nodes = dict[str, Node]()
     for each in sorted(found, key=lambda each: each.name):
         node = node_of(loaded, each.name, limits)
+        if has_texts(node) and keeps_counts(node):
+            nodes[each.name] = node
+            continue
         try:
-            automata[each.name] = determinised(node, f"terminal {each.shown or each.name}")
+            automaton = determinised(node, f"terminal {each.shown or each.name}")
         except GuidedError as error:
             raise loaded.located(error, each.name) from None
-    nodes = {name: node for name, node in automata.items() if any(accepts for accepts, _ in node.states)}
+        if any(accepts for accepts, _ in automaton.states):
+            nodes[each.name] = automaton
     found = [each for each in found if each.name in nodes]  # the others have no text, so the lexer never finds them
-    widths = {each.name: _widths(each, nodes[each.name]) for each in found}
+    texts_of = {name: Texts(node) for name, node in nodes.items()}
+    widths = {each.name: _widths(each, texts_of[each.name]) for each in found}
     for each in found:
         if widths[each.name][0] == 0:
             message = f"terminal {each.shown} matches the empty text, and a lexer finds no lexeme without text"
@@ -116,29 +123,27 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
         keywords = [
             Keyword(text.name, nodes[text.name], text.flags <= each.flags)
             for text in ([] if each.is_text else texts)
-            if text.priority == each.priority and longest_match(nodes[each.name], text.value) == len(text.value)
+            if text.priority == each.priority and _takes(loaded, each, texts_of[each.name], text.value)
         ]
         out.append(Terminal(each.name, nodes[each.name], tuple(keywords), origin(loaded, each.name)))
     return tuple(out)
 
 
-def _widths(terminal: LoadedTerminal, automaton: Automaton) -> tuple[int, int]:
+def _takes(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
+    """Whether the longest match of a terminal is all of the text."""
+    try:
+        return texts.longest_match(text) == len(text)
+    except TooLarge as error:
+        reason = f"terminal {terminal.shown}: to read {text[:40]!r} takes more than {error.most} {error.what}"
+        hint = "bound its repetitions by smaller counts"
+        raise loaded.located(UnsupportedError(reason, hint=hint), terminal.name) from None
+
+
+def _widths(terminal: LoadedTerminal, texts: Texts) -> tuple[int, int]:
     """The least and the greatest length of the texts, as Lark reckons: unbounded ones are equal."""
     if terminal.node is not None:
-        return 0 if automaton.states[automaton.start][0] else 1, int(parser.MAXREPEAT)
+        return 0 if texts.accepts(texts.start) else 1, int(parser.MAXREPEAT)
     if terminal.is_text:
         return len(terminal.value), len(terminal.value)
     least, greatest = parser.parse(terminal.source).getwidth()
     return int(least), int(greatest)
-
-
-def longest_match(automaton: Automaton, text: str) -> int:
-    """The length of the longest beginning of a text that the automaton takes; 0 where it takes none."""
-    at, taken = automaton.start, 0
-    for read, char in enumerate(text, 1):
-        following = [to for low, high, to in automaton.states[at][1] if low <= ord(char) <= high]
-        if not following:
-            break
-        at = following[0]
-        taken = read if automaton.states[at][0] else taken
-    return taken

@@ -13,10 +13,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, cast
+from typing import Final
 
 from guided.errors import LimitExceeded
-from guided.ir.nodes import Alt, Automaton, Node, Ref, Seq, Special
+from guided.ir.nodes import Alt, Node, Ref, Seq, Special
 from guided.limits import Limits
 from guided.spec.common_text import common_text
 from guided.spec.remark import Remark
@@ -43,7 +43,7 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
     nodes = {name: _node(symbols) for name, symbols in all_rules.items()}
     rules = {name: all_rules[name] for name in reached(nodes, loaded.start)}
     lexer = read_lark(text, options, limits, found=[]).lexer
-    found = {} if lexer is None else {each.name: cast(Automaton, each.item) for each in lexer.terminals}
+    found = {} if lexer is None else {each.name: each.item for each in lexer.terminals}
     shapes = lint_rules(nodes, loaded.start, lambda name: origin(loaded, name))
     return [*shapes, *_unused(loaded, rules), *_collisions(loaded, rules, found, options.lexer == "contextual")]
 
@@ -79,7 +79,7 @@ def _templates(rules: Rules) -> set[str]:
     return made
 
 
-def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Automaton], contextual: bool) -> Iterator[Remark]:
+def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Node], contextual: bool) -> Iterator[Remark]:
     """`found`: the terminals in the order in which a lexer tries them."""
     order = list(found)
     states = terminal_states(rules, loaded.start) if contextual else None

@@ -8,6 +8,7 @@ terminal's own text. `check_borders` refuses lookarounds that can see past the b
 
 A terminal's texts are those that `re.match` takes as a whole, as Lark's lexers do: `".*?"` takes `"x"`, but never
 `"x" y"`, which `re.fullmatch` would accept (`spec/regex/preferred.py`). With `all_texts` they are those of the latter.
+Large counts are not unrolled where both are the same, as in `/(ab){2,50000}c/`: the core counts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import re._constants as sre  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.ir.nodes import Automaton, Node
@@ -24,8 +25,10 @@ from guided.limits import Limits
 from guided.spec.regex import parse_regex
 from guided.spec.regex.budget import Budget
 from guided.spec.regex.derivatives import TooLarge
-from guided.spec.regex.preferred import Undecided, preferred
+from guided.spec.regex.preferred import Undecided, is_deterministic, preferred
 from guided.spec.regex.python_syntax import PythonReader
+from guided.spec.regex.tree import erase
+from guided.spec.texts import keeps_counts
 
 from .loader import Loaded, LoadedTerminal
 
@@ -44,7 +47,7 @@ def node_of(loaded: Loaded, name: str, limits: Limits) -> Node:
 
 
 def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
-    """The node of a terminal's texts: an automaton, unless Lark's notation cannot say them.
+    """The node of a terminal's texts: an automaton, unless Lark's notation cannot say them, or it has large counts.
 
     Raises:
         SpecError: its pattern is not valid. UnsupportedError: it is not regular, or looks past its border.
@@ -60,7 +63,11 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         _check_borders(parser.parse(terminal.source), 0, 0)
         if terminal.all_texts:
             return parse_regex(terminal.source, limits=limits)
-        return preferred(PythonReader(terminal.source, Budget(limits), classes="full", ordered=True).read())
+        budget = Budget(limits)
+        tree = PythonReader(terminal.source, budget, classes="full", ordered=True).read()
+        if keeps_counts(tree) and is_deterministic(tree):
+            return cast(Node, erase(tree))  # it has no lookarounds
+        return preferred(tree, budget)
     except Undecided:
         raise UnsupportedError(
             f"terminal {shown}: which texts the pattern prefers depends on a lookahead, or on a repetition of "
@@ -96,8 +103,8 @@ def _string(value: str, any_case: bool) -> Automaton:
 def _either_case(char: str) -> tuple[tuple[int, int], ...]:
     """The characters that a pattern of one character matches if case is ignored, as ranges."""
     pattern = f"(?i:{re.escape(char)})"
-    node = preferred(PythonReader(pattern, Budget(Limits()), classes="full", ordered=True).read())
-    assert isinstance(node, Automaton)
+    budget = Budget(Limits())
+    node = preferred(PythonReader(pattern, budget, classes="full", ordered=True).read(), budget)
     return tuple((low, high) for low, high, _ in node.states[node.start][1])
 
 

@@ -50,6 +50,7 @@ class ElementForm(NamedTuple):
         around: whether white space may stand around what is no string.
         between: whether white space may stand between items.
         escapes: how characters of names are written, & first; if there are any, all but \0 may stand in a name.
+        names_integers: whether an integer may also be called one, where the schema asks nothing of the value.
     """
 
     begin: str
@@ -65,6 +66,7 @@ class ElementForm(NamedTuple):
     around: bool = True
     between: bool = False
     escapes: Mapping[str, str] = _NONE
+    names_integers: bool = False
 
     @property
     def is_typed(self) -> bool:
@@ -130,7 +132,7 @@ FORMS: Final[Mapping[str, ElementForm]] = {
     ),
     "kimi_k3_xml": ElementForm(
         '<|open|>argument key="', '"', ' type="string"<|sep|>', ' type="{type}"<|sep|>', "<|close|>argument<|sep|>",
-        escapes=_QUOTED,
+        escapes=_QUOTED, names_integers=True,
     ),
     "cohere_xml": ElementForm(
         '<cofl:value name="', '"', ' type="raw">', ' type="{type}">', "</cofl:value>",

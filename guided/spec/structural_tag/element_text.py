@@ -192,6 +192,10 @@ class ElementNotation(Notation):
             return self.framed(kind, json, level)
         return self.framed(kind, make(inner), level)
 
+    def names_integers(self, level: int) -> bool:
+        """See `Notation`."""
+        return _is_element(level) and self._form.names_integers
+
     def framed(self, kind: str, text: Node, level: int) -> Node:
         """See `Notation`."""
         if not _is_element(level):

@@ -1,8 +1,8 @@
 """Reading a structural tag: JSON text, or what `json.loads` gives, becomes a tree of `Format`s.
 
 Two documents are read: `{"type": "structural_tag", "format": {...}}`, and vLLM's older `{"structures": [...],
-"triggers": [...]}`, which means triggered tags. Each value is checked where it stands. An error has the JSON Pointer of
-the place, and, if there is a text, its span.
+"triggers": [...]}`, which means triggered tags. As in xgrammar, the type may be left out of both. Each value is checked
+where it stands. An error has the JSON Pointer of the place, and, if there is a text, its span.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format
     if "structures" in document or "triggers" in document:
         return reader.legacy(document)
     reader.only(document, "", ("type", "format"))
-    if document.get("type") != "structural_tag":
-        known = isinstance(document.get("type"), str) and document["type"] in FORMATS
+    if document.get("type", "structural_tag") != "structural_tag":
+        known = isinstance(document["type"], str) and document["type"] in FORMATS
         raise SpecError(
-            f'"type" is {brief(document.get("type"))}, not "structural_tag"',
-            pointer="/type" if "type" in document else "",
+            f'"type" is {brief(document["type"])}, not "structural_tag"',
+            pointer="/type",
             hint='put the format inside of {"type": "structural_tag", "format": ...}' if known
             else 'write "type": "structural_tag"',
         )  # fmt: skip

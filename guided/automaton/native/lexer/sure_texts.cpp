@@ -1,7 +1,6 @@
 #include "lexer/sure_texts.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <numeric>
 
 namespace guided {
@@ -9,9 +8,10 @@ namespace guided {
 namespace {
 constexpr size_t kMostTexts = 64;     // of one terminal that are tried
 constexpr size_t kMostStates = 4096;  // that are looked at for them
-constexpr int kMostOfState = 4;       // of one state
-constexpr int64_t kGuess = 2;         // tokens of a terminal without a sure text
-constexpr size_t kSeparators = 6;     // of one ignored terminal
+constexpr size_t kManyStates = 1 << 18;
+constexpr int kMostOfState = 4;    // of one state
+constexpr int64_t kGuess = 2;      // tokens of a terminal without a sure text
+constexpr size_t kSeparators = 6;  // of one ignored terminal
 }  // namespace
 
 SureTexts::SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vocabulary,
@@ -129,26 +129,44 @@ std::vector<int64_t> SureTexts::tokens_of(std::string_view text, const TokenVoca
   return out;
 }
 
-// The first texts of a terminal, by length, that are read as that terminal wherever it is tried.
+// The first texts of a terminal, by length, that are read as that terminal wherever it is tried. In a union of many long
+// texts none has ended yet after kMostStates. Then the shortest ones are looked for in kManyStates, each met once.
 std::vector<std::string> SureTexts::texts_of(int32_t terminal, size_t most) {
+  bool is_cut = false;
+  std::vector<std::string> out = texts_of(terminal, most, kMostStates, kMostOfState, is_cut);
+  return is_cut ? texts_of(terminal, most, kManyStates, 1, is_cut) : out;
+}
+
+// `is_cut`: whether so many states were looked at before any text ended.
+std::vector<std::string> SureTexts::texts_of(int32_t terminal, size_t most, size_t most_states, int most_of_state,
+                                             bool& is_cut) {
+  struct Beginning {
+    int32_t state, before;  // the index of the beginning without its last byte
+    uint8_t byte;
+  };
   std::vector<std::string> out;
   TerminalAutomaton& automaton = lexemes_.terminals()[terminal].automaton;
-  std::deque<std::pair<int32_t, std::string>> todo{{automaton.start(), ""}};
+  std::vector<Beginning> beginnings{{.state = automaton.start(), .before = -1, .byte = 0}};  // grows while it is read
   std::unordered_map<int32_t, int> met;  // texts of one state say the same of what follows, but for their beginnings
-  size_t tried = 0, looked_at = 0;
-  while (!todo.empty() && tried < kMostTexts && looked_at < kMostStates && out.size() < most) {
-    auto [state, text] = std::move(todo.front());
-    todo.pop_front();
-    ++looked_at;
-    if (!text.empty() && automaton.matches(state)) {
-      if (is_read_as(text, terminal)) out.push_back(text);
+  size_t tried = 0;
+  const auto looks_on = [&](size_t index) { return index < beginnings.size() && index < most_states; };
+  for (size_t index = 0; looks_on(index) && tried < kMostTexts && out.size() < most; ++index) {
+    const int32_t state = beginnings[index].state;
+    if (index > 0 && automaton.matches(state)) {
+      std::string text;
+      for (auto at = static_cast<int32_t>(index); at > 0; at = beginnings[at].before)
+        text += static_cast<char>(beginnings[at].byte);
+      std::ranges::reverse(text);
+      if (is_read_as(text, terminal)) out.push_back(std::move(text));
       ++tried;
     }
     automaton.bytes(state).each([&](uint8_t byte) {
       const int32_t after = automaton.step(state, byte);
-      if (after != kDead && ++met[after] <= kMostOfState) todo.emplace_back(after, text + static_cast<char>(byte));
+      if (after != kDead && ++met[after] <= most_of_state)
+        beginnings.push_back({.state = after, .before = static_cast<int32_t>(index), .byte = byte});
     });
   }
+  is_cut = tried == 0 && beginnings.size() > most_states;
   return out;
 }
 

@@ -86,6 +86,7 @@ class SureTexts {
     std::vector<uint8_t> valid;  // by terminal that was read last, and at last wherever it is written
   };
   std::vector<std::string> texts_of(int32_t terminal, size_t most);
+  std::vector<std::string> texts_of(int32_t terminal, size_t most, size_t most_states, int most_of_state, bool& is_cut);
   bool is_read_as(std::string_view text, int32_t terminal);
   void find_separators();
   bool can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal) const;

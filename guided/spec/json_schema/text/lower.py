@@ -199,6 +199,8 @@ class Lowering:
                 self.reasons.append((where, "no value of the enumeration satisfies the other keywords"))
             return [node]
         makes = [(name, partial(_OF_TYPE[name], self, shape, where)) for name in shape.types]
+        if shape == ANYTHING and self.notation.names_integers(level):
+            makes.append(("integer", partial(Lowering._number, self, _ANY_INTEGER, where)))
         return [self.notation.text_of(name, make, where, level) for name, make in makes]
 
     def _number(self, shape: Shape, where: str, level: int) -> Node:
@@ -282,6 +284,8 @@ _OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
     "array": array_text,
     "object": object_text,
 }
+
+_ANY_INTEGER = Shape(types=("number",), numbers=NumberSet(integral=True))
 
 
 def _with_pointer(where: str, make: Callable[[], Node]) -> Node:

@@ -81,6 +81,10 @@ class Notation:
         """The values of one type of the schema at `where`. `make` gives their text at a level."""
         return make(level)
 
+    def names_integers(self, level: int) -> bool:
+        """Whether a value of which nothing is asked may also be an "integer", with a text of its own."""
+        return False
+
     def framed(self, kind: str, text: Node, level: int) -> Node:
         """The text of values of one type, with what stands around them."""
         return text

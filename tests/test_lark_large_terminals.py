@@ -1,0 +1,112 @@
+"""Terminals with many texts, and with large counts, which are not unrolled: Lark and `re` are the judges."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+
+import pytest
+
+import guided
+from guided.ir.nodes import Automaton
+from guided.limits import Limits
+from guided.spec import texts
+from guided.spec.lark import LarkOptions, read_lark
+from guided.spec.lark.lint import lint_lark
+
+VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+COMPILER = guided.GrammarCompiler(VOCABULARY, cache_bytes=0)
+SEMANTICS = ["lexer", "scannerless"]
+
+COUNTED = [
+    "start: A+\nA: /(ab){2,3}/",
+    "start: A B?\nA: /a{2,4}/\nB: /b{1,2}c/",
+    "start: (A | B)+\nA: /(ab){1,3}c?/\nB: /b{2,3}/",
+    'start: (NAME | KEY)+\nNAME: /[a-c]{2,3}/\nKEY: "ab"',
+    'start: A "b"\nA: /(a{1,2}b){1,2}/',
+    'start: (A ";")+\nA: /[^;c]{1,3}/\n%ignore /c{1,2}/',
+    "start: A B\nA: /(a|cb){2,3}?/\nB: /c{2}/",
+]
+
+
+def accepts(grammar: guided.CompiledGrammar, text: str) -> bool:
+    matcher = guided.GrammarMatcher(grammar)
+    return matcher.accept_string(text) and matcher.is_accepting()
+
+
+@pytest.mark.parametrize("text", COUNTED)
+def test_counts_that_stay_are_those_of_lark(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("lark", reason="lark is not installed")
+    from tests.lark_judge import lalr, parses
+
+    unrolled = COMPILER.compile_lark(text)
+    monkeypatch.setattr(texts, "_MOST_ROUNDS", 0)
+    lexer = read_lark(text, LarkOptions()).lexer
+    assert lexer is not None
+    assert any(not isinstance(each.item, Automaton) for each in lexer.terminals), "no count stayed"
+    counted, parser = COMPILER.compile_lark(text), lalr(text)
+    assert parser is not None
+    taken = 0
+    for length in range(1, 8):
+        for letters in itertools.product("abc;" if ";" in text else "abc", repeat=length):
+            written = "".join(letters)
+            expected = parses(parser, written)
+            assert accepts(counted, written) == expected == accepts(unrolled, written), written
+            taken += expected
+    assert taken > 1
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_a_count_is_not_unrolled(semantics: str) -> None:
+    pattern = r"(ab){2,2000}c"
+    grammar = COMPILER.compile_lark(f"start: A\nA: /{pattern}/i", semantics=semantics)
+    for rounds in (0, 1, 2, 3, 1_999, 2_000, 2_001):
+        text = "aB" * rounds + "C"
+        assert accepts(grammar, text) == (re.fullmatch(pattern, text, re.IGNORECASE) is not None), rounds
+    large = COMPILER.compile_lark("start: A\nA: /(ab){2,50000}c/i", semantics=semantics)
+    assert guided.GrammarMatcher(large).min_tokens_to_finish() == 6
+    assert accepts(large, "ab" * 5_000 + "c")
+    node = read_lark("start: A\nA: /(ab){2,50000}c/i", LarkOptions(semantics=semantics))
+    assert "50000" in str(node) and len(str(node)) < 20_000
+
+
+def options(count: int, length: int) -> list[str]:
+    rng = random.Random(5)
+    return ["".join(rng.choices("abcdefgh ", k=length)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_a_union_of_a_thousand_texts(semantics: str) -> None:
+    """Each of them, and no other."""
+    rng, found = random.Random(6), options(1_000, 30)
+    rules = [f'OPT{number}: "{text}"' for number, text in enumerate(found)]
+    grammar = COMPILER.compile_lark(
+        "\n".join(["start: OPTS", f"OPTS: {' | '.join(f'OPT{number}' for number in range(1_000))}", *rules]),
+        semantics=semantics,
+    )
+    for text in rng.sample(found, 20):
+        assert accepts(grammar, text)
+        at = rng.randrange(30)
+        for near in (text[:-1], text + "a", text[:at] + "x" + text[at + 1 :], text[:at] + text[at + 1 :]):
+            assert not accepts(grammar, near)
+
+
+def test_keywords_and_collisions_of_large_counts_are_found() -> None:
+    text = 'start: (NAME | KEY)+\nNAME: /[a-z]{1,30000}/\nKEY: "if"'
+    lexer = read_lark(text, LarkOptions()).lexer
+    assert lexer is not None
+    assert {each.name: [keyword.name for keyword in each.keywords] for each in lexer.terminals} == {
+        "KEY": [], "NAME": ["KEY"],
+    }  # fmt: skip
+    assert {remark.kind for remark in lint_lark(text, LarkOptions(), Limits())} >= {"keyword"}
+    both = "start: A | B\nA: /[a-c]{1,30000}/\nB: /[c-e]{2,30000}/"
+    remarks = lint_lark(both, LarkOptions(), Limits())
+    assert [remark.example for remark in remarks if remark.kind == "collision"] == ["cc"]
+
+
+def test_why_a_grammar_with_large_counts_is_empty() -> None:
+    with pytest.raises(
+        guided.SpecError, match="the lexer cuts no text so that the rules take it: A takes all of 'abb'"
+    ):
+        COMPILER.compile_lark('start: A "b"\nA: /a{1,3000}b+/')
