@@ -246,6 +246,7 @@ class Builder:
         max_seconds: float,
         memory: int,
         max_work: int = 9223372036854775807,
+        call_work: int = 9223372036854775807,
         later: Sequence[tuple[int, bytes, int]] = [],
         compile_later: object | None = None,
     ) -> CompiledRules:
@@ -258,7 +259,8 @@ class Builder:
             names: the name of each rule, for errors and explanations.
             start: the number of the start rule.
             max_states, max_seconds, max_work: limits of compilation.
-            memory: how many bytes the states of the grammar may take while matchers run.
+            memory: how many bytes the states of the grammar may take while matchers run, and one call may add to them.
+            call_work: units of work that one call on the states may take.
             later: rules that are compiled when they are first entered: (rule, a digest of what it will be, bytes that
                 its shortest text has at most). The rule itself stands for it until then.
             compile_later: compiles some of them, given by their numbers in `later`: a list of compiled grammars.
@@ -509,6 +511,7 @@ class CompiledComposition(Compiled):
         is_empty: bool,
         vocabulary: TokenVocabulary,
         memory: int,
+        call_work: int,
     ) -> None:
         """
         Put compiled grammars one after the other.
@@ -521,6 +524,7 @@ class CompiledComposition(Compiled):
             is_empty: whether the output may be empty.
             vocabulary: of all parts.
             memory: how many bytes the states may take, besides those of the parts, before they are dropped.
+            call_work: units of work that one call on the states may take.
         """
 
 class CompiledLexer(Compiled):
@@ -538,6 +542,7 @@ class CompiledLexer(Compiled):
         indentation: tuple[int, int, int, Sequence[int], Sequence[int], int, int, int] | None,
         vocabulary: TokenVocabulary,
         memory: int,
+        call_work: int,
     ) -> None:
         """
         Put a grammar with a lexer together.
@@ -556,6 +561,7 @@ class CompiledLexer(Compiled):
                 `guided.ir.lexer.Indentation`. Terminals are numbers; `indent` and `dedent` are symbols of the rules.
             vocabulary: of the texts.
             memory: how many bytes the states may take before they are dropped.
+            call_work: units of work that one call on the states may take.
         """
 
     @property

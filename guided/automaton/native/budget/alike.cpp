@@ -136,7 +136,7 @@ bool CompletionFinder::enters_alone(const Thread& t) {
 // How many iterations that are all alike begin here, this one first; -1: there are none, or too few.
 int64_t CompletionFinder::rounds_left(const Thread& t) {
   const Rule& rule = grammar_.rules[grammar_.positions[t.pos].rule];
-  if (rule.kind == RuleKind::Plain || rule.search || rule.min <= kFewRounds) return -1;
+  if (rule.kind == RuleKind::Plain || rule.choices || rule.min <= kFewRounds) return -1;
   if (t.mem > kLastUnknownSet && arena_.uniqueness().reading(t.mem)) return -1;
   const int64_t count = rule.kind == RuleKind::Counter ? t.reg : arena_.seen(t.reg).count;
   int64_t left = rule.min - 1 - rule.reach - count;

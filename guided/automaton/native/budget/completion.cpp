@@ -15,6 +15,7 @@ constexpr int kMostChoices = 16;                   // choices of threads that re
 // Pieces of a text whose end is in doubt, and for each byte that the shortest would have.
 constexpr int64_t kLeastPieces = 200;
 constexpr int64_t kPiecesOfByte = 8;
+constexpr int64_t kSymbolWork = 8;  // for each symbol or configuration
 constexpr int kMostFrames = 64;  // that an estimate looks at
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 }  // namespace
@@ -28,6 +29,7 @@ CompletionFinder::~CompletionFinder() {
 void CompletionFinder::follow(Thread at, Completion& out, bool exactly) {
   auto link = [&] { out.next = arena_.intern({at}, false); };
   for (;;) {
+    CallMeter::work(kSymbolWork);
     if (grammar_.is_later(at.pos)) arena_.need(arena_.lone(at));
     const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
     const bool begun = !out.symbols.empty(), drafted = at.mem < 0;
@@ -148,6 +150,7 @@ int64_t CompletionFinder::across(int32_t node, int32_t config) {
   int64_t best = kFar;
   std::vector<std::pair<int32_t, int32_t>> crossing{{node, config}};
   for (size_t i = 0; i < crossing.size(); ++i) {  // each (node, configuration) once
+    CallMeter::work(kSymbolWork + static_cast<int64_t>(crossing.size()));
     auto [at, entered] = crossing[i];
     auto enter = [&](int32_t n, int32_t c) {
       if (std::ranges::find(crossing, std::pair{n, c}) == crossing.end()) crossing.push_back({n, c});
@@ -184,6 +187,7 @@ void CompletionFinder::spell(Completion& c) {
       continue;
     }
     int32_t node = 0;
+    CallMeter::work(kSymbolWork);
     for (size_t k = i; node >= 0 && k < n; ++k) {
       node = c.symbols[k] < 256 ? trie.child(node, static_cast<uint8_t>(c.symbols[k])) : -1;
       if (node >= 0 && ends_token(node)) c.cost[i] = std::min(c.cost[i], plus(1, cost_after(c, k + 1)));
@@ -286,6 +290,7 @@ const Completion& CompletionFinder::completion(int32_t id, int64_t most_pieces) 
   size_t held = 0;
   const size_t allowed = std::max(arena_.byte_limit(), kLeastMemory);
   while (!stack.empty()) {
+    CallMeter::work(kSymbolWork);
     Task& task = stack.back();
     const Config& config = arena_.config(task.config);
     if (completions_.get(task.config)) {
@@ -372,6 +377,7 @@ void CompletionFinder::first_tokens(int32_t state, std::vector<int32_t>& out) {
   std::vector<std::pair<int32_t, int32_t>> open{{0, state}};
   std::unordered_set<uint64_t> met;
   for (size_t i = 0; i < open.size(); ++i) {
+    CallMeter::work(kSymbolWork);
     auto [node, config] = open[i];
     if (!met.insert(pair_key(node, config)).second) continue;
     const Completion& c = completion(config);
@@ -393,6 +399,7 @@ void CompletionFinder::written_later(int32_t state, std::vector<Uniqueness::Writ
   std::vector<int32_t> open{state};
   std::unordered_set<int32_t> met{state};
   while (!open.empty()) {
+    CallMeter::work(kSymbolWork);
     const int32_t config = open.back();
     open.pop_back();
     if (is_draft(config)) continue;  // which chooses no values

@@ -95,6 +95,7 @@ bool CompletionFinder::comes_nearer(const Thread& entry, const NewLetters::Way& 
   Thread at = way.loop;
   at.mem = kOutside;
   for (int step = 0; step < kMostSteps; ++step) {
+    CallMeter::work(kLookup);
     const ShortestText::Choice c = tree_.choose(at);
     if (c.cost > kFar || c.kind == ShortestText::Choice::Token) return false;
     if (c.kind == ShortestText::Choice::End) {

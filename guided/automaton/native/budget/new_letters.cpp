@@ -98,6 +98,7 @@ std::optional<NewLetters::Way> NewLetters::search(const Thread& thread) {
   Way out;
   for (; !now.empty(); now = std::exchange(then, {})) {
     for (size_t i = 0; i < now.size(); ++i) {
+      CallMeter::work(kLookup);
       const Step step = now[i];
       if (find_loop(step.at, out)) {
         out.text = step.text;
