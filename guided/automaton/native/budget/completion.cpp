@@ -363,10 +363,8 @@ int64_t CompletionFinder::distance(int32_t state) {
   }
   const bool small = masks_.vocabulary().trie.nodes().size() <= kSmallTrie && !grammar_.too_large;
   if (small && !grammar_.recursive && grammar_.known.empty() && grammar_.token_rests.empty()) {
-    // The first search is from the start and settles it: answers must not hang on which states were asked for before.
-    if (exact_.empty()) grammar_.too_large = !exact_.find(arena_.initial());
-    if (!grammar_.too_large)
-      if (auto exact = exact_.find(state)) return *exact;
+    if (exact_.empty()) grammar_.too_large = !exact_.is_affordable();
+    if (!grammar_.too_large) return exact_.find(state);
   }
   return completion(state).total;
 }

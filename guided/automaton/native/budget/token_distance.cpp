@@ -7,27 +7,41 @@ namespace guided {
 
 namespace {
 constexpr int64_t kNever = INT64_MAX / 8;
-constexpr size_t kMostSteps = 1 << 18;
+constexpr int64_t kMostWork = 400'000;  // of CallMeter, from the start of a grammar: some milliseconds
+constexpr size_t kProbeMemory = size_t{64} << 20;
 }  // namespace
 
-std::optional<int64_t> TokenDistances::find(int32_t state) {
+// In states of its own, of which nothing is known yet.
+bool TokenDistances::is_affordable() const {
+  Arena arena(arena_.shared_grammar(), kProbeMemory);
+  MaskBuilder masks(arena, masks_.vocabulary());
+  try {
+    TokenDistances(masks).search(arena.initial(), CallMeter::worked() + kMostWork);
+  } catch (const TooMuch&) {
+    return false;
+  }
+  return true;
+}
+
+int64_t TokenDistances::find(int32_t state) {
   if (auto it = known_.find(state); it != known_.end()) return it->second;
+  return search(state, INT64_MAX);
+}
+
+int64_t TokenDistances::search(int32_t state, int64_t most_worked) {
   const Grammar& grammar = arena_.grammar();
   std::vector<int32_t> order{state};
   std::unordered_map<int32_t, int32_t> index{{state, 0}};
   std::vector<std::vector<int32_t>> before(1);
   std::vector<std::pair<int64_t, int32_t>> sources;
-  size_t steps = 0;
   for (size_t i = 0; i < order.size(); ++i) {
-    const auto threads = static_cast<size_t>(arena_.config(order[i]).count);
-    steps += threads * threads;
-    if (steps > kMostSteps) return known_[state] = std::nullopt;
     if (arena_.config(order[i]).accepting) sources.push_back({0, static_cast<int32_t>(i)});
     auto link = [&](int32_t after) {
-      steps += threads;
+      CallMeter::work(kLookup);
+      if (CallMeter::worked() > most_worked) throw TooMuch{};
       auto known = known_.find(after);
-      if (known != known_.end() && known->second) {
-        sources.push_back({*known->second + 1, static_cast<int32_t>(i)});
+      if (known != known_.end()) {
+        sources.push_back({known->second + 1, static_cast<int32_t>(i)});
         return;
       }
       auto [at, inserted] = index.try_emplace(after, static_cast<int32_t>(order.size()));

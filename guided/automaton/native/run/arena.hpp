@@ -64,6 +64,7 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   const Grammar& grammar() const { return *grammar_; }
+  const std::shared_ptr<const Grammar>& shared_grammar() const { return grammar_; }
   std::mutex& mutex() { return mutex_; }
   int32_t initial() const { return initial_; }
   const Config& config(int32_t id) const { return *slot(id); }
