@@ -93,7 +93,7 @@ def test_comparisons_are_counted():
     """Nothing tells these apart. They are refused for the work, and not taken to overlap in silence."""
     schema = {"oneOf": [{"properties": {f"p{at}": {"type": "integer"}}} for at in range(200)]}
     with pytest.raises(LimitExceeded) as caught:
-        json_schema_to_grammar(schema, limits=Limits(work=5_000_000))
+        json_schema_to_grammar(schema, limits=Limits(work=1_000_000))
     assert caught.value.limit == "work"
 
 
@@ -142,7 +142,7 @@ VALUES = [{}, *instances()]
 @pytest.mark.parametrize("seed", range(40))
 def test_pairs_that_are_left_out_share_no_value(seed):
     rng = random.Random(seed)
-    branches = [drawn_alternative(rng) for _ in range(8)]
+    branches = [drawn_alternative(rng) for _ in range(16)]
     library = Library({"oneOf": branches}, DEFAULTS, {}, Limits())
     reader = Reader(library, DEFAULTS, Limits())
     schemas = dict(enumerate(reader.branches(library.root, "oneOf")))
@@ -155,7 +155,7 @@ def test_pairs_that_are_left_out_share_no_value(seed):
 @pytest.mark.parametrize("seed", range(30))
 def test_exactly_one_of_many_alternatives(seed):
     rng = random.Random(1000 + seed)
-    schema = {"oneOf": [drawn_alternative(rng, 1) for _ in range(6)]}
+    schema = {"oneOf": [drawn_alternative(rng, 1) for _ in range(rng.choice([6, 14]))]}
     if rng.random() < 0.3:
         schema["required"] = ["k"]
     judge = Judge(schema)

@@ -32,7 +32,7 @@ from guided.spec.json_schema.documents.resolve import Schema
 if TYPE_CHECKING:
     from guided.spec.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["split_by_member"]
+__all__ = ["has_discriminator", "split_by_member"]
 
 _MOST_TRIED = 4  # members that may tell the cases apart
 _MORE_CELLS = 6  # besides one for each goal: the other values, and those of types of which no goal speaks
@@ -67,8 +67,7 @@ def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
     """The cases of the member that tells them apart. None if there is no such member."""
     assert shape.formula is not None
     binding = Binding(shape, shape.formula, expander)
-    asked = {name: list(goals) for name, goals in binding.asked().items() if len(goals) > 1}
-    listing = {name: sum(listed_values(goal, expander) is not None for goal in goals) for name, goals in asked.items()}
+    asked, listing = _asked(binding, expander)
     for name in sorted(asked, key=lambda name: (listing[name], len(asked[name])), reverse=True)[:_MOST_TRIED]:
         base = binding.slot_goal(name)
         try:
@@ -80,6 +79,21 @@ def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
         if len(cells) + (name not in shape.required) > 1:
             return list(_Split(shape, shape.formula, binding, name).shapes(cells, expander))
     return None
+
+
+def has_discriminator(shape: Shape, expander: Expander) -> bool:
+    """Whether the formula asks of some member for listed values only."""
+    assert shape.formula is not None
+    asked, listing = _asked(Binding(shape, shape.formula, expander), expander)
+    return any(listing[name] == len(goals) for name, goals in asked.items())
+
+
+def _asked(binding: Binding, expander: Expander) -> tuple[dict[str, list[Goal]], dict[str, int]]:
+    """The goals of members with several, and how many of them list their values."""
+    asked = {name: list(goals) for name, goals in binding.asked().items() if len(goals) > 1}
+    return asked, {
+        name: sum(listed_values(goal, expander) is not None for goal in goals) for name, goals in asked.items()
+    }
 
 
 class _Split:

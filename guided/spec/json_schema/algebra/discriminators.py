@@ -40,7 +40,7 @@ _Paths: TypeAlias = Mapping[_Path, _Values]
 
 _DEEP = 3  # steps of a path
 _MOST_PATHS, _MOST_ITEMS = 32, 4  # of one alternative; of one array
-_FEW = 4  # alternatives that are paired without an index
+_FEW = 12  # alternatives that are paired without an index
 
 
 def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], beside: Shape) -> set[tuple[int, int]]:

@@ -43,7 +43,7 @@ _CHAIN = 8  # schemas that apply to the same value, one through the other
 _EVERY_TYPE = frozenset(ALL_TYPES)
 _WIDE, _SHORT = 300, 8  # alternatives that are looked at by themselves, and that are compared one by one
 _MANY = 32  # schemas of one value that are compared with one more
-_STEP = 300  # the cost of a comparison, in units of `Limits.work`
+_STEP = 100  # the cost of a comparison, in units of `Limits.work`
 
 
 class Disjoint:

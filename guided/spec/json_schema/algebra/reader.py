@@ -81,7 +81,9 @@ class Reader:
         keywords = schema.constraints
         if schema.document.lacks or "$ref" in keywords:
             keywords = tuple(keyword for keyword in keywords if not schema.hides(keyword))
-        for keyword in sorted(keywords, key=_turn):
+        for keyword in sorted(
+            keywords, key=APPLICATORS.__contains__ if _UNEVALUATED.keys().isdisjoint(keywords) else _turn
+        ):
             try:
                 if keyword not in known:
                     check_foreign(schema, keyword)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from guided.errors import LimitExceeded, UnsupportedError
 from guided.ir.nodes import EMPTY, Alt, Member, Node, Permutation, Ref
-from guided.spec.json_schema.algebra.case_split import split_by_member
+from guided.spec.json_schema.algebra.case_split import has_discriminator, split_by_member
 from guided.spec.json_schema.algebra.conditional import bind
 from guided.spec.json_schema.algebra.expand import Expander, KeyClass
 from guided.spec.json_schema.algebra.shape import Shape, Window, has_false
@@ -150,13 +150,21 @@ def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
 
 
 def _case_by_case(expander: Expander, shape: Shape) -> list[Shape]:
-    """The shapes of an object with a formula that is refused as a whole."""
-    try:
-        return split_by_member(shape, expander)
-    except UnsupportedError as error:
+    """The shapes of an object with a formula that is refused as a whole.
+
+    A discriminator has few cases. Without one the alternatives are rather multiplied out, if they are few.
+    """
+    problem: UnsupportedError | None = None
+    if has_discriminator(shape, expander):
         try:
-            return expander.by_type.multiplied(shape)
-        except LimitExceeded as exceeded:
-            if exceeded.limit != "nodes":
-                raise
-            raise error from None
+            return split_by_member(shape, expander)
+        except UnsupportedError as error:
+            problem = error
+    try:
+        return expander.by_type.multiplied(shape)
+    except LimitExceeded as exceeded:
+        if exceeded.limit != "nodes":
+            raise
+    if problem is not None:
+        raise problem
+    return split_by_member(shape, expander)
