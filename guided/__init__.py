@@ -43,6 +43,7 @@ from guided.matching import (
     allowed_tokens,
     fill_batch,
 )
+from guided.packages import importing
 from guided.spec.combinators import (
     Expr,
     capture,
@@ -158,23 +159,13 @@ _LAZY: Final = {
     "from_transformers": "guided.integrations.transformers_engine",
 }
 """Where the names are that are imported when they are first asked for. Those of the engine need torch."""
-_INSTALLED_BY: Final = {
-    "torch": "pip install 'guided-decoding[engine]'",
-    "xxhash": "pip install 'guided-decoding[engine]'",
-    "transformers": "pip install transformers",
-}
 
 
 def __getattr__(name: str) -> Any:
     """The names of `_LAZY`: the engine needs torch (`pip install guided-decoding[engine]`)."""
     if name in _LAZY:
-        try:
+        with importing(f"guided.{name}"):
             return getattr(import_module(_LAZY[name]), name)
-        except ModuleNotFoundError as error:
-            if error.name not in _INSTALLED_BY:
-                raise
-            message = f"guided.{name} needs the package {error.name}: {_INSTALLED_BY[error.name]}"
-            raise ModuleNotFoundError(message, name=error.name) from None
     close = close_name(name, __all__)
     meant = f"; did you mean {close!r}?" if close else ""
     raise AttributeError(f"module 'guided' has no attribute {name!r}{meant}")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 __all__ = [
+    "BEYOND_LIMITS",
     "BudgetError",
     "ContextError",
     "Finding",
@@ -166,6 +167,10 @@ _FIXED = {
 """The hints for bounds that no field of `Limits` raises, where whoever reaches one has none of its own."""
 
 
+BEYOND_LIMITS = 10**41
+"""Stands for counts of more digits, which are not worth reading."""
+
+
 class LimitExceeded(GuidedError):
     """A bound of `guided.Limits` was reached.
 
@@ -193,7 +198,9 @@ class LimitExceeded(GuidedError):
 
 
 def _exact(number: float) -> str:
-    """A count with all its digits; a time with three."""
+    """A count with all its digits, unless these are very many; a time with three."""
+    if number > 10**40:
+        return "more than 10**40"
     return str(int(number)) if number == int(number) else f"{number:.3g}"
 
 

@@ -35,6 +35,7 @@ MALFORMED: list[tuple[str, str, str]] = [
     ('»%«ignore " "', "begins nothing", "Lark"),
     ('root ::= "a"»~«2', "begins nothing", "{2,3}"),
     ("root ::= a »]«", "begins nothing", "not open"),
+    ('»\ufeff«root ::= "a"', "begins nothing", "a byte order mark: open the file with encoding='utf-8-sig'"),
     ('root ::= »"«abc', "never closed", "end it with"),
     ("root ::= »[«abc", "never closed", "end it with ]"),
     ('root ::= »(«"a" | ("b")', "never closed", "end it with )"),

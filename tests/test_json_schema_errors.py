@@ -241,6 +241,7 @@ def test_a_dict_has_the_same_pointer_and_the_report_the_same_entry(row):
         ('{"type": "string"} // a name', "no comments"),
         ('{ // a name\n"type": "string"}', "no comments"),
         (" ", "the text is empty"),
+        ('\ufeff{"type": "string"}', "a byte order mark"),
         ('{"type" "string"}', ""),
     ],
 )

@@ -24,6 +24,7 @@ MALFORMED = [
     ('start: "x" /a(?!b)/', "terminal /a(?!b)/: a lookahead at the border", 1, "/a(?!b)/"),
     (r'start: "x" /\bz/', r"terminal /\bz/: an anchor or a word boundary", 1, r"/\bz/"),
     ('start: "y" /((a{0,300}b){0,300}c){1,300}/', "more than 200000 states", 1, "/((a{0,300}b){0,300}c){1,300}/"),
+    ("start: A\nA: /(ab){20001,}/", "A: its shortest text has more than 20000 characters", 2, "/(ab){20001,}/"),
     ("start: A\nA: /(a{1000}){1000}/", "terminal A: the pattern needs more than 200000 states", 2, "/(a{1000}){1000}/"),
     (
         "start: A\nA: /(a|b)*a(a|b){18}/",

@@ -71,9 +71,31 @@ def test_a_count_is_not_unrolled(semantics: str) -> None:
     assert "50000" in str(node) and len(str(node)) < 20_000
 
 
+def test_the_shortest_text_of_a_large_count_is_found() -> None:
+    for pattern in ("(ab){3000,}c", "(ab){9000,30000}c"):
+        matcher = guided.GrammarMatcher(COMPILER.compile_lark(f"start: A\nA: /{pattern}/"))
+        least = int(pattern[5:9])
+        bitmask = guided.allocate_token_bitmask(1, VOCABULARY.size)
+        matcher.fill_next_token_bitmask(bitmask, max_tokens=2 * least + 2)
+        assert guided.allowed_tokens(bitmask) == [ord("a")]
+        assert matcher.accept_string("ab" * least)
+        matcher.fill_next_token_bitmask(bitmask)
+        assert guided.allowed_tokens(bitmask) == [ord("a"), ord("c")]
+
+
 def options(count: int, length: int) -> list[str]:
     rng = random.Random(5)
     return ["".join(rng.choices("abcdefgh ", k=length)) for _ in range(count)]
+
+
+def test_the_shortest_text_of_a_wide_union_is_found() -> None:
+    """Its automaton has more states than a search for completions visits."""
+    found = options(1_000, 40)
+    text = "start: OPTS\nOPTS: " + " | ".join(f'"{each}"' for each in found)
+    matcher = guided.GrammarMatcher(COMPILER.compile_lark(text))
+    bitmask = guided.allocate_token_bitmask(1, VOCABULARY.size)
+    matcher.fill_next_token_bitmask(bitmask, max_tokens=41)
+    assert set(guided.allowed_tokens(bitmask)) == {ord(each[0]) for each in found}
 
 
 @pytest.mark.parametrize("semantics", SEMANTICS)

@@ -137,6 +137,7 @@ def test_completions_of_many_prompts():
         ({"messages": SAY, "choice": ["a"]}, "choice", 'write "structured_outputs": {"choice": ...}'),
         ({"messages": SAY, "json": {}}, "json", 'write "structured_outputs": {"json": ...}'),
         ({"messages": SAY, "temperature": -1}, "temperature", "greater than or equal to 0"),
+        ({"messages": SAY, "top_k": -5}, "top_k", "greater than or equal to -1"),
         ({"messages": SAY, "n": 0}, "n", "greater than or equal to 1"),
         ({"messages": SAY, "stream_options": {"include_usage": True}}, None, "goes with stream=true"),
         ({"messages": SAY, "top_logprobs": 2}, None, "goes with logprobs=true"),

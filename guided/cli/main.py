@@ -25,6 +25,7 @@ from guided.cli.console import (
 )
 from guided.cli.parser import Parser, UsageError
 from guided.errors import GuidedError
+from guided.packages import how_to_install
 
 __all__ = ["main"]
 
@@ -72,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         kind = "" if plain else f"{type(error).__name__}: "
         return _refused(error_fields(error), f"{name}: {kind}{message_of(error)}", as_json, BAD_INPUT)
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and (needed := how_to_install(error)):
+            return _refused(error_fields(error), f"{name} {needed}", as_json, BAD_INPUT)
         tell_error("".join(traceback.format_exception(error)).rstrip())
         text = f"{name}: this is a defect of guided, please report it: {type(error).__name__}: {error}"
         return _refused(error_fields(error), text, as_json, _DEFECT)

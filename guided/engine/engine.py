@@ -364,13 +364,9 @@ class Engine:
         params = SamplingParams(**numbers, seed=secrets.randbits(64) if seed is None else seed)
         if params.min_tokens > max_tokens:
             raise OptionError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}", option="min_tokens")
-        stops = Stops(
-            texts_of("stop", stop),
-            tuple(read_items("stop_token_ids", stop_token_ids or ())),
-            texts_of("stop_regex", stop_regex),
-            include_stop_str_in_output,
-            ignore_eos,
-        )
+        texts, patterns = texts_of("stop", stop), texts_of("stop_regex", stop_regex)
+        ends = tuple(read_items("stop_token_ids", stop_token_ids or ()))
+        stops = Stops(texts, ends, patterns, include_stop_str_in_output, ignore_eos)
         wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
         tools = read_items("tools", tools)
         toolbox = Toolbox(tools, self.vocabulary)

@@ -8,12 +8,15 @@ formats.py    what Shakespeare's lines look like: a pattern, and a play as a reg
 reader.py     where the logits come from, which is of no concern to any of these
 """
 
-from guided.levels.formats import NAME_LINE, PLAY_SCRIPT
-from guided.levels.fsm import FSM, GuidedFSM
-from guided.levels.generate import Generated, generate_guided
-from guided.levels.masks import apply_token_mask, build_char_classes, generate_guided_static, greedy, sample
-from guided.levels.patterns import CompiledFSM, compile_pattern
-from guided.levels.reader import Reader
+from guided.packages import importing
+
+with importing("guided.levels"):
+    from guided.levels.formats import NAME_LINE, PLAY_SCRIPT
+    from guided.levels.fsm import FSM, GuidedFSM
+    from guided.levels.generate import Generated, generate_guided
+    from guided.levels.masks import apply_token_mask, build_char_classes, generate_guided_static, greedy, sample
+    from guided.levels.patterns import CompiledFSM, compile_pattern
+    from guided.levels.reader import Reader
 
 __all__ = [
     "FSM",

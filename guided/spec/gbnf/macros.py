@@ -31,7 +31,7 @@ from guided.spec.regex.algebra import alt, conj, repeat, seq
 from guided.spec.substrings import of_pieces
 
 from .patterns import regex_node
-from .tokens import Token
+from .tokens import Token, number_of
 
 if TYPE_CHECKING:
     from .rules import Reader
@@ -225,7 +225,7 @@ class Macros:
             return _Value(token, reader.characters.literal(token))
         if token.kind == "name":
             if token.text.isdigit():
-                return _Value(token, int(token.text[:15]))
+                return _Value(token, number_of(token.text))
             return _Value(token, {"true": True, "false": False}.get(token.text, token))
         if token.kind == "(" and not nested:
             values: list[_Value] = []

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from guided.close_names import close_name
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError
@@ -28,11 +27,10 @@ from guided.spec.regex.algebra import text as literal_text
 from .characters import Characters
 from .macros import MACROS, Macros
 from .options import RuleOptions, read_options
-from .tokens import Token, tokens_of
+from .tokens import MOST_DIGITS, Token, number_of, tokens_of
 
 __all__ = ["Rule", "read_rules"]
 
-_DIGITS_MOST: Final = 15
 """Digits of a bound; a longer one is as large as no output is long."""
 
 
@@ -226,7 +224,7 @@ class Reader:
         first = self.next()
         if first.kind == "," or not first.text.isdigit():
             raise self.error("a repetition needs its least number", first, "write {0,n} for at most n")
-        low = high = _number(first.text)
+        low = high = number_of(first.text)
         unbounded = False
         following = self.next()
         if following.kind == ",":
@@ -234,7 +232,7 @@ class Reader:
             if upper.kind == "}" or upper.text == "-1":
                 unbounded = True
             elif upper.text.isdigit():
-                high = _number(upper.text)
+                high = number_of(upper.text)
             else:
                 raise self.error("a repetition ends with a number", upper, "write {m}, {m,} or {m,n}")
             following = upper if upper.kind == "}" else self.next()
@@ -304,7 +302,7 @@ class Reader:
         named: int | str = name
         if inside.startswith("["):
             number = inside[1:].removesuffix("]")
-            if not inside.endswith("]") or not number.isdigit() or len(number) > _DIGITS_MOST:
+            if not inside.endswith("]") or not number.isdigit() or len(number) > MOST_DIGITS:
                 raise self.error("an id is a number in brackets", token, "write <[128000]>; one token has one id")
             named = int(number)
         elif not inside:
@@ -346,7 +344,3 @@ class Reader:
     def unsupported(self, reason: str, token: Token, hint: str = "") -> UnsupportedError:
         """A refusal at a token."""
         return UnsupportedError(reason, pointer=self.place(token), text=self.text, span=token.span, hint=hint)
-
-
-def _number(digits: str) -> int:
-    return int(digits) if len(digits) <= _DIGITS_MOST else 10**_DIGITS_MOST

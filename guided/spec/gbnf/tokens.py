@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from guided.errors import SpecError
+from guided.errors import BEYOND_LIMITS, SpecError
 
-__all__ = ["Token", "tokens_of"]
+__all__ = ["MOST_DIGITS", "Token", "number_of", "tokens_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ _UNCLOSED: Final = {
     "<": ("the token is never closed", "write <name> or <[id]>"),
     "!": ("! stands before a token", "write !<name> or !<[id]>"),
 }
+MOST_DIGITS: Final = 40
 _HINTS: Final = {
     "'": 'literals stand in double quotes, as "text"',
     "/": 'a comment begins with #, and a regular expression is written Regex("...")',
@@ -64,6 +65,7 @@ _HINTS: Final = {
     "~": "a repetition is written {2,3}",
     "]": 'the character class is not open; as a literal it is "]"',
     "\\": "escapes stand inside of literals and classes",
+    "\ufeff": "this is a byte order mark: open the file with encoding='utf-8-sig'",
 }
 
 
@@ -88,6 +90,12 @@ def tokens_of(text: str) -> list[Token]:
         at, first = found.end(), False
     out.append(Token("end", at, at, "", first))
     return out
+
+
+def number_of(digits: str) -> int:
+    """The value of digits; `BEYOND_LIMITS` for very many, whose conversion would take quadratic time."""
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) <= MOST_DIGITS else BEYOND_LIMITS
 
 
 def _unknown(text: str, at: int) -> SpecError:

@@ -34,6 +34,7 @@ from .terminals import node_of
 __all__ = ["lexed"]
 
 _MOST_TERMINALS: Final = 5_000
+_MOST_AT_LEAST: Final = 20_000
 
 
 def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, limits: Limits) -> tuple[Grammar, Lexer]:
@@ -117,6 +118,10 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
             message = f"terminal {each.shown} matches the empty text, and a lexer finds no lexeme without text"
             hint = "let it match one character at least, and make it optional where rules use it"
             raise loaded.located(SpecError(message, hint=hint), each.name)
+        if widths[each.name][0] > _MOST_AT_LEAST:  # the core would not find it
+            reason = f"terminal {each.shown}: its shortest text has more than {_MOST_AT_LEAST} characters"
+            hint = 'repeat less often, or read the text with semantics="scannerless"'
+            raise loaded.located(UnsupportedError(reason, hint=hint), each.name)
     found = sorted(found, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
     out, texts = [], [each for each in found if each.is_text]
     for each in found:

@@ -14,7 +14,7 @@ from typing import Any
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, brief
 from guided.limits import Limits
-from guided.spec.json_schema.documents.places import escape
+from guided.spec.json_schema.documents.places import escape, syntax_hint
 from guided.spec.structural_tag.formats import ARGUMENT_STYLES, FORMATS, REQUIRED, Format
 
 __all__ = ["read_structural_tag"]
@@ -61,7 +61,7 @@ def _parsed(text: str, limits: Limits) -> object:
     except json.JSONDecodeError as error:
         raise SpecError(
             f"the structural tag is not JSON: {error.msg}", text=text, span=(error.pos, error.pos + 1),
-            hint="check commas, quotation marks and brackets around this place",
+            hint=syntax_hint(text, error.pos) or "check commas, quotation marks and brackets around this place",
         ) from None  # fmt: skip
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import BEYOND_LIMITS, SpecError, UnsupportedError
 from guided.ir.nodes import Node
 from guided.ir.serial import serial
 from guided.limits import Limits
@@ -139,9 +139,9 @@ class Reader:
 
     def _window(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)
-        count = value.small_int() if isinstance(value, Decimal10) else None
+        count = value.small_int(40) if isinstance(value, Decimal10) else None
         if isinstance(value, Decimal10) and value.is_integer and not value.negative and count is None:
-            count = 10**18  # no text reaches it, whatever the number is
+            count = BEYOND_LIMITS
         if count is None or count < 0:
             raise malformed(schema, keyword, "a non-negative integer", value)
         window = Window(low=count) if keyword.startswith("min") else Window(high=count)

@@ -108,6 +108,8 @@ def syntax_hint(text: str, at: int) -> str:
         return "remove the comma before the bracket"
     if text.startswith(("//", "/*", "#"), at):
         return "JSON has no comments: use the keyword $comment"
+    if text.startswith("\ufeff", at):
+        return "this is a byte order mark: open the file with encoding='utf-8-sig'"
     return ""
 
 

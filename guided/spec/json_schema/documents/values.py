@@ -74,11 +74,11 @@ class Decimal10:
         """The absolute value."""
         return Decimal10(False, self.digits, self.exponent)
 
-    def small_int(self) -> int | None:
-        """The value as an int, if it is one of at most 18 digits, else None."""
+    def small_int(self, most: int = 18) -> int | None:
+        """The value as an int, if it is one of at most so many digits, else None."""
         if not self.digits:
             return 0
-        if not self.is_integer or self.exponent > 18:
+        if not self.is_integer or self.exponent > most:
             return None
         value = int(self.digits.ljust(self.exponent, "0"))
         return -value if self.negative else value

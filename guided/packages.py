@@ -1,0 +1,39 @@
+"""Optional packages: how they are installed. In: the error of an import. Out: one that says what to install."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+__all__ = ["how_to_install", "importing"]
+
+_EXTRAS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("torch", "xxhash", "safetensors", "tqdm", "jinja2", "markupsafe"), "engine"),
+    **dict.fromkeys(("tokenizers", "tiktoken", "sentencepiece"), "tokenizers"),
+    **dict.fromkeys(("fastapi", "starlette", "uvicorn", "pydantic", "prometheus_client"), "serve"),
+    "lark": "grammars",
+    "huggingface_hub": "hub",
+    "ray": "ray",
+}
+"""Package -> the extra of this project that brings it."""
+_OTHERS: Final = frozenset(("transformers", "hypothesis", "jsonschema"))
+
+
+def how_to_install(error: ModuleNotFoundError) -> str:
+    """What the missing package is, and what to install; "" if it is no optional package of this project."""
+    package = (error.name or "").partition(".")[0]
+    if package in _EXTRAS:
+        return f"needs the package {package}: pip install 'guided-decoding[{_EXTRAS[package]}]'"
+    return f"needs the package {package}: pip install {package}" if package in _OTHERS else ""
+
+
+@contextmanager
+def importing(what: str) -> Iterator[None]:
+    """In here an optional package that is missing is an error that says what to install; `what` needs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if not (needed := how_to_install(error)):
+            raise
+        raise ModuleNotFoundError(f"{what} {needed}", name=error.name) from None
