@@ -22,6 +22,9 @@ TEMPLATES = "\n".join(f"t{at}{{x}}: t{at + 1}{{x}} t{at + 1}{{p{{x}}}}" for at i
         ("start: " + '"a"? ' * 40, "rule start"),
         ("start: " + '["a"] ' * 40, "rule start"),
         ("start: x\nx: " + '("a"|"b") ' * 40, "rule x"),
+        ("start: " + " ".join(f'"a{number}"*' for number in range(40)), "rule start"),
+        ("start: " + " ".join(f'"a{number}"*' for number in range(40)) + ' t{"b"}\nt{x}: x', "rule start"),
+        ("start: x\nx: " + " ".join(f'"a{number}"*' for number in range(40)) + ' -> y | "b"', "rule x"),
         ('start: t{"a"}\nt{x}: x | t{t{x}}', "the template t"),
         ('start: t{"a", "b"}\nt{x, y}: x | t{y, u{x}}\nu{x}: x "c"', "the template"),
         (f'start: A0\n{TERMINALS}\nA40: "a"', "terminal A0"),
@@ -117,3 +120,9 @@ def test_what_is_large_is_read(text: str, good: str | None, bad: str) -> None:
         if sample is not None:
             matcher = guided.GrammarMatcher(grammar)
             assert (matcher.accept_string(sample) and matcher.is_accepting()) == expected
+
+
+def test_repetitions_of_the_same_are_few_alternatives() -> None:
+    """`a* a*` has three: of four that are written out two are equal."""
+    matcher = guided.GrammarMatcher(COMPILER.compile_lark("start: " + '"a"* ' * 64 + '"b"'))
+    assert matcher.accept_string("a" * 100 + "b") and matcher.is_accepting()

@@ -65,6 +65,8 @@ _REGEX: Final[Mapping[str, _Build]] = {
     "named groups": lambda n: "".join(f"(?P<n{i}>a)" for i in range(n)),
     "comments": lambda n: "(?x)a" + " # comment\n" * n,
     "unbalanced": lambda n: "(" * n,
+    "backslashes": lambda n: "\\" * n,
+    "anchors": lambda n: "$^" * n,
     "bad escape at the end": lambda n: "a" * n + "(?<",
     "large count": lambda n: "a{" + "9" * n + "}",
     "any character": lambda n: "." * n,
@@ -132,6 +134,8 @@ _GBNF: Final[Mapping[str, _Build]] = {
     "undefined rules": lambda n: "root ::= " + " ".join(f"r{i}" for i in range(n)),
     "undefined beside defined": lambda n: "root ::= r0 nothere\n" + "".join(f'r{i} ::= "a"\n' for i in range(n)),
     "unbalanced": lambda n: "root ::= " + "(" * n,
+    "open string of backslashes": lambda n: 'root ::= "' + "\\" * n,
+    "open class of backslashes": lambda n: "root ::= [" + "\\" * n,
     "tags": lambda n: "root ::= TagDispatch(" + ", ".join(f'("<t{i}>", r)' for i in range(n)) + ')\nr ::= "a"',
     "tags with excludes": lambda n: (
         'root ::= TagDispatch(("<t>", r), excludes=('
@@ -226,6 +230,11 @@ _LARK: Final[Mapping[str, _Build]] = {
     "stop": lambda n: f'start: r\nr[stop="{"x" * n}"]: /[a-z]*/',
     "max_tokens": lambda n: f"start: r\nr[max_tokens={n}]: /[a-z]*/",
     "substring of words": lambda n: 'start: T\nT: %regex {"substring_words": "' + " ".join(_words(n)) + '"}',
+    "open string of backslashes": lambda n: 'start: "' + "\\" * n,
+    "open expression of backslashes": lambda n: "start: /" + "\\" * n,
+    "escaped quotation marks": lambda n: 'start: "' + '\\"' * n,
+    "strings repeated": lambda n: "start: " + '"*' * n,
+    "rules": lambda n: "start: r0\n" + "".join(f'r{i}: "a"\n' for i in range(n)),
     "parameters": lambda n: f'start: r::0\nr::_: "a" r::incr(_) %if lt(_, {n})\n | "b"',
 }
 

@@ -20,7 +20,7 @@ from guided.limits import Limits
 from .scan import words
 from .sources import Source, Sources, Span
 
-__all__ = ["check_bounds", "check_depth", "check_terminals", "check_trees", "too_deep"]
+__all__ = ["check_bounds", "check_depth", "check_stars", "check_terminals", "check_trees", "too_deep"]
 
 _LARGEST_REPETITION: Final = 10_000
 _OPENING: Final = ("(", "[", "{")
@@ -28,6 +28,7 @@ _CLOSING: Final = (")", "]", "}")
 
 _BREAKS_FROM: Final = 50  # repetitions: longer ones become rules of their own (lark's REPEAT_BREAK_THRESHOLD)
 _MOST_ALTERNATIVES: Final = 50_000
+_MOST_WITH_STARS: Final = 100_000  # as in native/ebnf.cpp
 _MOST_INSTANCES: Final = 5_000
 _LONGER_BY: Final = 100_000  # characters of a terminal
 _LONGEST_NAME: Final = 10_000
@@ -112,15 +113,27 @@ def check_bounds(grammar: Any, sources: Sources) -> None:
     Raises:
         LimitExceeded: of what would be written out.
     """
+    _check_alternatives(grammar, sources, 1, _MOST_ALTERNATIVES)
+    _check_templates(grammar, sources)
+
+
+def check_stars(grammar: Any, sources: Sources) -> None:
+    """The same for Lark's own loader, which writes `a* b*` out as four alternatives, equal ones too.
+
+    Raises:
+        LimitExceeded: of what would be written out.
+    """
+    _check_alternatives(grammar, sources, 2, _MOST_WITH_STARS)
+
+
+def _check_alternatives(grammar: Any, sources: Sources, of_star: int, most: int) -> None:
     total = 0
     for name, _, tree, _ in grammar.rule_defs:
-        total += _alternatives(tree)
-        if total > _MOST_ALTERNATIVES:
+        total += _alternatives(tree, of_star, most + 1)
+        if total > most:
             written = sources.written(str(name))
             hint = f"rule {written}: give the choices in it, as (a|b) or a?, and its repetitions rules of their own"
-            error = LimitExceeded("nodes", total, _MOST_ALTERNATIVES, fixed=True, hint=hint)
-            raise sources.error(error, str(name))
-    _check_templates(grammar, sources)
+            raise sources.error(LimitExceeded("nodes", total, most, fixed=True, hint=hint), str(name))
 
 
 def check_terminals(tree: Any, source: Source) -> None:
@@ -151,35 +164,35 @@ def _kind(tree: Any) -> str:
     return str(getattr(tree, "data", ""))
 
 
-def _alternatives(tree: Any) -> int:
-    """How many alternatives a tree becomes, at most `_MOST_ALTERNATIVES` and a few."""
-    kind, enough = _kind(tree), _MOST_ALTERNATIVES + 1
+def _alternatives(tree: Any, of_star: int, enough: int) -> int:
+    """How many alternatives a tree becomes, at most `enough`; `of_star`: how many `a*` does at least."""
+    kind = _kind(tree)
     if kind in ("expansions", "maybe"):
-        return min(sum(map(_alternatives, tree.children)) + (kind == "maybe"), enough)
+        return min(sum(_alternatives(each, of_star, enough) for each in tree.children) + (kind == "maybe"), enough)
     if kind == "expr":
         inner, op, *counts = tree.children
-        many = _alternatives(inner)
+        many = _alternatives(inner, of_star, enough)
         if str(op) == "?":
             return min(many + 1, enough)
         if str(op) == "~":
             low, high = int(counts[0]), int(counts[-1])
-            return _powers(many, low, high) if high < _BREAKS_FROM else many
-        return many  # a rule of its own
+            return _powers(many, low, high, enough) if high < _BREAKS_FROM else many
+        return max(many, of_star) if str(op) == "*" else many  # a rule of its own
     if kind == "template_usage" or not kind:
         return 1
     out = 1
     for child in tree.children:
-        out = min(out * _alternatives(child), enough)
+        out = min(out * _alternatives(child, of_star, enough), enough)
     return out
 
 
-def _powers(many: int, low: int, high: int) -> int:
+def _powers(many: int, low: int, high: int, enough: int) -> int:
     out, power = 0, 1
     for count in range(high + 1):
         out += power if count >= low else 0
         power *= many
-        if out > _MOST_ALTERNATIVES or power > _MOST_ALTERNATIVES:
-            return _MOST_ALTERNATIVES + 1
+        if out >= enough or power >= enough:
+            return enough
     return out
 
 

@@ -10,6 +10,7 @@ Cost: linear in the trees and in what is written out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from guided.spec.lark import _lark
@@ -22,10 +23,13 @@ Symbols: TypeAlias = tuple[tuple[str, bool], ...]
 """Names, and whether each is that of a terminal."""
 
 
-def compiled(grammar: Any, start: str) -> tuple[list[Any], dict[str, list[Symbols]]]:
-    """See the head.
+def compiled(
+    grammar: Any, start: str, check: Callable[[], None] = lambda: None
+) -> tuple[list[Any], dict[str, list[Symbols]]]:
+    """See the head. `check`: is called before Lark writes the rules out.
 
     Raises:
+        Exception: what `check` raises.
         lark.exceptions.LarkError, AssertionError and others: as Lark does.
     """
     loader = lark_package().load_grammar
@@ -39,6 +43,7 @@ def compiled(grammar: Any, start: str) -> tuple[list[Any], dict[str, list[Symbol
     rules = _lark.expanded(grammar.rule_defs, start, terminal_of)
     if rules is not None:
         return terminals, rules
+    check()
     terminals, found, _ = grammar.compile([start], "*")
     rules = {}
     for rule in found:

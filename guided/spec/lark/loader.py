@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
 from guided.close_names import close_name
@@ -20,7 +21,7 @@ from guided.ir.nodes import Grammar, Node
 from guided.ir.regions import Region
 from guided.limits import Limits
 
-from .bounds import check_bounds
+from .bounds import check_bounds, check_stars
 from .complaints import complaint, lark_errors
 from .expanded import compiled
 from .scan import is_terminal
@@ -127,7 +128,7 @@ def load(
         _refuse_declared(name, sources)
     try:
         check_bounds(grammar, sources)
-        terminals, rules = compiled(grammar, start)
+        terminals, rules = compiled(grammar, start, partial(check_stars, grammar, sources))
     except lark_errors() as error:
         raise complaint(error, sources) from None
     if (count := sum(map(len, rules.values()))) > limits.nodes:

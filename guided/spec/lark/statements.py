@@ -21,6 +21,7 @@ from guided.limits import Limits
 
 from .bounds import check_depth, check_terminals, check_trees
 from .complaints import complaint, lark_errors, lark_package
+from .notation import parse_notation
 from .sources import Defined, Source, Sources, Span
 
 __all__ = ["built"]
@@ -57,7 +58,7 @@ class _Reader:
         builder = self.loader.GrammarBuilder()
         at = (0, 0)
         try:
-            tree = self.loader._parse_grammar(source.text, source.file or "<grammar>")
+            tree = parse_notation(source.text, source.file or "<grammar>")
             check_trees(tree, source)
             check_terminals(tree, source)
             imports = dict[tuple[str, ...], tuple[Any, dict[Any, Any], Span]]()

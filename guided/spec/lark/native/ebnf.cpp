@@ -138,12 +138,14 @@ const std::vector<Ebnf::Written>& Ebnf::written(int32_t node) {
       for (const int32_t part : at.parts) {
         const auto& ways = written(part);
         std::vector<Written> longer;
+        std::set<Written> seen;  // `a* a*` has three alternatives
         if (out.size() * ways.size() > kMost) throw Unusual{};
         for (const Written& begin : out)
           for (const Written& way : ways) {
             if (way.alias >= 0) throw Unusual{};
-            longer.push_back(begin);
-            longer.back().symbols.insert(longer.back().symbols.end(), way.symbols.begin(), way.symbols.end());
+            Written both = begin;
+            both.symbols.insert(both.symbols.end(), way.symbols.begin(), way.symbols.end());
+            if (ways.size() == 1 || seen.insert(both).second) longer.push_back(std::move(both));
           }
         out = std::move(longer);
       }
