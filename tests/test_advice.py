@@ -38,6 +38,10 @@ def _least(value: Any) -> Callable[[guided.GrammarCompiler], Any]:
     return lambda compiler: guided.GrammarMatcher(compiler.compile_json_schema(value)).min_tokens_to_finish()
 
 
+def _read(pattern: str, text: str) -> Callable[[guided.GrammarCompiler], Any]:
+    return lambda compiler: guided.GrammarMatcher(compiler.compile_regex(pattern)).accept_string(text)
+
+
 def _nested(depth: int) -> Any:
     out: Any = {"type": "null"}
     for _ in range(depth):
@@ -90,7 +94,8 @@ RAISED: list[tuple[Callable[[guided.GrammarCompiler], Any], str, float]] = [
     (_schema({"type": "integer", "multipleOf": 1999}), "states", 1000),
     (_schema({"enum": ["x" * 500]}), "states", 100),
     (_grammar(Repeat(Seq((Text("ab"), Chars(((97, 98),)))), 0, 20)), "states", 5),
-    (_least({"type": "array", "minItems": 200_000}), "memory", 1),
+    (_read("[ab]{1,400000}", "ab" * 60_000), "memory", 1),
+    (_least({"type": "array", "minItems": 200_000}), "call_work", 10),
     (_regex("abc"), "seconds", 0),
     (_schema({}), "seconds", 0),
     (_regex("(?:a|b)*a(?:a|b){10}"), "work", 5_000),
