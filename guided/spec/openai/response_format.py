@@ -71,11 +71,12 @@ def to_openai_schema(
             is no text.
         LimitExceeded: it nests more than 100 deep.
 
-    >>> format = to_openai_schema({"properties": {"age": {"type": "integer"}}}, name="person")
-    >>> format["json_schema"]["schema"]["required"]
-    ['age']
-    >>> [remark.pointer for remark in format.remarks]
-    ['', '/additionalProperties', '/properties/age']
+    Examples:
+        >>> format = to_openai_schema({"properties": {"age": {"type": "integer"}}}, name="person")
+        >>> format["json_schema"]["schema"]["required"]
+        ['age']
+        >>> [remark.pointer for remark in format.remarks]
+        ['', '/additionalProperties', '/properties/age']
     """
     schema = _schema_of(constraint)
     if wrong := mistakes(schema):
