@@ -49,12 +49,12 @@ for _ in range(17):
 REFUSED: dict[str, tuple[Any, str]] = {
     "nesting": (nested(10_000), "depth"),
     "nesting in a text": (NESTED_TEXT, "depth"),
-    "a trigger of a megabyte": (triggered([LONG]), "states"),
-    "an end of a megabyte": (of_format({"type": "tag", "begin": "<a>", "content": ANY, "end": LONG}), "states"),
-    "a string of a megabyte": (of_format({"type": "const_string", "value": LONG}), "states"),
+    "a trigger of a megabyte": (triggered([LONG]), "nodes"),
+    "an end of a megabyte": (of_format({"type": "tag", "begin": "<a>", "content": ANY, "end": LONG}), "nodes"),
+    "a string of two megabytes": (of_format({"type": "const_string", "value": 2 * LONG}), "states"),
     "many excluded strings": (
         of_format({"type": "any_text", "excludes": [f"e{n}clude" for n in range(100_000)]}),
-        "states",
+        "nodes",
     ),
     "many triggers": (triggered([f"<{n}>" for n in range(100_000)]), "spec_length"),
     "many rules": (of_format({"type": "dispatch", "rules": [[f"<{n}>", ANY] for n in range(20_000)]}), "states"),

@@ -23,10 +23,10 @@ namespace guided {
 
 namespace {
 constexpr int64_t kFar = ShortestText::kFar;
-constexpr int64_t kFewRounds = 8;       // that are not worth it
-constexpr size_t kMostRounds = 4096;    // in which windows come round, or are given up
-constexpr size_t kMostPieces = 4096;    // of one iteration
-constexpr size_t kMostNumbers = 4096;   // of one window
+constexpr int64_t kFewRounds = 8;      // that are not worth it
+constexpr size_t kMostRounds = 4096;   // in which windows come round, or are given up
+constexpr size_t kMostPieces = 4096;   // of one iteration
+constexpr size_t kMostNumbers = 4096;  // of one window
 enum Mark : int32_t { kUnlike = -1, kCannot = -2, kEither = -3, kFence = -4, kEnd = -5 };
 }  // namespace
 
@@ -224,8 +224,7 @@ int32_t CompletionFinder::take_round(const Thread& t, int64_t left, int32_t conf
 // Makes a completion from one that is alike. A configuration: its completion has to be known before.
 int32_t CompletionFinder::take_alike(int32_t config, std::unique_ptr<Completion>& out) {
   const Config& c = arena_.config(config);
-  if (c.count != 1 || c.threads[0].pos == kExit || c.threads[0].ret == kTop || c.threads[0].ret == kFree)
-    return -1;
+  if (c.count != 1 || c.threads[0].pos == kExit || c.threads[0].ret == kTop || c.threads[0].ret == kFree) return -1;
   const Thread t = c.threads[0];
   if (grammar_.is_later(t.pos)) return -1;
   const bool enters = enters_alone(t);

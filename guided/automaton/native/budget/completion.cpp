@@ -16,7 +16,7 @@ constexpr int kMostChoices = 16;                   // choices of threads that re
 constexpr int64_t kLeastPieces = 200;
 constexpr int64_t kPiecesOfByte = 8;
 constexpr int64_t kSymbolWork = 8;  // for each symbol or configuration
-constexpr int kMostFrames = 64;  // that an estimate looks at
+constexpr int kMostFrames = 64;     // that an estimate looks at
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 }  // namespace
 

@@ -102,10 +102,10 @@ class CompletionFinder {
   // ---- texts that are alike (alike.cpp)
   struct Rounds {  // iterations of one frame that are all alike, backwards from the last
     Thread last;
-    int64_t count = 0;                           // of the last
-    std::vector<int32_t> configs;                // where each begins
+    int64_t count = 0;                            // of the last
+    std::vector<int32_t> configs;                 // where each begins
     std::unordered_map<int32_t, size_t> windows;  // the first with a window
-    size_t first = 0, period = 0;                // where they begin to repeat; 0: they have not yet
+    size_t first = 0, period = 0;                 // where they begin to repeat; 0: they have not yet
     bool unlike = false;
   };
   int32_t take_alike(int32_t config, std::unique_ptr<Completion>& out);
@@ -135,8 +135,8 @@ class CompletionFinder {
   const Grammar& grammar_;
   NewEntry new_entry_;
   ShortestText& tree_;
-  std::map<std::array<int32_t, 4>, Rounds> rounds_;        // by position, register, memory, window behind the frame
-  std::map<std::array<int32_t, 4>, int32_t> alike_;        // the same: a configuration
+  std::map<std::array<int32_t, 4>, Rounds> rounds_;  // by position, register, memory, window behind the frame
+  std::map<std::array<int32_t, 4>, int32_t> alike_;  // the same: a configuration
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> windows_;
   std::vector<int8_t> neutral_;  // by rule; -1: not known
   NewLetters letters_;

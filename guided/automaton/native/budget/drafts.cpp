@@ -26,7 +26,7 @@ constexpr int64_t kFar = ShortestText::kFar;
 constexpr int kMostLevels = 12;
 constexpr int kMostLetters = 31;
 constexpr int32_t kAnyLetter = 256;  // a symbol that no token joins with others
-constexpr int kMostSteps = 4096;  // on the way to the end of an entry
+constexpr int kMostSteps = 4096;     // on the way to the end of an entry
 constexpr int64_t kManyAhead = 64;
 constexpr int64_t kKnownEntries = 8;  // so many are constructed; the draft of those behind them is taken as it is
 
@@ -111,7 +111,8 @@ bool CompletionFinder::comes_nearer(const Thread& entry, const NewLetters::Way& 
     } else {
       const EffectEdge& e = grammar_.effects[c.index];
       if (e.effect.op == Effect::Keep) return at.ret == entry.ret && tree_.cost(e.to) < tree_.cost(entry.pos);
-      if (e.effect.of_memory() || !arena_.apply(grammar_.rules[grammar_.positions[at.pos].rule], e.effect, at)) return false;
+      if (e.effect.of_memory() || !arena_.apply(grammar_.rules[grammar_.positions[at.pos].rule], e.effect, at))
+        return false;
       at.pos = e.to;
     }
   }

@@ -117,7 +117,8 @@ std::optional<NewLetters::Way> NewLetters::search(const Thread& thread) {
       }
       for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) {
         Thread after = t;
-        if (g.effects[k].effect.op != Effect::Inc || !arena_.apply(g.rules[p.rule], g.effects[k].effect, after)) continue;
+        if (g.effects[k].effect.op != Effect::Inc || !arena_.apply(g.rules[p.rule], g.effects[k].effect, after))
+          continue;
         after.pos = g.effects[k].to;
         lead(after);
       }
@@ -128,7 +129,8 @@ std::optional<NewLetters::Way> NewLetters::search(const Thread& thread) {
       p.bytes.each([&](uint8_t byte) {
         if (string ? !is_letter(byte) : byte != StringProgress::kQuote && (!is_digit(byte) || byte == '0')) return;
         const Thread to{g.step(t.pos, byte), t.reg, t.ret};
-        if (met.size() < kMostThreads && met.insert(to).second) then.push_back({to, step.text + static_cast<char>(byte)});
+        if (met.size() < kMostThreads && met.insert(to).second)
+          then.push_back({to, step.text + static_cast<char>(byte)});
       });
     }
   }

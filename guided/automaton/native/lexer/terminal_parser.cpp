@@ -21,8 +21,9 @@ std::vector<int32_t> LexerContexts::tried(const std::vector<int32_t>& marks) con
   return out;
 }
 
-TerminalParser::TerminalParser(std::shared_ptr<const Grammar> rules, const TokenVocabulary& terminals, CallLimits limits,
-                               const std::vector<int32_t>& control, const LexerContexts& contexts, Lexemes& lexemes)
+TerminalParser::TerminalParser(std::shared_ptr<const Grammar> rules, const TokenVocabulary& terminals,
+                               CallLimits limits, const std::vector<int32_t>& control, const LexerContexts& contexts,
+                               Lexemes& lexemes)
     : work_(std::move(rules), terminals, limits), control_(control), contexts_(contexts), lexemes_(lexemes) {
   if (!work_.arena.grammar().effects.empty())
     throw std::logic_error("the rules of a grammar with a lexer do not count");

@@ -12,7 +12,7 @@
 namespace guided {
 
 namespace {
-constexpr int kRounds = 4;  // in which one call has rules compiled as it meets them; then all are
+constexpr int kRounds = 4;        // in which one call has rules compiled as it meets them; then all are
 constexpr int kMostRounds = 256;  // in which other threads' failures may break the states that a call is about to use
 }  // namespace
 
@@ -77,6 +77,11 @@ void Matcher::push(int32_t state, bool terminated, int32_t token, std::shared_pt
   recent_.push_back({coded(), token, std::move(text)});
   state_ = state;
   terminated_ = terminated;
+  // The step is taken, and its completions are carried over with it. If that fails, the next step tries again.
+  try {
+    renew_if_full();
+  } catch (const std::exception&) {
+  }
 }
 
 void Matcher::restore(int32_t code) {
@@ -85,7 +90,6 @@ void Matcher::restore(int32_t code) {
 }
 
 bool Matcher::accept_token(int32_t id) {
-  renew_if_full();
   bool terminated = terminated_;
   const int32_t next = entering([&] { return advance_token(state_, id, terminated = terminated_); });
   if (next == kDead) return false;
@@ -108,12 +112,12 @@ int32_t Matcher::advance_text(int32_t state, Span span, std::string_view bytes, 
   if (span == kText) return states_->after_bytes(state, bytes);
   if (span == kEnd) return states_->token_ended(state);
   const StatesLock lock(*states_);
-  for (size_t i = 0; i < bytes.size() && state != kDead; ++i) state = states_->step(state, static_cast<uint8_t>(bytes[i]));
+  for (size_t i = 0; i < bytes.size() && state != kDead; ++i)
+    state = states_->step(state, static_cast<uint8_t>(bytes[i]));
   return state;
 }
 
 bool Matcher::accept_text(Span span, std::string_view bytes) {
-  renew_if_full();
   const int32_t next = entering([&] { return advance_text(state_, span, bytes, terminated_); });
   if (next == kDead) return false;
   push(next, terminated_, span, std::make_shared<const std::string>(bytes));
@@ -228,10 +232,9 @@ void Matcher::repeat_steps() {
   Matcher again(compiled_);
   for (const Step& step : past()) {
     bool terminated = again.terminated_;
-    const int32_t next =
-        step.token >= 0
-            ? again.advance_token(again.state_, step.token, terminated)
-            : again.advance_text(again.state_, static_cast<Span>(step.token), *step.text, again.terminated_);
+    const int32_t next = step.token >= 0 ? again.advance_token(again.state_, step.token, terminated)
+                                         : again.advance_text(again.state_, static_cast<Span>(step.token), *step.text,
+                                                              again.terminated_);
     if (next == kDead) throw std::logic_error("a step that was accepted is refused when it is repeated");
     again.push(next, terminated, step.token, step.text);
   }

@@ -74,15 +74,14 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
   Indentation indentation;
   if (lines) indentation = make_indentation(*lines, static_cast<int32_t>(count), rules->vocabulary->size);
   nb::gil_scoped_release release;
-  auto compiled =
-      std::make_shared<CompiledLexer>(LexerParts{.terminals = std::move(tried),
-                                                 .keywords = std::move(known),
-                                                 .rules = rules,
-                                                 .control = control,
-                                                 .contexts = std::move(by_marks),
-                                                 .indentation = std::move(indentation),
-                                                 .vocabulary = vocabulary},
-                                      call_limits(memory, call_work));
+  auto compiled = std::make_shared<CompiledLexer>(LexerParts{.terminals = std::move(tried),
+                                                             .keywords = std::move(known),
+                                                             .rules = rules,
+                                                             .control = control,
+                                                             .contexts = std::move(by_marks),
+                                                             .indentation = std::move(indentation),
+                                                             .vocabulary = vocabulary},
+                                                  call_limits(memory, call_work));
   if (!compiled->can_end()) throw EmptyLanguage("the lexer cuts no text so that the rules take it");
   return compiled;
 }
@@ -110,8 +109,7 @@ Args:
 void bind_lexer(nb::module_& m) {
   nb::class_<CompiledLexer, Compiled>(m, "CompiledLexer", "A compiled grammar with a lexer.")
       .def(nb::new_(&make_lexer), "rules"_a, "terminals"_a, "ignored"_a, "keywords"_a, "control"_a, "contexts"_a,
-           "contextual"_a, "indentation"_a.none(), "vocabulary"_a, "memory"_a, "call_work"_a,
-           kMake)
+           "contextual"_a, "indentation"_a.none(), "vocabulary"_a, "memory"_a, "call_work"_a, kMake)
       .def_prop_ro("sure", &CompiledLexer::is_sure,
                    "Whether every terminal has a text that can be written wherever the terminal is taken.")
       .def_prop_ro("lexemes", &CompiledLexer::lexeme_states, "How many states of lexemes were visited so far.")

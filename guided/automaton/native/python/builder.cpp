@@ -107,9 +107,8 @@ void bind_builder(nb::module_& m) {
       .def("encoding", &Builder::encoding, "encoding"_a,
            "The number of an encoding for `encoded`. The first must be UTF-8.")
       .def("compile", &Builder::compile, "vocabulary"_a, "rules"_a, "names"_a, "start"_a, "max_states"_a,
-           "max_seconds"_a, "memory"_a, "max_work"_a = INT64_MAX,
-           "call_work"_a = INT64_MAX, "later"_a = Builder::Later{},
-           "compile_later"_a = nb::none(), kCompile);
+           "max_seconds"_a, "memory"_a, "max_work"_a = INT64_MAX, "call_work"_a = INT64_MAX,
+           "later"_a = Builder::Later{}, "compile_later"_a = nb::none(), kCompile);
 }
 
 }  // namespace guided

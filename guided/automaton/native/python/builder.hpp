@@ -222,8 +222,8 @@ class Builder {
   }
   std::shared_ptr<CompiledRules> compile(std::shared_ptr<TokenVocabulary> vocabulary, const std::vector<int32_t>& rules,
                                          const std::vector<std::string>& names, int32_t start, int64_t max_states,
-                                         double max_seconds, int64_t memory, int64_t max_work, int64_t call_work, const Later& later,
-                                         nb::object compile_later) {
+                                         double max_seconds, int64_t memory, int64_t max_work, int64_t call_work,
+                                         const Later& later, nb::object compile_later) {
     if (rules.empty() || names.size() != rules.size() || start < 0 || start >= static_cast<int32_t>(rules.size()))
       throw nb::index_error("rules");
     be_free();
@@ -248,8 +248,8 @@ class Builder {
     nb::gil_scoped_release release;
     Meter meter(max_states, max_seconds, max_work);
     std::shared_ptr<const Grammar> grammar = compile_grammar(ir_, *vocabulary, meter);
-    auto compiled =
-        std::make_shared<CompiledRules>(std::move(grammar), std::move(vocabulary), call_limits(memory, call_work), calls);
+    auto compiled = std::make_shared<CompiledRules>(std::move(grammar), std::move(vocabulary),
+                                                    call_limits(memory, call_work), calls);
     if (!compiled->can_end()) throw Unsupported("no way to an end is found: too few values are left that differ");
     return compiled;
   }

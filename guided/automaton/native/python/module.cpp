@@ -58,7 +58,8 @@ NB_MODULE(_core, m) {
   guided::bind_composed(m);
   guided::bind_lexer(m);
 #ifdef GUIDED_FAULTS
-  m.def("arm_fault", &guided::arm_fault, nb::arg("n"),
-        "Make the n-th allocation or check of a limit from here on fail; n < 0: none. Returns the points passed before.");
+  m.def(
+      "arm_fault", &guided::arm_fault, nb::arg("n"),
+      "Make the n-th allocation or check of a limit from here on fail; n < 0: none. Returns the points passed before.");
 #endif
 }
