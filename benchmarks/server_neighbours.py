@@ -58,11 +58,11 @@ class Load:
 
 @dataclass(slots=True)
 class _Round:
-    """What came of a round: seconds between pieces, how often the others were told which status (0: they were not
-    answered before the round ended), and the most memory."""
+    """The measurements of a round: seconds between pieces, how often the server answered the other requests with each
+    status (0: it had not answered when the round ended), and the most memory in bytes."""
 
     gaps: list[float] = field(default_factory=list)
-    told: Counter[int] = field(default_factory=Counter)
+    statuses: Counter[int] = field(default_factory=Counter)
     memory: int = 0
 
 
@@ -76,7 +76,7 @@ def measure_neighbours(model: str, load: Load, *, rounds: int) -> dict[str, Any]
             memory = max(memory, beside.memory)
             if number:
                 times = {"alone": milliseconds(alone.gaps), "beside": milliseconds(beside.gaps)}
-                found.append(times | {"others": {status: count for status, count in beside.told.items() if count}})
+                found.append(times | {"others": {status: count for status, count in beside.statuses.items() if count}})
     ratio = median(each["beside"]["p99"] / each["alone"]["p99"] for each in found)
     most = {"most memory in MiB": memory >> 20}
     return {"streams": load.streams, "ms between pieces": found, "median ratio of p99": round(ratio, 2)} | most
@@ -88,9 +88,9 @@ async def _round(server: Served, load: Load, *, others: int, seed: int) -> _Roun
     turn, rng = cycle(load.inputs), random.Random(seed)
     tasks = [
         asyncio.create_task(
-            _send_in_turn(server, turn, found.told)
+            _send_in_turn(server, turn, found.statuses)
             if load.inputs
-            else _others(server, random.Random(seed * 10 + at), found.told)
+            else _others(server, random.Random(seed * 10 + at), found.statuses)
         )
         for at in range(others)
     ]
@@ -130,7 +130,7 @@ async def _watch_memory(server: Served, found: _Round) -> None:
         await asyncio.sleep(0.1)
 
 
-async def _others(server: Served, rng: random.Random, told: Counter[int]) -> None:
+async def _others(server: Served, rng: random.Random, statuses: Counter[int]) -> None:
     """One costly specification after the other."""
     while True:
         a, b = rng.randrange(9, 15), rng.randrange(1000)
@@ -138,20 +138,20 @@ async def _others(server: Served, rng: random.Random, told: Counter[int]) -> Non
         fields = {f"name{b}_{i}": {"type": "string", "pattern": f"(ab|c{b}){{1,{a}}}$"} for i in range(1500)}
         field: dict[str, Any] = rng.choice([{"regex": look}, {"json_schema": {"type": "object", "properties": fields}}])
         reply = await ask(server.port, _ROUTE, {"prompt": "x", "max_tokens": 1} | field)
-        told[reply.status] += 1
+        statuses[reply.status] += 1
 
 
-async def _send_in_turn(server: Served, turn: Iterator[_Input], told: Counter[int]) -> None:
+async def _send_in_turn(server: Served, turn: Iterator[_Input], statuses: Counter[int]) -> None:
     """Send the next request that nobody else has sent, again and again."""
     for request in turn:
-        told[0] += 1
+        statuses[0] += 1
         reply = await ask(server.port, request["route"], request["body"])
         if reply.status == 400 and (needed := _NEEDED.search(reply.body)):
             reply = await ask(
                 server.port, request["route"], request["body"] | {"max_tokens": int(needed[1].replace(b",", b"")) + 3}
             )
-        told[0] -= 1
-        told[reply.status] += 1
+        statuses[0] -= 1
+        statuses[reply.status] += 1
 
 
 def main() -> None:

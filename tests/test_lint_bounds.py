@@ -7,31 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.ir.nodes import Alt, Ref
-from guided.matching import GrammarCompiler, ambiguity
+from guided.matching import ambiguity
 from guided.matching.ambiguity import ambiguous
 from guided.spec.gbnf.lint import lint_gbnf
 from guided.spec.lark import LarkOptions
 from guided.spec.lark.lint import lint_lark
 from guided.spec.lint import lint_grammar
 from guided.spec.rule_lint import recursive
-from guided.vocabulary import Vocabulary
 from tests.effort import examples
+from tests.test_lint import COMPILER
 from tests.work_support import lines_run
-
-INTEREGULAR = ["a+", "[ab]{2,3}", "a?b", "(a|b)*c", "a[^b]", "b(a|c){1,4}", "[a-c]+", ".{2}", "(ab|ba)+", "abc|cba"]
-TEXT = """start: item+
-item: NAME "=" value | dead
-value: WORD | NUMBER | "if" | value2
-value2: value
-dead: "x" dead
-lost: "y"
-NAME: /[a-z]+/
-WORD: /[a-z_]+/
-NUMBER: /[0-9]{1,4}/
-OTHER: "q"
-%ignore /[ \\n]+/
-"""
-COMPILER = GrammarCompiler(Vocabulary([bytes([code]) for code in range(256)], eos_token_ids=[256]))
 
 
 @examples(300)

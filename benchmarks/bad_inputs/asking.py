@@ -115,7 +115,7 @@ async def _neighbour(http: httpx.AsyncClient) -> Any:
 
 
 async def _until_quiet(busy: float = 0.2, step: float = 0.05) -> None:
-    """Wait until threads of this process take little of a core: what goes on after an answer counts as well."""
+    """Wait until this process uses little CPU, so that work which continues after an answer is counted as well."""
     end = perf_counter() + _PATIENCE
     while perf_counter() < end:
         before, begin = process_time(), perf_counter()

@@ -136,7 +136,7 @@ class _Walk:
         self.taken: list[int] = []
 
     def measure_start(self) -> None:
-        """What is asked before the first token."""
+        """Make the calls that come before the first token."""
         call, matcher = self.meter.call, self.matcher
         call("first mask", lambda: matcher.fill_next_token_bitmask(self.bitmask))
         call("minimum", matcher.min_tokens_to_finish)
@@ -157,7 +157,7 @@ class _Walk:
                     break
 
     def measure_steps(self) -> None:
-        """Masks and steps of a random walk, and what is asked in the middle of it."""
+        """Fill masks and take steps along a random walk, and make the other calls in its middle."""
         call, matcher = self.meter.call, self.matcher
         for step in range(_WALK):
             call("mask", lambda: matcher.fill_next_token_bitmask(self.bitmask), step=step)
