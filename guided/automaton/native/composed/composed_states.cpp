@@ -299,6 +299,10 @@ int32_t ComposedStates::import(const ComposedStates& other, int32_t state, const
 CompiledComposition::CompiledComposition(PartGraph graph, std::shared_ptr<const TokenVocabulary> vocabulary,
                                          CallLimits limits)
     : Compiled(std::move(vocabulary)), graph_(std::move(graph)), limits_(limits) {
+  renew();
+}
+
+void CompiledComposition::renew() {
   std::vector<std::shared_ptr<States>> parts;
   for (const std::shared_ptr<Compiled>& part : graph_.parts()) parts.push_back(part->states());
   renew(std::move(parts));
@@ -311,11 +315,7 @@ void CompiledComposition::renew(std::vector<std::shared_ptr<States>> parts) {
 
 std::shared_ptr<States> CompiledComposition::states() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (current_->is_broken()) {
-    std::vector<std::shared_ptr<States>> parts;
-    for (const std::shared_ptr<Compiled>& part : graph_.parts()) parts.push_back(part->states());
-    renew(std::move(parts));
-  }
+  if (current_->is_broken()) renew();
   return current_;
 }
 

@@ -102,6 +102,7 @@ class CompiledComposition final : public Compiled {
 
  private:
   void renew(std::vector<std::shared_ptr<States>> parts);
+  void renew();  // over the parts' latest states
 
   const PartGraph graph_;
   const CallLimits limits_;

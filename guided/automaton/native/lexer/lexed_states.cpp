@@ -40,7 +40,7 @@ Lexer::Lexer(const LexerParts& parts)
       tables(lexemes, rivals, ends, *parts.vocabulary) {}
 
 LexedStates::LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, CallLimits limits)
-    : States(limits),
+    : States(limits, lexer->broken),
       vocabulary_(parts.vocabulary),
       lexer_(std::move(lexer)),
       parser_(lexer_->rules, *parts.rules->vocabulary, limits, parts.control, parts.contexts, lexer_->lexemes),

@@ -38,7 +38,7 @@ struct Lexer {
   LexemeEnds ends;
   LexerTables tables;
   std::mutex mutex;
-  std::atomic<bool> broken{false};
+  const States::Flag broken = std::make_shared<std::atomic<bool>>(false);
 };
 
 class LexedStates final : public States {
@@ -67,7 +67,6 @@ class LexedStates final : public States {
   bool full() const override { return bytes() > memory_limit_.load(std::memory_order_relaxed); }
   size_t bytes() const override { return memory_.load(std::memory_order_relaxed); }
   int32_t size() const override { return readings_.size(); }
-  bool is_broken() const override { return lexer_->broken.load(std::memory_order_relaxed); }
 
   const std::shared_ptr<Lexer>& lexer() const { return lexer_; }
   bool viable(int32_t state) { return rests_.viable(state); }
@@ -80,10 +79,6 @@ class LexedStates final : public States {
   void leave_room() { memory_limit_ = std::max(memory_limit_.load(), 2 * measured()); }
 
  private:
-  void begin_call() override {
-    if (is_broken()) throw StatesBroken{};
-  }
-  void abandon_call() override { lexer_->broken.store(true, std::memory_order_relaxed); }
   size_t measured();
   int32_t locked_after_token(int32_t state, int32_t id);
   int32_t locked_after_bytes(int32_t state, std::string_view bytes);

@@ -34,7 +34,10 @@ struct StatesBroken {};
 
 class States {
  public:
-  explicit States(CallLimits limits) : limits_(limits) {}
+  using Flag = std::shared_ptr<std::atomic<bool>>;
+  // `broken`: set for all states that share it, as those of one lexer do.
+  explicit States(CallLimits limits, Flag broken = std::make_shared<std::atomic<bool>>(false))
+      : limits_(limits), broken_(std::move(broken)) {}
   States(const States&) = delete;
   virtual ~States() = default;
 
@@ -87,21 +90,21 @@ class States {
   virtual int32_t size() const = 0;
 
   // ---- failures
-  virtual bool is_broken() const { return broken_.load(std::memory_order_relaxed); }
+  virtual bool is_broken() const { return broken_->load(std::memory_order_relaxed); }
   const CallLimits& limits() const { return limits_; }
 
  protected:
   friend class StatesLock;
   // A call begins, with the lock held. Throws StatesBroken.
   virtual void begin_call() {
-    if (broken_.load(std::memory_order_relaxed)) throw StatesBroken{};
+    if (broken_->load(std::memory_order_relaxed)) throw StatesBroken{};
   }
   // An exception has left a call, with the lock held.
-  virtual void abandon_call() { broken_.store(true, std::memory_order_relaxed); }
+  virtual void abandon_call() { broken_->store(true, std::memory_order_relaxed); }
 
  private:
   const CallLimits limits_;
-  std::atomic<bool> broken_{false};
+  const Flag broken_;
 };
 
 // Held during each call that may change states: it excludes other calls, meters this one, and marks the states as broken if
