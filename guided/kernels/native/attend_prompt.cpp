@@ -190,18 +190,17 @@ GUIDED_INLINE void attend(const Panel& panel, const Sequence& sequence, const He
   const auto add_alone = [&](int64_t row, int64_t from, int64_t to) __attribute__((always_inline)) {
     add_values<1>(scores + row * width, width, panel, from, to, scratch.sums.data() + row * chunks);
   };
+  const auto first_beside = [](int64_t row) { return row / ValueRows * ValueRows; };
+  const auto last_beside = [&](int64_t row) { return std::min(first_beside(row) + ValueRows, rows) - 1; };
   if (start(rows - 1) > 0)
-    by<ValueRows>(0, rows, [&]<int N>(int64_t row) __attribute__((always_inline)) {
-      for (int64_t one = row; one < row + N; ++one) add_alone(one, start(one), std::min(start(row + N - 1), seen(one)));
-    });
+    for (int64_t row = 0; row < rows; ++row) add_alone(row, start(row), std::min(start(last_beside(row)), seen(row)));
   for (int64_t near = skipped * kBlock / kNear * kNear; near < width; near += kNear)
     by<ValueRows>(0, rows, [&]<int N>(int64_t row) __attribute__((always_inline)) {
       const int64_t from = std::max(start(row + N - 1), near), to = std::min(seen(row), near + kNear);
       if (from < to) add_values<N>(scores + row * width, width, panel, from, to, scratch.sums.data() + row * chunks);
     });
-  by<ValueRows>(0, rows, [&]<int N>(int64_t row) __attribute__((always_inline)) {
-    for (int64_t one = row; one < row + N; ++one) add_alone(one, std::max(start(row + N - 1), seen(row)), seen(one));
-  });
+  for (int64_t row = 0; row < rows; ++row)
+    add_alone(row, std::max(start(last_beside(row)), seen(first_beside(row))), seen(row));
   for (int64_t row = 0; row < rows; ++row) {
     const float* sums = scratch.sums[static_cast<size_t>(row * chunks)].numbers;
     Number* out = in.out + ((sequence.first + first + row / group) * shape.heads + head * group + row % group) * size;

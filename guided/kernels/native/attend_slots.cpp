@@ -12,23 +12,36 @@ namespace {
 constexpr int64_t kAhead = 16, kLine = 64;  // rows that are fetched ahead; bytes of a cache line
 
 // `Queries` heads of `16 * Chunks` numbers, which read the same row of keys or values; numbers are where `lane_of` says.
-template <typename Stored, int Chunks, int Queries>
+template <typename Stored, int Chunks, int Queries, bool Unrolled>
 struct Heads16 {
   static constexpr int64_t kSize = 16 * Chunks;
+
+  // Calls work(chunk). What is not unrolled compiles in a fraction of the time, and is as fast where there are too few
+  // registers for all chunks.
+  template <typename Work>
+  static GUIDED_INLINE void each_chunk(const Work& work) {
+    if constexpr (Unrolled) {
+      for (int c = 0; c < Chunks; ++c) work(c);
+    } else {
+#pragma GCC unroll 1
+      for (int c = 0; c < Chunks; ++c) work(c);
+    }
+  }
 
   template <typename Row>
   static GUIDED_INLINE void score(const float* queries, int64_t seen, float* scores, const Row& row_at) {
     Vector query[Queries][Chunks];
-    for (int g = 0; g < Queries; ++g)
-      for (int c = 0; c < Chunks; ++c) load(queries + g * kSize + 16 * c, query[g][c]);
+    each_chunk([&](int c) __attribute__((always_inline)) {
+      for (int g = 0; g < Queries; ++g) load(queries + g * kSize + 16 * c, query[g][c]);
+    });
     for (int64_t at = 0; at < seen; ++at) {
       const Stored* row = row_at(at);
       Vector sums[Queries] = {};
-      for (int c = 0; c < Chunks; ++c) {
+      each_chunk([&](int c) __attribute__((always_inline)) {
         Vector key;
         load_chunk(row, c, key);
         for (int g = 0; g < Queries; ++g) sums[g] += query[g][c] * key;
-      }
+      });
       const float scale = scale_of(row, kSize);
       for (int g = 0; g < Queries; ++g) scores[g * seen + at] = sum_of(sums[g]) * scale;
     }
@@ -42,11 +55,11 @@ struct Heads16 {
       const float scale = scale_of(row, kSize);
       float shares[Queries];
       for (int g = 0; g < Queries; ++g) shares[g] = weights[g * seen + at] * scale;
-      for (int c = 0; c < Chunks; ++c) {
+      each_chunk([&](int c) __attribute__((always_inline)) {
         Vector value;
         load_chunk(row, c, value);
         for (int g = 0; g < Queries; ++g) sums[g][c] += shares[g] * value;
-      }
+      });
     }
     std::memcpy(out, sums, sizeof sums);
   }
@@ -98,20 +111,20 @@ struct Scratch {
 };
 
 // `Queries` heads of one position, from `query` to `out`; Chunks 0: heads of any size, one at a time.
-template <typename Number, typename Stored, int Chunks, int Queries, typename Key, typename Value>
+template <typename Number, typename Stored, int Chunks, bool Unrolled, int Queries, typename Key, typename Value>
 GUIDED_INLINE void read_past(const Number* query, Number* out, int64_t size, int64_t seen, const Kind& kind,
                              const Key& key, const Value& value, Scratch& scratch) {
   scratch.make_room(Queries, 16 * chunks_of(size), seen);
   float *queries = scratch.queries.data(), *scores = scratch.scores.data(), *sums = scratch.sums.data();
   for (int64_t d = 0; d < Queries * size; ++d) queries[lane_of<Stored, Chunks>(d)] = read(query[d]) * kind.scale;
   if constexpr (Chunks > 0)
-    Heads16<Stored, Chunks, Queries>::score(queries, seen, scores, key);
+    Heads16<Stored, Chunks, Queries, Unrolled>::score(queries, seen, scores, key);
   else
     HeadOfAnySize<Stored>::score(queries, size, seen, scores, key);
   float totals[Queries];
   for (int g = 0; g < Queries; ++g) totals[g] = softmax(scores + g * seen, seen, kind.softcap);
   if constexpr (Chunks > 0)
-    Heads16<Stored, Chunks, Queries>::add(scores, seen, sums, value);
+    Heads16<Stored, Chunks, Queries, Unrolled>::add(scores, seen, sums, value);
   else
     HeadOfAnySize<Stored>::add(scores, size, seen, sums, value);
   for (int g = 0; g < Queries; ++g)
@@ -129,7 +142,7 @@ GUIDED_INLINE Sequence without_first(Sequence sequence, int64_t positions) {
   return sequence;
 }
 
-template <typename Number, typename Stored, int Chunks>
+template <typename Number, typename Stored, int Chunks, bool Unrolled>
 GUIDED_INLINE void attend(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, int64_t head,
                           const Queries<Number>& queries, Scratch& scratch) {
   const int64_t size = Chunks > 0 ? 16 * Chunks : shape.head_dim, group = shape.heads / shape.kv_heads;
@@ -150,38 +163,44 @@ GUIDED_INLINE void attend(const Sequence& sequence, const Heads& shape, const Ki
     int64_t g = 0;
     if constexpr (Chunks > 0) {
       for (; g + 3 <= group; g += 3)
-        read_past<Number, Stored, Chunks, 3>(query + g * size, result + g * size, size, seen, kind, key, value,
-                                             scratch);
+        read_past<Number, Stored, Chunks, Unrolled, 3>(query + g * size, result + g * size, size, seen, kind, key,
+                                                       value, scratch);
       for (; g + 2 <= group; g += 2)
-        read_past<Number, Stored, Chunks, 2>(query + g * size, result + g * size, size, seen, kind, key, value,
-                                             scratch);
+        read_past<Number, Stored, Chunks, Unrolled, 2>(query + g * size, result + g * size, size, seen, kind, key,
+                                                       value, scratch);
     }
     for (; g < group; ++g)
-      read_past<Number, Stored, Chunks, 1>(query + g * size, result + g * size, size, seen, kind, key, value, scratch);
+      read_past<Number, Stored, Chunks, Unrolled, 1>(query + g * size, result + g * size, size, seen, kind, key, value,
+                                                     scratch);
   }
 }
 
-// Head sizes that are common get code of their own, for each instruction set.
-template <typename Number, typename Stored, int Chunks>
-void attend_as(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, int64_t head,
-               const Queries<Number>& queries, Scratch& scratch);
+// Code of its own for each instruction set.
+template <typename Number>
+using Attend = void (*)(const Sequence&, const Heads&, const Kind&, int64_t, int64_t, const Queries<Number>&, Scratch&);
 
-#define GUIDED_ATTEND(Number, Stored, Chunks)                                                                    \
-  template <>                                                                                                    \
-  GUIDED_FOR_EACH_CPU void attend_as<Number, Stored, Chunks>(const Sequence& sequence, const Heads& shape,       \
-                                                             const Kind& kind, int64_t layer, int64_t head,      \
-                                                             const Queries<Number>& queries, Scratch& scratch) { \
-    attend<Number, Stored, Chunks>(sequence, shape, kind, layer, head, queries, scratch);                        \
+#define GUIDED_ATTEND(level, target, Unrolled)                                                              \
+  template <typename Number, typename Stored, int Chunks>                                                   \
+  target void attend_##level(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, \
+                             int64_t head, const Queries<Number>& queries, Scratch& scratch) {              \
+    attend<Number, Stored, Chunks, Unrolled>(sequence, shape, kind, layer, head, queries, scratch);         \
   }
-#define GUIDED_ATTEND_SIZES(Number, Stored) \
-  GUIDED_ATTEND(Number, Stored, 4)          \
-  GUIDED_ATTEND(Number, Stored, 8)          \
-  GUIDED_ATTEND(Number, Stored, 16)         \
-  GUIDED_ATTEND(Number, Stored, 0)
-GUIDED_ATTEND_SIZES(float, float)
-GUIDED_ATTEND_SIZES(bfloat16, bfloat16)
-GUIDED_ATTEND_SIZES(float, int8_t)
-GUIDED_ATTEND_SIZES(bfloat16, int8_t)
+#if defined(GUIDED_X86_CLONES)
+GUIDED_ATTEND(base, , false)
+GUIDED_ATTEND(v3, GUIDED_V3, true)
+GUIDED_ATTEND(v4, GUIDED_V4, true)
+#else
+GUIDED_ATTEND(base, , true)
+#endif
+
+template <typename Number, typename Stored, int Chunks>
+Attend<Number> choose() {
+#if defined(GUIDED_X86_CLONES)
+  if (__builtin_cpu_supports("x86-64-v4")) return attend_v4<Number, Stored, Chunks>;
+  if (__builtin_cpu_supports("x86-64-v3")) return attend_v3<Number, Stored, Chunks>;
+#endif
+  return attend_base<Number, Stored, Chunks>;
+}
 
 thread_local Scratch scratch;
 
@@ -212,11 +231,11 @@ GUIDED_FOR_EACH_CPU float softmax(float* scores, int64_t count, float softcap) {
 template <typename Stored, typename Number>
 void attend_slots(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, int64_t head,
                   const Queries<Number>& queries) {
-  const auto kernel = shape.head_dim == 64    ? attend_as<Number, Stored, 4>
-                      : shape.head_dim == 128 ? attend_as<Number, Stored, 8>
-                      : shape.head_dim == 256 ? attend_as<Number, Stored, 16>
-                                              : attend_as<Number, Stored, 0>;
-  kernel(sequence, shape, kind, layer, head, queries, scratch);
+  // Head sizes that are common, and any.
+  static const Attend<Number> kernels[] = {choose<Number, Stored, 4>(), choose<Number, Stored, 8>(),
+                                           choose<Number, Stored, 16>(), choose<Number, Stored, 0>()};
+  const int64_t size = shape.head_dim;
+  kernels[size == 64 ? 0 : size == 128 ? 1 : size == 256 ? 2 : 3](sequence, shape, kind, layer, head, queries, scratch);
 }
 #define GUIDED_SLOTS(Number, Stored)                                                               \
   template void attend_slots<Stored>(const Sequence&, const Heads&, const Kind&, int64_t, int64_t, \

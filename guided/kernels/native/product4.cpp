@@ -109,6 +109,19 @@ GUIDED_INLINE void take_eight(const typename Lanes::Input* x, int64_t stride, co
   }
 }
 
+// Unrolled for one or two rows only: with more the loop costs next to nothing, and is a quarter of the code.
+template <typename Lanes, int Rows, typename Source>
+GUIDED_INLINE void take_group(const typename Lanes::Input* x, int64_t stride, const Source& source, bool high,
+                              Vector* sums) {
+  if constexpr (Rows <= 2) {
+#pragma GCC unroll 4
+    for (int64_t u = 0; u < 4; ++u) take_eight<Lanes, Rows, 0>(x, stride, source, u, high, sums);
+  } else {
+#pragma GCC unroll 1
+    for (int64_t u = 0; u < 4; ++u) take_eight<Lanes, Rows, 0>(x, stride, source, u, high, sums);
+  }
+}
+
 // Sixteen outputs of `Rows` rows.
 template <typename Lanes, int Rows, typename Source>
 GUIDED_INLINE void tile(const Product4& p, const Inputs& in, int64_t row, int64_t block, const uint8_t* weights,
@@ -125,10 +138,8 @@ GUIDED_INLINE void tile(const Product4& p, const Inputs& in, int64_t row, int64_
       source = {weights};
     else
       source = {unpacked + g * p.planes * kGroup / Lanes::kInputs};
-#pragma GCC unroll 4
-    for (int64_t u = 0; u < 4; ++u) take_eight<Lanes, Rows, 0>(x, p.ins, source, u, false, sums);
-    if (p.planes == 2)
-      for (int64_t u = 0; u < 4; ++u) take_eight<Lanes, Rows, 0>(x, p.ins, source, u, true, sums);
+    take_group<Lanes, Rows>(x, p.ins, source, false, sums);
+    if (p.planes == 2) take_group<Lanes, Rows>(x, p.ins, source, true, sums);
     Vector scale, rest;
     const auto* factors = reinterpret_cast<const bfloat16*>(weights + bytes - 64);
     load(factors, scale);
@@ -147,11 +158,11 @@ GUIDED_INLINE void tile(const Product4& p, const Inputs& in, int64_t row, int64_
     }
 }
 
-template <typename Lanes, int Rows, typename Source>
-GUIDED_INLINE void tiles(const Product4& p, const Inputs& in, int64_t row, int64_t last, int64_t block,
-                         const uint8_t* weights, const typename Lanes::Operand* unpacked) {
-  for (; row + Rows <= last; row += Rows) tile<Lanes, Rows, Source>(p, in, row, block, weights, unpacked);
-  if constexpr (Rows > 1) tiles<Lanes, Rows - 1, Source>(p, in, row, last, block, weights, unpacked);
+// The rows from `row` on, fewer than `Rows + 1`, by the weights as they are.
+template <typename Lanes, int Rows>
+GUIDED_INLINE void few_rows(const Product4& p, const Inputs& in, int64_t row, int64_t block, const uint8_t* weights) {
+  if (row + Rows == p.rows) return tile<Lanes, Rows, Packed<Lanes>>(p, in, row, block, weights, nullptr);
+  if constexpr (Rows > 1) few_rows<Lanes, Rows - 1>(p, in, row, block, weights);
 }
 
 template <typename Lanes, int I>
@@ -169,19 +180,20 @@ GUIDED_INLINE void part(const Product4& p, const Inputs& in, int64_t first, int6
   const int64_t groups = p.ins / kGroup, bytes = p.group_bytes();
   for (int64_t block = first; block < last; ++block) {
     const uint8_t* weights = p.weights + block * groups * bytes;
-    if (p.rows <= Rows) {
-      tiles<Lanes, Rows, Packed<Lanes>>(p, in, 0, p.rows, block, weights, nullptr);
-      continue;
+    int64_t row = 0;
+    if (p.rows > Rows) {
+      auto* out = reinterpret_cast<Operand*>(scratch.data());
+      for (int64_t at = 0; at < groups * 4 * p.planes; ++at, out += 8 / Lanes::kInputs) {
+        const int64_t vector = at % (4 * p.planes);
+        Words words;
+        std::memcpy(&words, weights + at / (4 * p.planes) * bytes + 64 * vector, sizeof words);
+        unpack_eight<Lanes, 0>(words, vector >= 4, out);
+      }
+      const auto* unpacked = reinterpret_cast<const Operand*>(scratch.data());
+      for (; row + Rows <= p.rows; row += Rows)
+        tile<Lanes, Rows, Unpacked<Lanes>>(p, in, row, block, weights, unpacked);
     }
-    auto* out = reinterpret_cast<Operand*>(scratch.data());
-    for (int64_t at = 0; at < groups * 4 * p.planes; ++at, out += 8 / Lanes::kInputs) {
-      const int64_t vector = at % (4 * p.planes);
-      Words words;
-      std::memcpy(&words, weights + at / (4 * p.planes) * bytes + 64 * vector, sizeof words);
-      unpack_eight<Lanes, 0>(words, vector >= 4, out);
-    }
-    tiles<Lanes, Rows, Unpacked<Lanes>>(p, in, 0, p.rows, block, weights,
-                                        reinterpret_cast<const Operand*>(scratch.data()));
+    few_rows<Lanes, Rows>(p, in, row, block, weights);
   }
 }
 

@@ -22,7 +22,6 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kFar = ShortestText::kFar;
 constexpr int64_t kFewRounds = 8;      // that are not worth it
 constexpr size_t kMostRounds = 4096;   // in which windows come round, or are given up
 constexpr size_t kMostPieces = 4096;   // of one iteration

@@ -4,9 +4,7 @@
 
 namespace guided {
 
-namespace {
-constexpr int64_t kFar = ShortestText::kFar;
-}  // namespace
+namespace {}  // namespace
 
 std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& partial, TokenTable& table) {
   // Near a bound tokens with the same count may have been let through by different guards: no table knows them.

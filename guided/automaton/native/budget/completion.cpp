@@ -6,7 +6,6 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kFar = ShortestText::kFar;
 constexpr int32_t kLinkEvery = 32;  // positions of a rule at which texts are cut, so that they share their ends
 constexpr size_t kLongest = 256;    // symbols of one piece at most
 constexpr size_t kLeastMemory = size_t{16} << 20;  // what is always granted
@@ -17,7 +16,6 @@ constexpr int64_t kLeastPieces = 200;
 constexpr int64_t kPiecesOfByte = 8;
 constexpr int64_t kSymbolWork = 8;  // for each symbol or configuration
 constexpr int kMostFrames = 64;     // that an estimate looks at
-int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 }  // namespace
 
 CompletionFinder::~CompletionFinder() {

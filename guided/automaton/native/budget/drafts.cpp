@@ -22,7 +22,6 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kFar = ShortestText::kFar;
 constexpr int kMostLevels = 12;
 constexpr int kMostLetters = 31;
 constexpr int32_t kAnyLetter = 256;  // a symbol that no token joins with others

@@ -17,7 +17,6 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kFar = ShortestText::kFar;
 constexpr size_t kMostLookedAt = 64;
 constexpr size_t kMostThreads = 64;      // on the way to where something repeats
 constexpr int64_t kMostBytes = 1 << 14;  // of a text

@@ -8,14 +8,11 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kFar = ShortestText::kFar, kByteCost = ShortestText::kByteCost;
 constexpr int64_t kNotYet = -1, kUnderWay = -2;
 constexpr int kDeepest = 1000;          // positions that wait for each other
 constexpr int64_t kStatesOfWay = 6000;  // that new_entry.hpp looks at, at least
 constexpr int64_t kNewEnds = 10;        // bytes of which two can be chosen at each: more ends than values there may be
 constexpr int64_t kNewEndsOfStrings = 16;  // of strings without end, for which as many states are looked at as it takes
-int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
-int64_t times(int64_t a, int64_t n) { return n == 0 || a == 0 ? 0 : a > kFar / n ? kFar : a * n; }
 bool known(int64_t cost) { return cost < kFar; }
 int64_t bytes_of(int64_t cost) { return cost / kByteCost + 1; }
 }  // namespace
@@ -302,8 +299,7 @@ int64_t RestBound::along_tree(int32_t pos, int depth) {
     if (plus(tree_.call_cost(i), tree_.cost(grammar_.calls[i].after)) == cost)
       return plus(whole(grammar_.calls[i].rule, depth), rest(grammar_.calls[i].after, depth));
   for (int32_t i = p.token_lo; i < p.token_hi; ++i)
-    if (plus(ShortestText::kTokenCost, tree_.cost(grammar_.tokens[i].to)) == cost)
-      return plus(1, rest(grammar_.tokens[i].to, depth));
+    if (plus(kTokenCost, tree_.cost(grammar_.tokens[i].to)) == cost) return plus(1, rest(grammar_.tokens[i].to, depth));
   return kFar;
 }
 

@@ -14,10 +14,7 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kFar = ShortestText::kFar;
 constexpr int kMostTried = 8;  // rules that may be on every circle
-int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
-int64_t times(int64_t a, int64_t n) { return n == 0 || a == 0 ? 0 : a > kFar / n ? kFar : a * n; }
 }  // namespace
 
 void RestBound::bound_rules() {

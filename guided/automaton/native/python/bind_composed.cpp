@@ -29,7 +29,7 @@ std::shared_ptr<CompiledComposition> make_composition(std::vector<std::shared_pt
                                                vocabulary, call_limits(memory, call_work));
 }
 
-constexpr auto kMake = R"(Put compiled grammars one after the other.
+constexpr auto kMakeComposed = R"(Put compiled grammars one after the other.
 
 Args:
     parts: the compiled grammars, which nobody else uses.
@@ -46,7 +46,7 @@ Args:
 void bind_composed(nb::module_& m) {
   nb::class_<CompiledComposition, Compiled>(m, "CompiledComposition", "A grammar that is composed of compiled parts.")
       .def(nb::new_(&make_composition), "parts"_a, "occurrences"_a, "first"_a, "is_empty"_a, "vocabulary"_a, "memory"_a,
-           "call_work"_a, kMake);
+           "call_work"_a, kMakeComposed);
 }
 
 }  // namespace guided

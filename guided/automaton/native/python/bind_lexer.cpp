@@ -86,7 +86,7 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
   return compiled;
 }
 
-constexpr auto kMake = R"(Put a grammar with a lexer together.
+constexpr auto kMakeLexed = R"(Put a grammar with a lexer together.
 
 Args:
     rules: the rules, compiled for a vocabulary in which each terminal is the control token of its number.
@@ -109,7 +109,7 @@ Args:
 void bind_lexer(nb::module_& m) {
   nb::class_<CompiledLexer, Compiled>(m, "CompiledLexer", "A compiled grammar with a lexer.")
       .def(nb::new_(&make_lexer), "rules"_a, "terminals"_a, "ignored"_a, "keywords"_a, "control"_a, "contexts"_a,
-           "contextual"_a, "indentation"_a.none(), "vocabulary"_a, "memory"_a, "call_work"_a, kMake)
+           "contextual"_a, "indentation"_a.none(), "vocabulary"_a, "memory"_a, "call_work"_a, kMakeLexed)
       .def_prop_ro("sure", &CompiledLexer::is_sure,
                    "Whether every terminal has a text that can be written wherever the terminal is taken.")
       .def_prop_ro("lexemes", &CompiledLexer::lexeme_states, "How many states of lexemes were visited so far.")

@@ -22,7 +22,7 @@ int64_t LineWalk::with_kinds(CharClasses char_classes) const {
 bool LineWalk::leads_everywhere(int32_t node, int32_t point, CharClasses loops) {
   const TokenTrie::Node& n = trie_.nodes()[node];
   const ByteSet& bytes = points_.bytes(point);
-  if (n.subtree_hi - n.payload_lo < kManyTokens || bytes.count() < kMostBytes) return false;
+  if (n.subtree_hi - n.payload_lo < kManyTokens || bytes.count() < kManyReadBytes) return false;
   const auto all = static_cast<int64_t>(trie_.payloads().size());
   if (with_kinds(~loops) * 2 > all) return true;
   CharClasses read = 0;

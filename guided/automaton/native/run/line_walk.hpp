@@ -17,7 +17,7 @@
 
 namespace guided {
 
-constexpr int kMostBytes = 24;  // a point that reads as many may lead through most of the vocabulary
+constexpr int kManyReadBytes = 24;  // a point that reads as many may lead through most of the vocabulary
 
 class LineWalk {
  public:

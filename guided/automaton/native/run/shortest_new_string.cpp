@@ -5,14 +5,14 @@
 namespace guided {
 
 namespace {
-constexpr int kDeepest = 512;    // bytes of a string
-constexpr int kMostFrames = 32;  // that begin or end with a string
+constexpr int kLongestNew = 512;       // bytes of a string
+constexpr int kMostStringFrames = 32;  // that begin or end with a string
 }  // namespace
 
 // Where the string is read on if all that a position does is to call a rule.
 Thread ShortestNewString::enter(Thread at) {
   const Grammar& g = arena_.grammar();
-  for (int depth = 0; depth < kMostFrames; ++depth) {
+  for (int depth = 0; depth < kMostStringFrames; ++depth) {
     const Position& p = g.positions[at.pos];
     if (p.call_hi != p.call_lo + 1 || p.bytes.count() > 0) break;
     const CallEdge& call = g.calls[p.call_lo];
@@ -26,9 +26,9 @@ Thread ShortestNewString::enter(Thread at) {
 bool ShortestNewString::end_entry(const Thread& from, std::vector<Thread>& out, int depth) {
   const Grammar& g = arena_.grammar();
   Thread at = from;
-  for (; depth < kMostFrames; ++depth) {
+  for (; depth < kMostStringFrames; ++depth) {
     const ShortestText::Choice c = tree_.choose(at);
-    if (c.cost > ShortestText::kFar) return false;
+    if (c.cost > kFar) return false;
     if (c.kind == ShortestText::Choice::End) {
       const std::vector<Thread> callers(arena_.config(at.ret).begin(), arena_.config(at.ret).end());
       bool any = false;
@@ -62,10 +62,10 @@ int64_t ShortestNewString::bytes_behind(const Thread& at) {
 // Of the tree's text; kNone where its string is in the trie, or is none.
 int64_t ShortestNewString::tree_bytes(Thread at, int32_t node) {
   const Grammar& g = arena_.grammar();
-  for (int64_t bytes = 1; bytes < kDeepest; ++bytes) {
+  for (int64_t bytes = 1; bytes < kLongestNew; ++bytes) {
     at = enter(at);
     const ShortestText::Choice c = tree_.choose(at);
-    if (c.cost > ShortestText::kFar || c.kind != ShortestText::Choice::Byte) return kNone;
+    if (c.cost > kFar || c.kind != ShortestText::Choice::Byte) return kNone;
     const auto byte = static_cast<uint8_t>(c.index);
     at.pos = g.step(at.pos, byte);
     if (byte == StringProgress::kQuote) {
@@ -94,7 +94,7 @@ ShortestNewString::Best ShortestNewString::best(Thread at, int32_t node, int dep
   at = enter(at);
   at.mem = node;
   if (const Best* known = known_.find(at)) return *known;
-  if (depth > kDeepest) return {};
+  if (depth > kLongestNew) return {};
   Best found;
   if (const int64_t of_tree = tree_bytes(at, node); of_tree < kNone) {
     found = {of_tree, static_cast<uint8_t>(tree_.choose(at).index)};

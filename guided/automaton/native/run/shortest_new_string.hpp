@@ -33,7 +33,7 @@ class ShortestNewString {
   std::optional<Rest> find(const Thread& thread, const Uniqueness::StringAhead& ahead);
 
  private:
-  static constexpr int64_t kNone = ShortestText::kFar;
+  static constexpr int64_t kNone = kFar;
   struct Best {
     int64_t bytes = kNone;  // to the end of the output; kNone: no new string
     uint8_t byte = 0;       // that comes next

@@ -10,12 +10,9 @@ namespace guided {
 
 namespace {
 // Bytes first; a call counts a little, so that no two rules wait for each other.
-constexpr int64_t kCallCost = 1, kTokenCost = ShortestText::kTokenCost;
+constexpr int64_t kCallCost = 1;
 constexpr int kMostSweeps = 3;
 constexpr int kMostFrames = 32;  // that a lower bound looks at
-constexpr int64_t kFar = ShortestText::kFar, kByteCost = ShortestText::kByteCost;
-int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
-int64_t times(int64_t a, int64_t n) { return n == 0 ? 0 : a > kFar / n ? kFar : a * n; }
 }  // namespace
 
 // Calls visit(cost, to, whether by a byte) for what a position leads to.

@@ -12,12 +12,12 @@
 #include <span>
 
 #include "run/arena.hpp"
+#include "run/costs.hpp"
 
 namespace guided {
 
 class ShortestText {
  public:
-  static constexpr int64_t kFar = INT64_MAX / 8, kByteCost = 1024, kTokenCost = 4096;
   struct Choice {
     enum Kind : uint8_t { End, Byte, Call, Token, Operate } kind = End;
     int32_t index = 0;  // byte, or index of the edge

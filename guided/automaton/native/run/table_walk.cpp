@@ -18,8 +18,8 @@ class TableWalk {
 
   std::shared_ptr<TokenTable> run(const OtherTable* other) {
     const int reads = points_.bytes(0).count();
-    if (other && reads >= kMostBytes && lines_.differ(*other)) return table_.finish(points_.only_positions());
-    if (task_.left || reads < kManyBytes || !begin_in_loop()) visit({});
+    if (other && reads >= kManyReadBytes && lines_.differ(*other)) return table_.finish(points_.only_positions());
+    if (task_.left || reads < kManyReadBytes || !begin_in_loop()) visit({});
     // What begins at the root's children one after the other: each is read in order, and the queue stays short.
     std::vector<Item> begun;
     begun.swap(queue_);
