@@ -22,6 +22,8 @@ from guided.server.server import Server
 from guided.server.settings import Settings
 from tests.server_support import small_engine
 
+PATIENCE = 60.0  # seconds, on a machine that does other things
+
 
 @asynccontextmanager
 async def served(engine=None, **settings) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
@@ -94,6 +96,11 @@ def raw_request(path: str, body: object) -> bytes:
     return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
 
+def read_to_end(client: socket.socket) -> bytes:
+    """What comes until the connection closes. One `recv` returns any part of it."""
+    return b"".join(iter(lambda: client.recv(4096), b""))
+
+
 def is_idle(server: Server) -> bool:
     """Whether nothing of any request is left in the engine."""
     engine = server.engine
@@ -101,24 +108,20 @@ def is_idle(server: Server) -> bool:
 
 
 async def becomes_idle(server: Server) -> bool:
-    """Whether nothing of any request is left after at most some steps."""
-    for _ in range(400):
-        if is_idle(server):
-            return True
-        await asyncio.sleep(0.005)
-    return False
+    """Whether nothing of any request is left, once that may be so."""
+    await until(lambda: is_idle(server))
+    return True
 
 
 async def until(true: Callable[[], object]) -> None:
-    """Wait for something that becomes true within 5 seconds."""
-    for _ in range(1000):
-        if true():
-            return
+    """Wait for something that becomes true."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end, "it did not become true"
         await asyncio.sleep(0.005)
-    raise AssertionError("it did not become true")
 
 
-def wait_until(true: Callable[[], object], seconds: float = 30.0, otherwise: str = "it did not become true") -> None:
+def wait_until(true: Callable[[], object], seconds: float = PATIENCE, otherwise: str = "it is not so") -> None:
     """Wait for something that another thread does."""
     end = time.monotonic() + seconds
     while not true():

@@ -34,8 +34,9 @@ CLIENT = """
 import socket, sys, time
 connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
 connection.sendall(sys.stdin.buffer.read())
-while b"data: " not in connection.recv(4096):
-    pass
+read = b""
+while b"data: " not in read:
+    read += connection.recv(4096)
 print("reads", flush=True)
 time.sleep(600)
 """

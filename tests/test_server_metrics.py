@@ -14,7 +14,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 parser = pytest.importorskip("prometheus_client.parser", reason="prometheus-client is not installed")
 
-from tests.live_server import becomes_idle, served  # noqa: E402
+from tests.live_server import becomes_idle, served, until  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
@@ -82,10 +82,7 @@ def test_they_say_what_waits_and_what_was_refused():
             with server.engine.driver.lock:
                 body = {"prompt": "a", "max_tokens": 2, "n": 2}
                 asked = asyncio.create_task(http.post("/v1/completions", json=body))
-                for _ in range(500):
-                    if server.admission.queued == 2:
-                        break
-                    await asyncio.sleep(0.005)
+                await until(lambda: server.admission.queued == 2)
                 assert (await http.post("/v1/completions", json={"prompt": "a"})).status_code == 503
                 found = await samples(http)
                 assert found["vllm:num_requests_waiting"] == 2 and found["vllm:num_requests_running"] == 0

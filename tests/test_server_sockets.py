@@ -26,6 +26,7 @@ httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.cli import main  # noqa: E402
 from guided.cli.serve import _listener  # noqa: E402
+from tests.live_server import wait_until  # noqa: E402
 
 LONG = {"prompt": "ROMEO:", "stream": True, "regex": "[a-z ]{150}", "max_tokens": 200}
 
@@ -55,12 +56,12 @@ def events(response) -> Iterator[dict]:
 
 
 def becomes_idle(address: str) -> bool:
-    for _ in range(200):
+    def idle() -> bool:
         health = httpx.get(f"{address}/health").json()
-        if not any(health[name] for name in ("waiting", "prefilling", "active", "compiling", "pending_submit")):
-            return True
-        time.sleep(0.02)
-    return False
+        return not any(health[name] for name in ("waiting", "prefilling", "active", "compiling", "pending_submit"))
+
+    wait_until(idle)
+    return True
 
 
 @pytest.mark.parametrize("by_path", [False, True])
