@@ -26,15 +26,17 @@ TORCH ?= torch==2.13.0
 INSTALL := python -m pip --disable-pip-version-check --no-input install --progress-bar off
 PIP := $(BIN)/$(INSTALL)
 STEP := sh scripts/step.sh $(VENV)/setup.log
+# Commands for `sh -e`, with a file between them: a pipe would hide that the first one failed.
+install = $(BIN)/python scripts/requirements.py $(1) >$(VENV)/requirements.txt; $(PIP) -r $(VENV)/requirements.txt
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/*/native/* guided/*/native/*/* guided/spec/lark/native/*)
 SOURCES := $(wildcard guided/*/native/*.[ch]pp guided/*/native/*/*.[ch]pp guided/spec/lark/native/*.[ch]pp)
 PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
+# A compiler that the user chose, and what names its builds.
+EMPTY :=
+ifneq ($(filter environment command,$(origin CXX)),)
 export CXX
-ifneq ($(origin CXX),environment)
-ifneq ($(origin CXX),command line)
-unexport CXX
-endif
+COMPILER := -$(subst /,-,$(subst $(EMPTY) $(EMPTY),-,$(CXX)))
 endif
 
 .DEFAULT_GOAL := help
@@ -50,31 +52,40 @@ $(VENV)/.torch:
 	@$(STEP) "PyTorch ($(TORCH))" $(PIP) $(TORCH)
 	@touch $@
 
-# Built again where the C++ sources or the project file change; Python files are used where they lie.
-$(VENV)/.guided: $(VENV)/.torch $(NATIVE)
-	@$(STEP) "guided, whose C++ core is compiled (a minute or two)" $(PIP) -e ".[demo]"
+# pip would build in an isolated environment, a new folder each time, for which CMake begins anew. With the build's
+# packages in $(VENV), a build that was interrupted goes on, and after a change only what changed is compiled.
+$(VENV)/.build: pyproject.toml | $(VENV)/.torch
+	@$(STEP) "what builds guided" sh -ec '$(call install,build); $(call install,backend)'
+	@touch $@
+
+# Built again where the C++ sources or the project file change; Python files are used where they lie. Another compiler
+# has a folder of its own: CMake keeps the one that it began with.
+$(VENV)/.guided: $(VENV)/.build $(NATIVE)
+	@$(STEP) "guided's C++ core (a minute and a half on two cores)" \
+	$(PIP) -v --no-build-isolation --no-deps -C "build-dir=build/{wheel_tag}$(COMPILER)" -e .
+	@$(STEP) "what guided needs" sh -ec '$(call install,demo)'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/.guided
-	@$(STEP) "what the tests need" sh -c '$(BIN)/python scripts/requirements.py test | $(PIP) -r /dev/stdin'
+	@$(STEP) "what the tests need" sh -ec '$(call install,test)'
 	@touch $@
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/.guided
-	@$(STEP) "what the benchmarks compare with" sh -c '$(BIN)/python scripts/requirements.py bench | $(PIP) -r /dev/stdin'
+	@$(STEP) "what the benchmarks compare with" sh -ec '$(call install,bench)'
 	@touch $@
 
 # Not for this very processor: what is found out of it may be wrong in a virtual machine.
 $(VENV)/.llama-cpp: pyproject.toml | $(VENV)/.test
 	@$(STEP) "llama-cpp-python, which is compiled (some minutes)" env CMAKE_ARGS=-DGGML_NATIVE=OFF \
-	sh -c '$(BIN)/python scripts/requirements.py llama-cpp | $(PIP) -r /dev/stdin'
+	sh -ec '$(call install,llama-cpp)'
 	@touch $@
 
 # Frameworks that speak to the server want other versions of OpenAI's client than the tests do: they have an environment
 # of their own, in which their recipes run. Where it cannot be made, the recipes are skipped, and say so.
 $(VENV)/.clients: pyproject.toml | $(VENV)/.guided
+	@$(BIN)/python scripts/requirements.py clients >$(VENV)/clients.txt
 	@$(STEP) "frameworks that speak to the server, in $(VENV)/clients" sh -ec '$(BIN)/python -m venv $(VENV)/clients; \
-	$(BIN)/python scripts/requirements.py clients > $(VENV)/clients/requirements.txt; \
-	$(VENV)/clients/bin/$(INSTALL) -r $(VENV)/clients/requirements.txt' && touch $@ || rm -rf $(VENV)/clients
+	$(VENV)/clients/bin/$(INSTALL) -r $(VENV)/clients.txt' && touch $@ || rm -rf $(VENV)/clients
 
 demo: $(VENV)/.guided
 	@$(BIN)/python examples/demo.py

@@ -1,21 +1,28 @@
 #!/bin/sh
 # One step of a set-up, reported in one line:   sh scripts/step.sh LOG "what it does" command argument...
 #
-# In: the command. Out, on standard error: what it does, a dot for each ten seconds that it takes, and how long it took. What
-# the command itself says goes to LOG, and is shown where it fails. Exit code: the command's.
+# In: the command; STEP_PAUSE, what pauses between two reports (default: sleep 10). Out, on standard error: what it does; at
+# each report how many files are compiled, as Ninja counts them, or else a dot; and how long it took. What the command itself
+# says goes to LOG, and is shown where it fails. Exit code: the command's.
 
 set -u
 log=$1 what=$2
 shift 2
 printf '== %s ...' "$what" >&2
 start=$(date +%s)
-# The pause holds none of our outputs, so nobody waits for it when the dots are no longer wanted.
-while sleep 10 3>&- && kill -0 $$; do printf '.' >&3; done 3>&2 >/dev/null 2>&1 &
-dots=$!
+report() {
+    files=$(sed -n 's/.*\[\([0-9]*\/[0-9]*\)\] .*/\1/p' "$log" | tail -n 1)
+    if [ "$files" = "$last" ]; then printf '.'; else printf ' %s files' "$files"; fi
+    last=$files
+}
+last=''
+# The pause holds none of our outputs, so nobody waits for it when the reports are no longer wanted.
+while ${STEP_PAUSE:-sleep 10} 3>&- && kill -0 $$; do report >&3; done 3>&2 >/dev/null 2>&1 &
+reports=$!
 "$@" >"$log" 2>&1 </dev/null
 code=$?
-kill "$dots" 2>/dev/null
-wait "$dots" 2>/dev/null
+kill "$reports" 2>/dev/null
+wait "$reports" 2>/dev/null
 if [ "$code" -eq 0 ]; then
     printf ' %d s\n' "$(($(date +%s) - start))" >&2
 else

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -109,10 +110,33 @@ def test_a_step_of_the_set_up_is_a_line(tmp_path, command, code, told) -> None:
     assert re.fullmatch(told, done.stderr), done.stderr
 
 
-def test_the_packages_of_an_extra_are_those_of_the_project_file() -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "requirements.py"), "test"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert "jsonschema>=4.21" in listed and all(re.match("[a-z]", line) for line in listed)
+def test_a_step_that_compiles_reports_files(tmp_path) -> None:
+    go_on = tmp_path / "pipe"
+    os.mkfifo(go_on)
+    compiling = "; ".join(f"echo '  [{at}/3] Building CXX object a.o'; read line <{go_on}" for at in (1, 2))
+    step = ["sh", str(ROOT / "scripts" / "step.sh"), str(tmp_path / "log"), "a step", "sh", "-c", compiling]
+    with subprocess.Popen(
+        step, stderr=subprocess.PIPE, text=True, env=os.environ | {"STEP_PAUSE": "sleep 0.01"}
+    ) as done:
+        assert done.stderr is not None
+        said = ""
+        for report in (" 1/3 files", " 2/3 files"):
+            while not said.endswith(report):
+                character = done.stderr.read(1)
+                assert character, said
+                said += character
+            go_on.write_text("\n")
+        said += done.stderr.read()
+    assert done.returncode == 0 and re.fullmatch(r"== a step \.\.\.\.* 1/3 files\.* 2/3 files\.* \d+ s\n", said), said
+
+
+def test_packages_to_install_are_those_of_the_project_file() -> None:
+    def listed(name: str) -> list[str]:
+        command = [sys.executable, str(ROOT / "scripts" / "requirements.py"), name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert "jsonschema>=4.21" in listed("test") and all(re.match("[a-z]", line) for line in listed("test"))
+    assert [re.split("[<>=]", line)[0] for line in listed("build")] == ["scikit-build-core", "nanobind"]
 
 
 @pytest.mark.parametrize(
