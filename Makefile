@@ -61,7 +61,7 @@ $(VENV)/.build: pyproject.toml | $(VENV)/.torch
 # Built again where the C++ sources or the project file change; Python files are used where they lie. Another compiler
 # has a folder of its own: CMake keeps the one that it began with.
 $(VENV)/.guided: $(VENV)/.build $(NATIVE)
-	@$(STEP) "guided's C++ core (a minute and a half on two cores)" \
+	@$(STEP) "guided's C++ core (about a minute on two cores)" \
 	$(PIP) -v --no-build-isolation --no-deps -C "build-dir=build/{wheel_tag}$(COMPILER)" -e .
 	@$(STEP) "what guided needs" sh -ec '$(call install,demo)'
 	@touch $@

@@ -111,9 +111,8 @@ def test_models_have_the_same_fields(module: str) -> None:
 
 
 def test_exceptions_are_runtime_errors() -> None:
-    for name in theirs.exception.__dict__:
-        if name.endswith("Error"):
-            assert issubclass(getattr(xgr, name), RuntimeError)
+    names = [name for name in vars(theirs.exception) if name.endswith("Error")]
+    assert names and all(issubclass(getattr(xgr, name), RuntimeError) for name in names)
 
 
 def test_what_is_left_out_is_what_xgrammar_has() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import pytest
 
 import guided
-from guided import GuidedWarning, JsonSchemaOptions, UnsupportedError, check_json_schema
+from guided import GrammarMatcher, GuidedWarning, JsonSchemaOptions, UnsupportedError, check_json_schema
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.documents.keywords import DESCRIBING, KEYWORDS
 from guided.spec.json_schema.documents.resolve import Library
@@ -163,7 +163,7 @@ def test_types_do_not_warn():
         x: int
         kind: Literal["a", "b"] = "a"
 
-    byte_compiler().compile_type(Point, strict=True)
+    assert GrammarMatcher(byte_compiler().compile_type(Point, strict=True)).accept_string('{"x": 1, "kind": "b"}')
     pydantic = pytest.importorskip("pydantic")
 
     class Cat(pydantic.BaseModel):
@@ -179,7 +179,8 @@ def test_types_do_not_warn():
         home: Path
         mark: pydantic.SecretStr | None = None
 
-    byte_compiler().compile_type(Owner, strict=True)
+    owner = '{"pet": {"kind": "cat"}, "home": "/a", "mark": null}'
+    assert GrammarMatcher(byte_compiler().compile_type(Owner, strict=True)).accept_string(owner)
 
 
 # --- the command line

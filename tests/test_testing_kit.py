@@ -242,7 +242,14 @@ class OpensAfterTheEnd(Engine):
 
 @pytest.mark.parametrize("reference", [False, True])
 def test_a_right_engine_conforms(reference):
-    check_masks(Engine, KEYS, VOCABULARY, walks=30 if not reference else 6, reference=reference)
+    asked = list[Engine]()
+
+    def begin() -> Engine:
+        asked.append(Engine())
+        return asked[-1]
+
+    check_masks(begin, KEYS, VOCABULARY, walks=30 if not reference else 6, reference=reference)
+    assert asked
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,9 @@ class JsonSchemaOptions:
         One space after `,` and `:`; numbers and characters in their plainest spelling; digits and spaces of ASCII in
         patterns; no members that the schema does not name. An option that is given takes the place of the preset's.
 
-        >>> JsonSchemaOptions.for_generation(indent=2, max_items=5)
-        JsonSchemaOptions(indent=2, additional_properties='minimal', numbers='plain', escapes='minimal', \
+        Examples:
+            >>> JsonSchemaOptions.for_generation(indent=2, max_items=5)
+            JsonSchemaOptions(indent=2, additional_properties='minimal', numbers='plain', escapes='minimal', \
 classes='plain', max_items=5)
         """
         return _GENERATION.changed(**changes)

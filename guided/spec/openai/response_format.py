@@ -105,8 +105,9 @@ def from_response_format(format: Mapping[str, Any]) -> dict[str, Any] | bool | N
     Raises:
         SpecError: it has another type, or no schema.
 
-    >>> from_response_format({"type": "json_object"})
-    {'type': 'object'}
+    Examples:
+        >>> from_response_format({"type": "json_object"})
+        {'type': 'object'}
     """
     if not isinstance(format, Mapping):
         hint = 'write an object: {"type": "json_schema", "json_schema": {...}}'
