@@ -13,6 +13,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import psutil
 
 from benchmarks import llama3
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 _wall, _cpu = time.perf_counter_ns, time.process_time_ns
+_CACHES = 256 << 20  # bytes, more than the caches of a CPU hold
 
 
 class _Watch:
@@ -67,6 +70,7 @@ class Place:
         self.row, self.words = self.engine.row()
         self.prepared = {"ns": took, "bytes": resident() - before, "base": before}
         self.grammars: dict[str, Any] = {}
+        self.other = np.zeros(_CACHES, np.int8)
 
 
 def _import(engine: Any) -> None:
@@ -164,20 +168,26 @@ def recompile(place: Place, name: str, kind: str, text: str) -> None:
     place.grammars[name] = place.engine.compile(kind, text)
 
 
-def walk(place: Place, name: str, text: str, most: int | None = None) -> dict[str, Any]:
-    """Follow an instance: ns of each mask and of each step, the end's mask included, and the growth in bytes."""
+def walk(place: Place, name: str, text: str, most: int | None = None, evict: bool = False) -> dict[str, Any]:
+    """Follow an instance: ns of each mask and of each step, the end's mask included, and the growth in bytes. `evict`:
+    before each mask the caches of the CPU are filled with other data, as by a model's forward pass."""
     before = in_use()
-    out = _walk(place, place.grammars[name], place.tokens.encode(text)[:most], ends=most is None)
+    ids = place.tokens.encode(text)[:most]
+    out = _walk(place, place.grammars[name], ids, ends=most is None, other=place.other if evict else None)
     return out | {"bytes": in_use() - before}
 
 
-def _walk(place: Place, compiled: Any, ids: list[int], *, ends: bool = True) -> dict[str, Any]:
-    """`stopped`: at which token the instance was refused, None: nowhere."""
+def _walk(
+    place: Place, compiled: Any, ids: list[int], *, ends: bool = True, other: npt.NDArray[np.int8] | None = None
+) -> dict[str, Any]:
+    """`stopped`: at which token the instance was refused, None: nowhere. `other`: data to change before each mask."""
     engine, row, words = place.engine, place.row, place.words
     matcher = engine.matcher(compiled)
     fills, accepts = [], []
     out: dict[str, Any] = {"fills": fills, "accepts": accepts, "stopped": None}
     for id in ids:
+        if other is not None:
+            other += 1
         watch = _Watch()
         engine.fill(matcher, row)
         fills.append(watch.lap())

@@ -19,7 +19,7 @@ def measure_masks(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
     """The nested schema: for each engine its summaries, in microseconds, bytes and milliseconds."""
     schema, instances = json.dumps(ORDER), order_instances()
     workers = {name: Worker(name, vocabulary) for name in ENGINES}
-    raw: dict[str, dict[str, Any]] = {name: {"first": [], "again": [], "accept": []} for name in workers}
+    raw: dict[str, dict[str, Any]] = {name: {"first": [], "again": [], "accept": [], "evicted": []} for name in workers}
     for name, worker in workers.items():
         raw[name]["prepare"] = [worker.prepared["ns"]]
         worker.call("warm", WARM_UP)
@@ -42,12 +42,18 @@ def measure_masks(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
                     raw[name]["bytes"] = raw[name].get("bytes", 0) + walked["bytes"]
                     if run == "first":
                         raw[name]["accept"][-1] += walked["accepts"]
+        for name, worker in workers.items():
+            _checked(name, worker.call("recompile", "order", "json_schema", schema))
+            raw[name]["evicted"].append(_checked(name, worker.call("walk", "order", instances[0], None, True))["fills"])
     out = {}
     for name, worker in workers.items():
         times = _checked(name, worker.call("compile_times", "order", "json_schema", schema, repeats))
         worker.close()
         mine = raw[name]
-        out[name] = {run: summary(by_position(mine[run])) for run in ("first", "again", "accept")} | {
+        mine["alone"] = [fills[: len(mine["evicted"][0])] for fills in mine["first"]]  # of the first instance
+        out[name] = {
+            run: summary(by_position(mine[run])) for run in ("first", "again", "accept", "alone", "evicted")
+        } | {
             "times": by_position(mine["first"]),
             "compile": median(times["compile"]) / 1e6,
             "first_mask": median(times["first"]) / 1e6,

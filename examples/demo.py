@@ -170,8 +170,10 @@ def re_says(text: str) -> tuple[str, bool]:
 
 
 def table(runs: list[Run]) -> None:
-    """What was measured. Mask times are those of every step, first visits of a state included."""
-    heading("measured in this run (mask times in microseconds; forced tokens need no choice)")
+    """What was measured. Each output is the first instance of its constraint, or the second under a smaller budget."""
+    heading(
+        "measured in this run; forced tokens need no choice; mask: microseconds, first instance, between forward passes"
+    )
     head = ["constraint", "budget", "tokens", "sampled", "forced", "mask p50", "mask p99", "tokens/s", "verdict"]
     rows = [head, *(run.row() for run in runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]

@@ -167,6 +167,29 @@ def test_pictures_are_what_their_script_draws():
         assert f"img/{picture}.svg" in used, picture
 
 
+def test_mask_times_have_one_name_and_one_figure():
+    """The README and the comparison repeat rows of the benchmarks; the demo measures one of them."""
+
+    def rows(page, table):
+        lines = (ROOT / page).read_text(encoding="utf-8").split(f"\n| {table} |")[1].split("\n\n")[0].splitlines()[2:]
+        return {
+            name: figures for name, *figures in ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines)
+        }
+
+    measured = rows("README.md", "mask, microseconds")
+    assert len(measured) == 4
+    for name, figures in measured.items():
+        p50, _, p99, *_ = rows("docs/benchmarks.md", f"Mask, {name}, us")["guided"]
+        assert figures == [p50, p99], name
+    compared = rows("docs/comparison.md", "mask, first walk of 24 instances")
+    benchmarks = rows("docs/benchmarks.md", "Mask, first walk of 24 instances, us")
+    for name, figures in compared.items():
+        p50, _, p99, _, _, mean = benchmarks[name.split()[0]]
+        assert figures == [p50, p99, mean], name
+    assert "mask: microseconds, first instance, between forward passes" in (ROOT / "examples" / "demo.py").read_text()
+    assert "first instance, between forward passes" in measured
+
+
 def test_every_page_is_in_the_navigation():
     listed = set(re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
     assert listed == {str(path.relative_to(ROOT / "docs")) for path in PAGES if path.name != "README.md"}

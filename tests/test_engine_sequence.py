@@ -12,11 +12,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from guided.engine.masks import Masks
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence
 from guided.errors import BudgetError, GuidedError
 from guided.kv.dense import DenseCache
+from guided.matching.compiler import GrammarCompiler
+from guided.matching.matcher import GrammarMatcher
 from guided.models.llama import Llama, LlamaConfig
 from guided.sampling import SamplingParams
 from guided.sampling.penalties import Penalties
@@ -359,3 +362,20 @@ def test_a_cancelled_output_holds_nothing():
     batch.cancel(one)
     batch.cancel(one)
     assert (batch.running, batch.waiting, one.done) == (0, 0, True)
+
+
+def test_the_time_of_a_mask_is_that_of_the_matcher_for_the_row_that_is_applied(monkeypatch):
+    """By a clock that only the matcher's calls move, each by what is left of its budget."""
+    now = [0.0]
+    monkeypatch.setattr("guided.engine.masks.perf_counter", lambda: now[0])
+
+    class Costs(GrammarMatcher):
+        def fill_next_token_bitmask(self, bitmask, row=0, *, max_tokens=None):
+            now[0] += 1000 if max_tokens is None else max_tokens
+            return super().fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
+
+    grammar = GrammarCompiler(VOCABULARY).compile_regex("a{3}|a{9}")  # needs 4 tokens with the end, or 10
+    for left, applied in ((100, 50), (6, 6)):  # half of it suffices; it does not
+        now[0], times = 0.0, []
+        Masks(Costs(grammar), VOCABULARY, 1, times, ramp=2.0).fill(left)
+        assert times == [applied] and (now[0] > applied) == (left == 6)

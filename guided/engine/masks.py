@@ -61,7 +61,8 @@ class Masks:
 
     Args:
         rows: how many there are: one for the next token, and one for each draft.
-        times: a list to which the seconds of each filling are appended.
+        times: a list to which the seconds are appended that the matcher takes for each row that is applied. What the
+            ramp and the row without a budget take is not part of them.
         ramp: the largest penalty of the budget ramp; 0 switches it off.
         free: whether the specification never ends by itself. The output then ends with the budget, without a ramp.
     """
@@ -84,6 +85,7 @@ class Masks:
         self._plain: dict[int, npt.NDArray[np.int32]] = {}  # rows without a budget, where it removed something
         self._ramps: dict[int, Ramp] = {}
         self._filled = 0
+        self._took = 0.0  # seconds of the matcher's last call
 
     def fill(self, left: int, row: int = 0, *, timed: bool = True) -> None:
         """Fill a row with the mask of the matcher's state.
@@ -100,17 +102,18 @@ class Masks:
             return
         if left <= 0:
             raise GuidedError("the grammar did not end within its budget: the matcher broke its promise")
-        start = perf_counter()
         self._plain.pop(row, None)
         self._ramps.pop(row, None)
         if self._is_tight(left, row):
             self._mask(self._bits, row, left)
+            took = self._took  # of the row that is applied
             if self.matcher.budget_bound:
                 plain = self._mask(np.zeros_like(self._bits[:1]), 0, None)
                 if not np.array_equal(plain, self._bits[row]):
                     self._plain[row] = plain
+            self._took = took
         if timed:
-            self._times.append(perf_counter() - start)
+            self._times.append(self._took)
         self._filled = row + 1
 
     def _is_tight(self, left: int, row: int) -> bool:
@@ -130,7 +133,10 @@ class Masks:
 
     def _mask(self, rows: npt.NDArray[np.int32], row: int, left: int | None) -> npt.NDArray[np.int32]:
         """Fill a row of `rows`, and return it."""
-        if not self.matcher.fill_next_token_bitmask(rows, row, max_tokens=left):
+        start = perf_counter()
+        masked = self.matcher.fill_next_token_bitmask(rows, row, max_tokens=left)
+        self._took = perf_counter() - start
+        if not masked:
             rows[row] = self._everything
         words: npt.NDArray[np.int32] = rows[row]
         return words

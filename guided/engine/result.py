@@ -32,7 +32,7 @@ class Timings:
     Attributes:
         prefill: the forward passes over the prompt and what is forced after it (0 where a sample shares it).
         forward: each later forward pass, the whole of it where others took part.
-        mask: each filling of the mask for a step.
+        mask: the matcher's filling of each mask that is applied. Other work for a step counts in `total` alone.
         sample: each step's masking of logits and choice of a token.
         drafted: tokens that were drafted, and read with others in one pass.
         held: those of them that were chosen, too.
