@@ -4,8 +4,8 @@
 #   scripts/sanitize.sh address|thread [pytest arguments; default: the tests of the core, for addresses of the kernels, too]
 #
 # Builds the modules with address and undefined-behaviour checks and failures on purpose (base/faults.hpp), or with race
-# checks, into build/sanitize-*/, lays a
-# copy of the package with them beside it, and runs the tests there: the developer's own stay as they are.
+# checks, into build/sanitize-*/, lays a copy of the package with them beside it, and runs the tests there: the
+# developer's own stay as they are.
 # Exit code 0: the tests pass and no sanitizer has reported anything. Needs cmake, ninja, gcc; PYTHON names the
 # interpreter (default: python3), in which nanobind, numpy, pytest and hypothesis are installed.
 set -euo pipefail
@@ -27,7 +27,7 @@ build="$root/build/sanitize-$kind"
 shadow="$build/shadow"
 
 mkdir -p "$root/build"
-cmake -S "$root" -B "$build/cmake" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_COMPILER=g++ \
+cmake -S "$root" -B "$build/cmake" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_COMPILER=g++ -DCMAKE_UNITY_BUILD=ON \
   -DGUIDED_SANITIZE="$flags" -DGUIDED_FAULTS=$faults -DGUIDED_MODULE_FLAGS=NOSTRIP -DPython_EXECUTABLE="$python" >"$build.log" 2>&1 ||
   { cat "$build.log" >&2; exit 2; }
 ninja -C "$build/cmake" -j "${JOBS:-2}"

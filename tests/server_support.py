@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from guided.chat import ChatTemplate
@@ -25,3 +28,18 @@ def small_engine(context: int = 600, *, more: tuple[str, ...] = (), template: st
     sizes = {"layers": 1, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "hidden": 24}
     model = Llama.random(LlamaConfig(**sizes, vocab_size=vocabulary.size, context=context), seed=7)
     return Engine(model, vocabulary, chat=ChatTemplate(vocabulary, template))
+
+
+def after_tokens(number: int, step: Callable[[], Any], then: Callable[[], Any]) -> Callable[[], Any]:
+    """`step` until it has had so many outcomes, `then` afterwards. A step that waits for a compiler has none."""
+    left = number
+
+    def counted() -> Any:
+        nonlocal left
+        if left <= 0:
+            return then()
+        outcomes = step()
+        left -= len(outcomes)
+        return outcomes
+
+    return counted

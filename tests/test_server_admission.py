@@ -14,6 +14,7 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.server.settings import Settings  # noqa: E402
 from tests.live_server import becomes_idle, served, until  # noqa: E402
+from tests.server_support import after_tokens  # noqa: E402
 
 LONG = {"prompt": "a", "max_tokens": 300, "ignore_eos": True}
 SHORT = {"prompt": "a", "max_tokens": 3}
@@ -174,8 +175,7 @@ def test_a_request_may_take_only_so_long_in_all():
             server.engine.scheduler.step = step
             assert await becomes_idle(server)
 
-            count = iter(range(10))
-            server.engine.scheduler.step = lambda: step() if next(count, None) is not None else []
+            server.engine.scheduler.step = after_tokens(10, step, list)
             stream = await post(http, {**LONG, "stream": True})
             server.engine.scheduler.step = step
             events = [line for line in stream.text.split("\n\n") if line]

@@ -25,7 +25,7 @@ from guided.server.answers import Answer  # noqa: E402
 from guided.server.attribution import ShownToken  # noqa: E402
 from guided.server.deltas import CallArguments, CallBegin, Reading, ReasoningText, Text  # noqa: E402
 from guided.server.responses_events import ResponseEvents, sent  # noqa: E402
-from tests.server_support import small_engine  # noqa: E402
+from tests.server_support import after_tokens, small_engine  # noqa: E402
 from tests.test_server_app import Point, run, served  # noqa: E402
 
 MORE = {"store", "stop_reason"}  # what a response has beyond OpenAI's fields
@@ -258,8 +258,7 @@ def test_a_call_that_is_cut_is_incomplete():
 def test_an_error_in_the_middle():
     async def whole():
         async with served() as (server, http):
-            step, left = server.engine.scheduler.step, iter(range(12))
-            server.engine.scheduler.step = lambda: step() if next(left, None) is not None else 1 / 0
+            server.engine.scheduler.step = after_tokens(12, server.engine.scheduler.step, lambda: 1 / 0)
             events = await streamed(http, input="x", ignore_eos=True)
             assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
             assert events[-2]["code"] == "engine_stopped"

@@ -29,17 +29,16 @@ int64_t arm_fault(int64_t n) {
 
 }  // namespace guided
 
-// Hidden: these are for the calls within this module.
-#define GUIDED_OWN __attribute__((visibility("hidden")))
-GUIDED_OWN void* operator new(size_t size) {
+// For the calls within this module: it is linked with -Bsymbolic-functions.
+void* operator new(size_t size) {
   guided::fault_point(guided::Fault::Allocation);
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
-GUIDED_OWN void* operator new[](size_t size) { return operator new(size); }
-GUIDED_OWN void operator delete(void* memory) noexcept { std::free(memory); }
-GUIDED_OWN void operator delete[](void* memory) noexcept { std::free(memory); }
-GUIDED_OWN void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-GUIDED_OWN void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+void* operator new[](size_t size) { return operator new(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 
 #endif
