@@ -35,7 +35,7 @@ ninja -C "$build/cmake" -j "${JOBS:-2}"
 # pytest puts the folder above tests/ first on the path, so the tests lie beside the package.
 rm -rf "$shadow"
 mkdir -p "$shadow"
-cp -R "$root/guided" "$root/grammars" "$root/tests" "$root/pyproject.toml" "$shadow/"
+cp -R "$root/guided" "$root/grammars" "$root/tests" "$root/benchmarks" "$root/pyproject.toml" "$shadow/"
 find "$shadow" \( -name '_core*.so' -o -name '_kernels*.so' -o -name '_lark*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +
 cp "$build"/cmake/_core*.so "$shadow/guided/automaton/"
 cp "$build"/cmake/_kernels*.so "$shadow/guided/kernels/"

@@ -1,54 +1,66 @@
-"""A matcher whose calls fail on purpose first, and are then made again.
+"""A matcher each of whose calls fails on purpose, again and again, before it is made.
 
-`FailingMatcher` has the methods of `GrammarMatcher` that `tests.core_support.journey` calls. Before each call a failure
-is armed in the core (`guided/automaton/native/base/faults.hpp`): an allocation or a check of a limit, drawn at random
-from the points that the call passes. A call that fails must leave its matcher as it was, and whatever is asked
-afterwards must be answered as if nothing had happened. Only builds with GUIDED_FAULTS have this.
+`FailingMatcher` has the methods of `GrammarMatcher` that `tests.core_support.journey` calls. Before a call succeeds, a
+failure is armed in the core (`guided/automaton/native/base/faults.hpp`) at one point after another: at an allocation or
+at a check of a limit. A call that fails must leave its matcher as it was, and whatever is asked afterwards must be
+answered as if nothing had happened. Only builds with GUIDED_FAULTS have this.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import guided
 from guided.automaton import _core
-from guided.matching import GrammarMatcher
+from guided.matching import Explanation, GrammarMatcher
 
 arm_fault: Callable[[int], int] | None = getattr(_core, "arm_fault", None)
-"""Arms the n-th point from here on; returns the points that were passed before. None: the core has no failures."""
+"""Arms the n-th point from here on; returns the points that were passed before, a failing one included. None: the core
+has no failures."""
 
 
-@dataclass
 class Failures:
-    """Draws the points that fail. `points`: the numbers of points that are drawn from, in turn."""
+    """Sweeps over the points of each call: every point at first, then ever fewer, drawn at random, up to the last one.
 
-    rng: random.Random
-    points: tuple[int, ...] = (1, 4, 16, 64, 256, 1024, 8192)
-    injected: int = 0
-    passed: int = 0
-    kinds: dict[str, int] = field(default_factory=dict)
+    Attributes:
+        injected: how many failures there were, by the name of their error; "none": a call that answered nevertheless.
+    """
+
+    def __init__(self, seed: int, dense: int = 16) -> None:
+        self._rng, self._dense = random.Random(seed), dense
+        self.injected = Counter[str]()
 
     def failing(self, call: Callable[[], Any], unchanged: Callable[[], Any]) -> Any:
-        """What `call` returns, at the second try if the first fails. `unchanged`: what a failure must leave alone."""
+        """What `call` returns, as soon as it returns. `unchanged`: what a failure must leave alone."""
         assert arm_fault is not None
         before = unchanged()
-        arm_fault(self.rng.randrange(self.rng.choice(self.points)))
-        try:
-            return call()
-        except (MemoryError, guided.LimitExceeded) as error:
-            self.injected += 1
-            self.kinds[type(error).__name__] = self.kinds.get(type(error).__name__, 0) + 1
-        finally:
-            self.passed += arm_fault(-1)
-        assert unchanged() == before
-        return call()
+        for point in self._points():
+            arm_fault(point)
+            try:
+                answer, failure = call(), "none"
+            except (MemoryError, guided.LimitExceeded) as error:
+                failure = type(error).__name__
+            finally:
+                has_failed = arm_fault(-1) > point
+            if has_failed:
+                self.injected[failure] += 1
+            if failure == "none":
+                return answer
+            assert has_failed and unchanged() == before
+        raise AssertionError("points have no end")
+
+    def _points(self) -> Iterator[int]:
+        point = self._rng.randrange(3)
+        while True:
+            yield point
+            point += 1 + self._rng.randrange(1 + point // self._dense)
 
 
 class FailingMatcher:
-    """A `GrammarMatcher` of which each call fails first, if the point that was drawn is passed."""
+    """A `GrammarMatcher` of which each call fails at one point after another before it is made."""
 
     def __init__(self, matcher: GrammarMatcher, failures: Failures) -> None:
         self.matcher, self.failures = matcher, failures
@@ -58,6 +70,18 @@ class FailingMatcher:
         if not callable(value) or name in ("is_accepting", "is_terminated"):
             return value
         return lambda *args, **named: self.failures.failing(lambda: value(*args, **named), self._seen)
+
+    def explain(self, asked: str) -> Explanation:
+        """An explanation that is complete: one that says that it is partial was cut by a failure."""
+
+        def whole() -> Explanation:
+            told = self.matcher.explain(asked)
+            if told.is_partial:
+                raise MemoryError("the explanation is partial")
+            return told
+
+        told: Explanation = self.failures.failing(whole, self._seen)
+        return told
 
     def fork(self) -> FailingMatcher:
         """A failing fork."""

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.bad_inputs.calls import vocabulary as search_vocabulary
+from guided import Limits
 from guided.errors import BudgetError, GuidedError
 from guided.ir import Alt, Chars, Grammar, Ref, Seq, Text
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
@@ -228,3 +230,23 @@ def test_a_token_that_stays_where_another_one_leaves() -> None:
     grammar = GrammarCompiler(words).compile_grammar(Grammar(rules))
     for tokens in ([1], [1, 0, 0], [0, 1, 2], [2, 1, 1]):
         check(grammar, tokens)
+
+
+def test_what_follows_an_object_like_another_is_looked_at_as_far_as_it_is() -> None:
+    """Of a thousand tokens in the last string those that go on like the other object, or end this one, are followed."""
+    text = {"type": "string"}
+    names = {"properties": {"a": text, "b": text}, "patternProperties": {"^x": text}, "additionalProperties": False}
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "object", **names}}
+    compiler = GrammarCompiler(search_vocabulary(), cache_bytes=0, limits=Limits(call_work=100_000))
+    matcher = GrammarMatcher(compiler.compile_json_schema(schema))
+    assert matcher.accept_string('[{"a":"x","b":"hello"},{"a":"x","b":"he')
+    allowed = mask_of(matcher)
+    assert len(allowed) > 800
+    least = matcher.min_tokens_to_finish()
+    masks = {left: mask_of(matcher, left) for left in (least, least + 1)}
+    needed = dict[int, int]()
+    for token in allowed:
+        after = matcher.fork()
+        assert after.accept_token(token)
+        needed[token] = after.min_tokens_to_finish()
+    assert masks == {left: tuple(token for token in allowed if needed[token] < left) for left in masks}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
+from collections import Counter
 
 import pytest
 
 import guided
+from benchmarks.bad_inputs.calls import vocabulary as search_vocabulary
 from guided import GrammarCompiler, GrammarMatcher, Limits
 from tests.core_support import EVERY_SPEC, SANITIZED, journey, mask_of, vocabulary
 from tests.failing_support import FailingMatcher, Failures, arm_fault
+from tests.test_json_schema_suites import _data
 
 STEPS = 30 if SANITIZED else 40
 WORK = [round(20 * 1.7**n) for n in range(24)]
@@ -125,9 +129,55 @@ def test_threads_share_a_grammar_whose_calls_fail() -> None:
 def test_failures_at_any_allocation_and_limit_change_no_answer(name: str) -> None:
     unharmed = EVERY_SPEC[name](GrammarCompiler(vocabulary()))
     expected = [journey(GrammarMatcher(unharmed), seed, STEPS) for seed in range(6)]
-    failures = Failures(random.Random(1))
+    failures = Failures(1)
     grammar = EVERY_SPEC[name](GrammarCompiler(vocabulary()))
     for seed, answers in enumerate(expected):
         assert journey(FailingMatcher(GrammarMatcher(grammar), failures), seed, STEPS) == answers  # type: ignore[arg-type]
-    assert set(failures.kinds) == {"MemoryError", "LimitExceeded"}
-    print(f"{name}: {failures.injected} failures at {failures.passed} points")
+    assert min(failures.injected["MemoryError"], failures.injected["LimitExceeded"]) > 100
+    print(f"{name}: {dict(failures.injected)}")
+
+
+@needs_faults
+@pytest.mark.slow
+def test_failures_change_no_answer_of_real_grammars() -> None:
+    """A hundred schemas of MaskBench."""
+    files = sorted(_data("maskbench").glob("*.json"))
+    total, walked = Counter[str](), 0
+    for file in files[:: max(1, len(files) // 160)]:
+        schema = json.loads(file.read_text("utf-8"))["schema"]
+        try:
+            first, second = (real_grammar(schema) for _ in range(2))
+        except guided.GuidedError:
+            continue
+        failures = Failures(walked, dense=8)
+        assert asked(FailingMatcher(GrammarMatcher(first), failures), walked) == asked(GrammarMatcher(second), walked), file.stem  # type: ignore[arg-type]
+        print(f"{file.stem}: {dict(failures.injected)}", flush=True)
+        total += failures.injected
+        walked += 1
+        if walked == 100:
+            break
+    print(f"{walked} grammars, {sum(total.values())} failures: {dict(total)}")
+    assert walked == 100
+
+
+def real_grammar(schema: object) -> guided.CompiledGrammar:
+    return GrammarCompiler(search_vocabulary(), cache_bytes=0, warn=False).compile_json_schema(schema, unknown_format="ignore")
+
+
+def asked(matcher: GrammarMatcher, seed: int) -> list[object]:
+    """What a random walk, its budgets, its explanations and its rollbacks answer."""
+    rng, record = random.Random(seed), list[object]()
+    for _ in range(12):
+        mask = mask_of(matcher)
+        least = matcher.min_tokens_to_finish()
+        record += [mask, least, mask_of(matcher, least + rng.randrange(3)), matcher.forced_tokens()]
+        record.append(repr(matcher.explain(chr(rng.randrange(32, 127)))))
+        if matcher.is_terminated():
+            break
+        if matcher.steps and rng.random() < 0.2:
+            matcher.rollback(rng.randint(1, matcher.steps))
+        elif rng.random() < 0.2:
+            matcher = matcher.fork()
+        else:
+            assert matcher.accept_token(rng.choice(mask))
+    return record

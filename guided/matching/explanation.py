@@ -256,9 +256,9 @@ def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
     try:
         with metered(_SECONDS_OF_PART):
             return SchemaPlaces(grammar, _rules(grammar))
-    except (GuidedError, RecursionError):  # too large
-        if is_exhausted():  # not by itself: the next explanation may have the time
-            raise
+    except (GuidedError, RecursionError) as error:  # too large
+        if is_exhausted() or (isinstance(error, LimitExceeded) and error.limit == "call_work"):
+            raise  # not by itself: the next explanation may have the time
         return None
 
 
@@ -267,7 +267,7 @@ def _schemas(grammar: CompiledGrammar, symbols: list[int], asked: Asked | None) 
         places = _schema_places(grammar)
         return SchemasHere(is_partial=True) if places is None else places.at(symbols, asked)
     except (GuidedError, RecursionError):
-        return SchemasHere(is_partial=is_exhausted())
+        return SchemasHere(is_partial=True)
 
 
 def _written(matcher: GrammarMatcher) -> list[int]:

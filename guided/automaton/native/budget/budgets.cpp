@@ -104,12 +104,13 @@ void BudgetMasks::look_at(const Thread& thread, const Outlook& outlook, const To
   if (thread.mem <= kLastUnknownSet) return;
   Thread watching = thread;
   watching.mem = arena_.uniqueness().with(thread.mem, outlook.later);
+  const bool touches = table.touches_entries || table.overflow;
   auto look = [&](int32_t token, int32_t next) {
-    if (next == kDead || masks_.is_watched(next, watching.mem)) out.push_back(token);
+    if (next == kDead || (touches ? masks_.is_watched(next, watching.mem) : masks_.is_alive(next))) out.push_back(token);
   };
-  if (arena_.uniqueness().reading(thread.mem) || table.touches_entries || table.overflow)
-    return masks_.each_watched(watching, look);
-  const int32_t from = arena_.lone(watching);  // nothing is begun within the frame
+  if (touches || arena_.uniqueness().reading(thread.mem)) masks_.each_watched(watching, touches, look);
+  if (touches) return;
+  const int32_t from = arena_.lone(watching);  // nothing begins or ends within the frame
   for (int32_t token : outlook.beginning) look(token, step(from, token));
 }
 
