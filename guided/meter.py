@@ -22,7 +22,7 @@ from typing import Final
 
 from guided.errors import LimitExceeded
 
-__all__ = ["is_exhausted", "metered", "seconds_left", "spend"]
+__all__ = ["is_exhausted", "may_succeed_later", "metered", "seconds_left", "spend"]
 
 _UNBOUNDED: Final = 1 << 62
 _LESS: Final = "ask for less at once, or make the specification smaller"
@@ -96,3 +96,8 @@ def is_exhausted() -> bool:
     except LimitExceeded:
         return True
     return False
+
+
+def may_succeed_later(error: BaseException) -> bool:
+    """Whether the same work may succeed another time: a meter around it, or the bound of a call, has ended it."""
+    return is_exhausted() or (isinstance(error, LimitExceeded) and error.limit == "call_work")

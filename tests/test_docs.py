@@ -19,7 +19,6 @@ import pytest
 from tests.document_support import PAGES, ROOT, Block, blocks_of, is_output, missing, run_page
 
 BLOCKS = {path: blocks_of(path) for path in PAGES}
-HERE = {path: [block for block in blocks if not block.needs] for path, blocks in BLOCKS.items()}
 
 
 def name(path: Path) -> str:
@@ -30,17 +29,9 @@ def runnable(blocks: list[Block]) -> list[Block]:
     return [block for block in blocks if block.runs or block.title]
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES if any(block.runs for block in HERE[path])], ids=name)
+@pytest.mark.parametrize("path", [path for path in PAGES if any(block.runs for block in BLOCKS[path])], ids=name)
 def test_a_page_shows_what_happens(path, tmp_path):
-    wrong = run_page(runnable(HERE[path]), tmp_path)
-    assert not wrong, "\n\n".join(wrong)
-
-
-@pytest.mark.model
-@pytest.mark.parametrize(
-    "path", [path for path in PAGES if any(block.runs and block.needs for block in BLOCKS[path])], ids=name
-)
-def test_a_page_with_a_model_or_other_packages_shows_what_happens(path, tmp_path):
+    """Skipped once all blocks have run but those that need a model, or other packages, that are not there."""
     why = {needs: missing(needs) for block in BLOCKS[path] for needs in block.needs}
     there = [block for block in BLOCKS[path] if not any(why[needs] for needs in block.needs)]
     wrong = run_page(runnable(there), tmp_path)

@@ -29,7 +29,7 @@ from guided.matching.lexing import LabelledLexer, Lexing, lexing
 from guided.matching.pointers import listed_refusals, named_places
 from guided.matching.positions import LabelledLanguage, Position, in_words, labelled, positions
 from guided.matching.schema_places import SchemaPlaces, SchemasHere
-from guided.meter import is_exhausted, metered
+from guided.meter import is_exhausted, may_succeed_later, metered
 from guided.spec.json_schema.asked import Asked
 from guided.spec.json_schema.refusing import Groups
 
@@ -257,8 +257,8 @@ def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
         with metered(_SECONDS_OF_PART):
             return SchemaPlaces(grammar, _rules(grammar))
     except (GuidedError, RecursionError) as error:  # too large
-        if is_exhausted() or (isinstance(error, LimitExceeded) and error.limit == "call_work"):
-            raise  # not by itself: the next explanation may have the time
+        if may_succeed_later(error):
+            raise
         return None
 
 
@@ -297,8 +297,8 @@ def _labelled(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | No
             if rules.composed:  # a part with a lexer has no rules beside those of the whole
                 return None
             return labelled(rules, grammar.kind) if rules.lexer is None else LabelledLexer(rules)
-    except (GuidedError, RecursionError):  # too large
-        if is_exhausted():  # as above
+    except (GuidedError, RecursionError) as error:  # too large
+        if may_succeed_later(error):
             raise
         return None
 

@@ -29,7 +29,7 @@ from guided.errors import GuidedError
 from guided.ir.embedded import Embedded
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
-from guided.meter import is_exhausted, spend
+from guided.meter import may_succeed_later, spend
 from guided.spec.json_schema.algebra.expand import Expander
 from guided.spec.json_schema.algebra.reader import Reader
 from guided.spec.json_schema.documents.keywords import ENFORCED, REFERENCES
@@ -255,8 +255,8 @@ class Applying:
             self._left -= 1
             try:
                 self._judges[schemas] = self._judge(schemas)
-            except (GuidedError, RecursionError):  # it is not enforced alone, or too large
-                if is_exhausted():
+            except (GuidedError, RecursionError) as error:  # it is not enforced alone, or too large
+                if may_succeed_later(error):
                     self.is_partial = True
                     return None
                 self._judges[schemas] = None
