@@ -232,14 +232,22 @@ def test_a_token_that_stays_where_another_one_leaves() -> None:
         check(grammar, tokens)
 
 
-def test_what_follows_an_object_like_another_is_looked_at_as_far_as_it_is() -> None:
-    """Of a thousand tokens in the last string those that go on like the other object, or end this one, are followed."""
-    text = {"type": "string"}
-    names = {"properties": {"a": text, "b": text}, "patternProperties": {"^x": text}, "additionalProperties": False}
-    schema = {"type": "array", "uniqueItems": True, "items": {"type": "object", **names}}
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"a":"x","b":"hello"},{"a":"x","b":"he',
+        "[" + "".join(f'{{"a":"{n}"}},' for n in range(40)) + '{"b":"he',
+    ],
+    ids=["like another", "beside many"],
+)
+def test_what_follows_in_an_object_is_looked_at_as_far_as_it_may_repeat_one(text: str) -> None:
+    """Of a thousand tokens in the last string those that go on like another object, or end this one, are followed."""
+    string = {"type": "string"}
+    names = {"properties": {"a": string, "b": string}, "patternProperties": {"^x": string}}
+    items = {"type": "object", **names, "additionalProperties": False}
     compiler = GrammarCompiler(search_vocabulary(), cache_bytes=0, limits=Limits(call_work=100_000))
-    matcher = GrammarMatcher(compiler.compile_json_schema(schema))
-    assert matcher.accept_string('[{"a":"x","b":"hello"},{"a":"x","b":"he')
+    matcher = GrammarMatcher(compiler.compile_json_schema({"type": "array", "uniqueItems": True, "items": items}))
+    assert matcher.accept_string(text)
     allowed = mask_of(matcher)
     assert len(allowed) > 800
     least = matcher.min_tokens_to_finish()

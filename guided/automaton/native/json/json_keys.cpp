@@ -26,9 +26,14 @@ void append_number(std::string& out, int32_t number, char end) {
   out.append(digits, to) += end;
 }
 
-std::string member_key(int32_t name, int32_t value) {
+std::string name_key(int32_t name) {
   std::string out(1, 'm');
   append_number(out, name, ':');
+  return out;
+}
+
+std::string member_key(int32_t name, int32_t value) {
+  std::string out = name_key(name);
   append_number(out, value, ':');
   return out;
 }
@@ -94,6 +99,10 @@ bool JsonValues::object_may_be_there(const PersistentTrie& set, int32_t root, in
     if (with_it >= 0 && set.count(with_it) > set.count(least)) continue;
     least = with_it;
   }
+  if (least >= 0 && members.size() % 2 == 1) {
+    const int32_t with_name = set.at(root, name_key(members.back()));
+    if (with_name < 0 || set.count(with_name) < set.count(least)) least = with_name;
+  }
   if (least < 0) return false;
   if (set.count(least) > kFewObjects) return true;
   std::vector<std::pair<int32_t, int32_t>> open{{least, 0}};  // a node, and the number whose digits led there
@@ -103,7 +112,7 @@ bool JsonValues::object_may_be_there(const PersistentTrie& set, int32_t root, in
     if (set.ends(node) && fits(start, text, number)) return true;
     for (const PersistentTrie::Child& c : set.children(node)) {
       const int32_t digit = c.byte == ':' ? 0 : c.byte <= '9' ? c.byte - '0' : c.byte - 'a' + 10;
-      open.push_back({c.node, c.byte == ':' ? number : number * 16 + digit});
+      open.push_back({c.node, c.byte != ':' ? number * 16 + digit : set.ends(c.node) ? number : 0});
     }
   }
   return false;
