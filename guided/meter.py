@@ -5,6 +5,9 @@ In: bounds, for a block of code. Out: LimitExceeded from the loops within it onc
     with metered(2.0, work=1_000_000, stop=event):
         ...                     # loops call spend(); the core's compilations take at most seconds_left()
 
+    with compiling(limits):     # the same, by the fields of `Limits`, which the error then names
+        ...
+
 Loops need not be given the meter: it belongs to the thread (a context variable). Meters nest; what is spent counts for
 all of them, and an inner one never allows more time than those around it. Without a meter `spend` does nothing.
 
@@ -13,56 +16,67 @@ Cost: some 0.2 us for each call of `spend`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from threading import Event
 from time import perf_counter
 from typing import Final
 
 from guided.errors import LimitExceeded
+from guided.limits import Limits
 
-__all__ = ["is_exhausted", "may_succeed_later", "metered", "seconds_left", "spend"]
+__all__ = [
+    "STEP", "Meter", "compiling", "fail_if_exhausted", "is_exhausted", "may_succeed_later", "metered", "seconds_left",
+    "spend",
+]  # fmt: skip
 
+STEP: Final = 3_000
+"""The work of an ordinary step in Python, in the units of `Limits.work`."""
 _UNBOUNDED: Final = 1 << 62
 _LESS: Final = "ask for less at once, or make the specification smaller"
 
 
-class _Meter:
-    __slots__ = ("begin", "end", "outer", "spent", "stop", "work")
+class Meter:
+    """What may be spent, and what is spent so far. One that is entered again goes on with what is left of its work."""
 
-    def __init__(self, seconds: float, work: int, stop: Event | None, outer: _Meter | None) -> None:
-        self.begin, self.work, self.outer, self.spent = perf_counter(), work, outer, 0
-        self.stop = stop
-        self.end = self.begin + seconds
-        if outer is not None:
-            self.end = min(self.end, outer.end)
+    __slots__ = ("begin", "end", "fixed", "outer", "seconds", "spent", "stop", "token", "work")
 
-    def check(self) -> None:
-        """Raises LimitExceeded if nothing is left of this meter, or of one around it."""
-        now = perf_counter()
+    def __init__(self, seconds: float, work: int, stop: Event | None, fixed: bool) -> None:
+        self.seconds, self.work, self.stop, self.fixed, self.spent = seconds, work, stop, fixed, 0
+
+    def __enter__(self) -> None:
+        self.outer = _current.get()
+        self.begin = perf_counter()
+        self.end = self.begin + self.seconds
+        self.token: Token[Meter | None] = _current.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self.token)
+
+    def check(self, now: float) -> None:
+        """Raises LimitExceeded if nothing is left of it."""
         if now > self.end:
-            raise LimitExceeded("seconds", now - self.begin, self.end - self.begin, fixed=True, hint=_LESS)
-        at: _Meter | None = self
-        while at is not None:
-            if at.spent > at.work:
-                raise LimitExceeded("work", at.spent, at.work, fixed=True, hint=_LESS)
-            if at.stop is not None and at.stop.is_set():
-                raise LimitExceeded("seconds", now - at.begin, now - at.begin, fixed=True, hint="nobody waits for it")
-            at = at.outer
+            raise self._exceeded("seconds", now - self.begin, self.seconds)
+        if self.spent > self.work:
+            raise self._exceeded("work", self.spent, self.work)
+        if self.stop is not None and self.stop.is_set():
+            passed = now - self.begin
+            raise LimitExceeded("seconds", passed, passed, fixed=True, hint="nobody waits for it")
+
+    def _exceeded(self, limit: str, given: float, allowed: float) -> LimitExceeded:
+        return LimitExceeded(limit, given, allowed, fixed=self.fixed, hint=_LESS if self.fixed else "")
 
 
-_current: ContextVar[_Meter | None] = ContextVar("meter", default=None)
+_current: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
-@contextmanager
-def metered(seconds: float, *, work: int = _UNBOUNDED, stop: Event | None = None) -> Iterator[None]:
-    """Bound what the block does on this thread: seconds of wall time, and steps. When `stop` is set, it ends."""
-    token = _current.set(_Meter(seconds, work, stop, _current.get()))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+def metered(seconds: float, *, work: int = _UNBOUNDED, stop: Event | None = None) -> Meter:
+    """Bound what a block does on this thread: seconds of wall time, and steps. When `stop` is set, it ends."""
+    return Meter(seconds, work, stop, True)
+
+
+def compiling(limits: Limits, *, work: bool = True) -> Meter:
+    """Bound a block that reads or compiles a specification: the seconds of `limits`, and its work."""
+    return Meter(limits.seconds, limits.work if work else _UNBOUNDED, None, False)
 
 
 def spend(work: int = 1) -> None:
@@ -74,25 +88,26 @@ def spend(work: int = 1) -> None:
     meter = _current.get()
     if meter is None:
         return
-    at: _Meter | None = meter
+    at: Meter | None = meter
     while at is not None:
         at.spent += work
         at = at.outer
-    meter.check()
+    _check(meter)
 
 
 def seconds_left(most: float) -> float:
     """How long the next piece of work may take: `most` seconds, or less where a meter allows less."""
-    meter = _current.get()
-    return most if meter is None else max(0.0, min(most, meter.end - perf_counter()))
+    at, now = _current.get(), perf_counter()
+    while at is not None:
+        most = min(most, at.end - now)
+        at = at.outer
+    return max(0.0, most)
 
 
 def is_exhausted() -> bool:
     """Whether a meter around this code allows nothing more. False without a meter."""
-    meter = _current.get()
     try:
-        if meter is not None:
-            meter.check()
+        fail_if_exhausted()
     except LimitExceeded:
         return True
     return False
@@ -101,3 +116,20 @@ def is_exhausted() -> bool:
 def may_succeed_later(error: BaseException) -> bool:
     """Whether the same work may succeed another time: a meter around it, or the bound of a call, has ended it."""
     return is_exhausted() or (isinstance(error, LimitExceeded) and error.limit == "call_work")
+
+
+def fail_if_exhausted(place: str = "") -> None:
+    """Raises LimitExceeded if a meter around this code allows nothing more; `place`: what is being read."""
+    try:
+        _check(_current.get())
+    except LimitExceeded as error:
+        error.place = place
+        raise
+
+
+def _check(meter: Meter | None) -> None:
+    """Raises LimitExceeded if nothing is left of a meter, or of one around it."""
+    now = perf_counter()
+    while meter is not None:
+        meter.check(now)
+        meter = meter.outer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import count
 
 import pytest
 
@@ -10,7 +11,7 @@ import guided
 from guided.errors import LimitExceeded
 from guided.limits import Limits
 from guided.matching import explanation
-from guided.meter import is_exhausted, metered, seconds_left, spend
+from guided.meter import compiling, fail_if_exhausted, is_exhausted, metered, seconds_left, spend
 
 COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 
@@ -123,3 +124,41 @@ def test_a_compilation_takes_no_longer_than_its_meter() -> None:
     schema = {"properties": {f"p{number}": {"pattern": f"^a{number}.*b$"} for number in range(50)}}
     with metered(0.0), pytest.raises(LimitExceeded, match="seconds"):
         guided.GrammarCompiler(COMPILER.vocabulary, limits=Limits(seconds=1000)).compile_json_schema(schema)
+
+
+def test_a_compilation_is_bounded_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pattern of a schema is short: together they take more than `Limits.seconds`, and so would the core."""
+    clock = count()
+    monkeypatch.setattr("guided.meter.perf_counter", lambda: next(clock) / 1_000)
+    compiler = guided.GrammarCompiler(COMPILER.vocabulary, limits=Limits(seconds=1.0), cache_bytes=0)
+    few, many = (
+        {"patternProperties": {f"^x{number}{'ab'[number % 2]}": True for number in range(size)}} for size in (2, 200)
+    )
+    compiler.compile_json_schema(few)
+    before = next(clock)
+    with pytest.raises(LimitExceeded, match="raise guided") as caught:
+        compiler.compile_json_schema(many)
+    assert caught.value.allowed == 1.0 and not caught.value.fixed
+    assert next(clock) - before < 1_100
+
+
+def test_the_core_names_the_seconds_of_the_whole_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {"properties": {f"p{number}": {"pattern": f"^a{number}.*b$"} for number in range(50)}}
+    limits = Limits(seconds=0.5)
+    monkeypatch.setattr("guided.automaton.build.seconds_left", lambda most: 0.0)
+    with compiling(Limits(seconds=0.0)), pytest.raises(LimitExceeded) as caught:
+        fail_if_exhausted("here")
+    assert (caught.value.allowed, caught.value.place) == (0.0, "here")
+    with pytest.raises(LimitExceeded) as caught:
+        guided.GrammarCompiler(COMPILER.vocabulary, limits=limits).compile_json_schema(schema)
+    assert caught.value.limit == "seconds"
+
+
+def test_a_meter_that_is_entered_again_goes_on_with_its_work() -> None:
+    meter = metered(60.0, work=3)
+    for spent in (2, 1):
+        with meter:
+            spend(spent)
+    with meter, pytest.raises(LimitExceeded, match="work"):
+        spend()
+    assert not is_exhausted()

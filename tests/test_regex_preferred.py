@@ -13,6 +13,7 @@ from guided.automaton.reference_language import accepts
 from guided.errors import LimitExceeded
 from guided.ir.nodes import Automaton, Grammar
 from guided.limits import Limits
+from guided.meter import compiling
 from guided.spec.regex import preferred as preferred_module
 from guided.spec.regex.budget import Budget
 from guided.spec.regex.derivatives import TooLarge
@@ -114,5 +115,5 @@ def test_states_and_steps_are_bounded(monkeypatch: pytest.MonkeyPatch):
         with pytest.raises(TooLarge) as caught:
             taken(pattern)
         assert f"{caught.value.most} {caught.value.what}".endswith(what)
-    with pytest.raises(LimitExceeded, match="seconds"):
-        preferred(tree_of("(?:a?){5000}"), Budget(Limits(seconds=0)))
+    with pytest.raises(LimitExceeded, match="seconds"), compiling(Limits(seconds=0)):
+        preferred(tree_of("(?:a?){5000}"), Budget(Limits()))

@@ -52,7 +52,7 @@ from guided.ir.nodes import (
 from guided.ir.serial import serial
 from guided.ir.tokens import is_any_text
 from guided.limits import Limits
-from guided.meter import seconds_left, spend
+from guided.meter import compiling, fail_if_exhausted, seconds_left, spend
 
 __all__ = ["compile_native"]
 
@@ -158,6 +158,10 @@ class _GrammarBuilder:
                 vocabulary, rules, names, start, limits.states, seconds_left(limits.seconds), limits.memory,
                 limits.work, limits.call_work, waiting, self._compiles_later(vocabulary) if waiting else None,
             )  # fmt: skip
+        except LimitExceeded as error:
+            if error.limit == "seconds":
+                fail_if_exhausted(error.place)  # the core knows what was left for it, and not what there was in all
+            raise
         except SpecError as error:
             error.hint = "look for an empty Alt or Chars, bounds that exclude each other, recursion without an end"
             raise
@@ -177,11 +181,11 @@ class _GrammarBuilder:
         def compile_later(numbers: Sequence[int]) -> list[_core.CompiledRules]:
             out = []
             for rule, it in [later[number] for number in numbers]:
-                spend()
-                grammar, prefix = it.read(), f"{rule}: "
-                origins.update({prefix + name: grammar.origins.get(name, name) for name in grammar.rules})
-                builder = _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids)
-                out.append(builder.compile(vocabulary, prefix))
+                with compiling(limits, work=False):
+                    grammar, prefix = it.read(), f"{rule}: "
+                    origins.update({prefix + name: grammar.origins.get(name, name) for name in grammar.rules})
+                    builder = _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids)
+                    out.append(builder.compile(vocabulary, prefix))
             return out
 
         return compile_later

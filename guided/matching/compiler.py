@@ -21,6 +21,7 @@ from guided.matching.collection import collection_paused
 from guided.matching.compiled import CompiledGrammar, native_vocabulary, text_ids
 from guided.matching.grammar_cache import GrammarCache, content_of
 from guided.matching.narrowing import narrowed
+from guided.meter import compiling
 from guided.spec.choice import choice_to_grammar, read_choices
 from guided.spec.combinators import Expr
 from guided.spec.composition import expr_to_grammar
@@ -118,7 +119,7 @@ class GrammarCompiler:
             key = ("json_schema", text, isinstance(schema, str), own, content_of(known))
             return self._cached(key, schema, read, why_empty=lambda: read([], True))
 
-        return narrowed(compiled, JsonSchemaOptions(**options))
+        return narrowed(compiled, JsonSchemaOptions(**options), self.limits)
 
     @keywords_checked()
     def compile_regex(
@@ -158,7 +159,7 @@ class GrammarCompiler:
                 ),
             )
 
-        return narrowed(compiled, JsonSchemaOptions(classes=classes))
+        return narrowed(compiled, JsonSchemaOptions(classes=classes), self.limits)
 
     @keywords_checked()
     def compile_gbnf(self, text: str, *, root: str = "root", allow_special_tokens: bool = False) -> CompiledGrammar:
@@ -233,7 +234,7 @@ class GrammarCompiler:
             why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
             return self._cached(("lark", text, own, schemas), text, read, why_empty)
 
-        return narrowed(compiled, JsonSchemaOptions(**options))
+        return narrowed(compiled, JsonSchemaOptions(**options), self.limits)
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_structural_tag(
@@ -269,7 +270,7 @@ class GrammarCompiler:
             parts_later = partial(read, later=True) if self._native.byte_complete else read
             return self._cached(key, spec, read, why_empty=lambda: read([], True), read_first=parts_later)
 
-        return narrowed(compiled, JsonSchemaOptions(**options))
+        return narrowed(compiled, JsonSchemaOptions(**options), self.limits)
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings, one of which is the output."""
@@ -331,6 +332,7 @@ class GrammarCompiler:
                 ("expr", expr, own), expr, lambda found: expr_to_grammar(expr, self.limits, found, options=own)
             ),
             JsonSchemaOptions(**options),
+            self.limits,
         )
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
@@ -366,7 +368,7 @@ class GrammarCompiler:
         """
         compiled = self._found(key)
         if compiled is None:
-            with collection_paused():
+            with collection_paused(), compiling(self.limits, work=False):
                 compiled = self._made(key, source, read, why_empty, read_first or read)
         if self.warns:
             warn_of(compiled.findings)

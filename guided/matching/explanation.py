@@ -42,7 +42,7 @@ __all__ = ["Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text"
 SECONDS: Final = 4.0
 _SECONDS_OF_PART: Final = 2.0
 _SECONDS_OF_COMPLETION: Final = 1.0
-_WORK: Final = 50_000_000
+_WORK: Final = 400_000_000
 _LONGEST_COMPLETION: Final = 4096
 _NAMED: Final = 3  # characters that are named where one was begun
 

@@ -7,13 +7,17 @@ from dataclasses import replace
 from itertools import product
 
 from guided.errors import SpecError, UnsupportedError
+from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
+from guided.meter import compiling
 from guided.spec.json_schema.options import JsonSchemaOptions
 
 __all__ = ["narrowed"]
 
 
-def narrowed(compiled: Callable[[JsonSchemaOptions], CompiledGrammar], options: JsonSchemaOptions) -> CompiledGrammar:
+def narrowed(
+    compiled: Callable[[JsonSchemaOptions], CompiledGrammar], options: JsonSchemaOptions, limits: Limits
+) -> CompiledGrammar:
     """The grammar with characters and members as they are wanted; with all of them where nothing else can be written.
 
     Where it is the specification itself that is wrong, the last attempt says so.
@@ -24,9 +28,10 @@ def narrowed(compiled: Callable[[JsonSchemaOptions], CompiledGrammar], options: 
         dict.fromkeys((options.classes, "full") if options.classes == "plain" else (options.classes,)),
     )
     *first, last = [replace(options, additional_properties=others, classes=one) for others, one in attempts]
-    for attempt in first:
-        try:
-            return compiled(attempt)
-        except (SpecError, UnsupportedError):
-            pass
-    return compiled(last)
+    with compiling(limits, work=False):  # all attempts together
+        for attempt in first:
+            try:
+                return compiled(attempt)
+            except (SpecError, UnsupportedError):
+                pass
+        return compiled(last)

@@ -23,7 +23,7 @@ from guided.ir.nodes import (
 from guided.ir.regions import Region
 from guided.ir.serial import ByIdentity
 from guided.limits import Limits
-from guided.meter import spend
+from guided.meter import compiling, spend
 from guided.spec.combinators import (
     CapturePart,
     ChoicePart,
@@ -98,7 +98,8 @@ def expr_to_grammar(
     try:
         if isinstance(only := _unwrapped(expr), ReadPart) and only.has_lexer:
             return cast(Grammar, only.read(lowering.limits, options, lowering.found))
-        node = lowering.node(expr, {}, 0)
+        with compiling(lowering.limits, work=False):
+            node = lowering.node(expr, {}, 0)
     except RecursionError:
         raise SpecError("the parts nest deeper than Python's stack", hint="repeat(part), or a rule(...)") from None
     table = lowering.table

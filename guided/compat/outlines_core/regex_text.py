@@ -30,6 +30,7 @@ from guided.ir.nodes import (
     intersect,
 )
 from guided.limits import Limits
+from guided.meter import compiling
 from guided.spec.lark.dialect.expressions import determinised
 from guided.spec.regex.budget import Budget
 from guided.spec.regex.state_elimination import eliminate
@@ -113,7 +114,8 @@ def _expression(node: Node) -> Node:
         edges[number] = {target: Chars(charset(ranges)) for target, ranges in by_target.items()}
         if accepts:
             edges[number][end] = Text("")
-    found = eliminate({end + 1: {automaton.start: Text("")}, **edges}, end + 1, {end}, Budget(Limits()))
+    with compiling(Limits()):
+        found = eliminate({end + 1: {automaton.start: Text("")}, **edges}, end + 1, {end}, Budget(Limits()))
     if end not in found:
         raise _NoPattern
     return found[end]

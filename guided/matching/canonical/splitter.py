@@ -31,6 +31,7 @@ from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import EPSILON, Alt, Chars, Ranges, Repeat, Seq, Text, complement
 from guided.limits import Limits
 from guided.matching.canonical.classes import CharacterClasses
+from guided.meter import compiling
 from guided.spec.regex.budget import Budget
 from guided.spec.regex.ecma_chars import property_set
 from guided.spec.regex.ecma_syntax import EcmaReader
@@ -132,7 +133,8 @@ class _Program:
     def __init__(self, split: Split) -> None:
         self.split, self.steps = split, [_Step()]
         try:
-            tree = _Reader(split).read()
+            with compiling(Limits()):
+                tree = _Reader(split).read()
         except SpecError as error:
             raise _unsupported(f"cannot be read ({error.message})", split.pattern) from None
         self.start = self._compile(tree, 0)

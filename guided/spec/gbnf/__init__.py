@@ -28,6 +28,7 @@ from guided.close_names import close_name
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, Not, Repeat, Seq
 from guided.limits import Limits
+from guided.meter import compiling
 
 from .empty import tell_why_empty
 from .rules import Rule, read_rules
@@ -77,7 +78,8 @@ def gbnf_to_grammar(
         raise SpecError(f"a grammar is a string, not a {type(text).__name__}", hint=hint)
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
-    rules = read_rules(text, limits, allow_special_tokens, own, xgrammar)
+    with compiling(limits, work=False):
+        rules = read_rules(text, limits, allow_special_tokens, own, xgrammar)
     if root not in rules:
         raise _without_root(text, root, rules)
     if ask_why_empty:

@@ -29,7 +29,7 @@ from guided.errors import GuidedError
 from guided.ir.embedded import Embedded
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
-from guided.meter import may_succeed_later, spend
+from guided.meter import compiling, may_succeed_later, spend
 from guided.spec.json_schema.algebra.expand import Expander
 from guided.spec.json_schema.algebra.reader import Reader
 from guided.spec.json_schema.documents.keywords import ENFORCED, REFERENCES
@@ -267,7 +267,7 @@ class Applying:
         return judge(text, is_whole)
 
     def _judge(self, schemas: tuple[Schema, ...]) -> Judge:
-        spend()
-        expander = Expander(self.reader, self._options, self._limits)
-        lowering = Lowering(self.library, expander, self._options, self._limits)
-        return self._compiled(lowering.grammar(asked=False, of=schemas))
+        with compiling(self._limits):
+            expander = Expander(self.reader, self._options, self._limits)
+            lowering = Lowering(self.library, expander, self._options, self._limits)
+            return self._compiled(lowering.grammar(asked=False, of=schemas))

@@ -16,6 +16,7 @@ from typing import Literal
 
 from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
+from guided.meter import compiling
 from guided.spec.json_schema.algebra.reader import Problem, Reader
 from guided.spec.json_schema.compile import NO_LIMITS_GIVEN, json_schema_to_grammar
 from guided.spec.json_schema.documents.keywords import CONTENT, DESCRIBING, KEYWORDS, RESTRICTING
@@ -83,10 +84,11 @@ def check_json_schema(
     error: GuidedError | None = None
     found: list[Finding] = []
     try:
-        reader = Reader(Library(schema, options, registry or {}, limits), options, limits)
-        unenforced = Unenforced(reader.library, options)
-        for place, found_here in _problems(reader):
-            entries += _entries(place, found_here, reader, unenforced)
+        with compiling(limits):
+            reader = Reader(Library(schema, options, registry or {}, limits), options, limits)
+            unenforced = Unenforced(reader.library, options)
+            for place, found_here in _problems(reader):
+                entries += _entries(place, found_here, reader, unenforced)
     except GuidedError as problem:
         error = problem
     try:

@@ -11,6 +11,7 @@ from guided.errors import Finding, SpecError, UnsupportedError, warn_of
 from guided.ir.embedded import Embedded
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
+from guided.meter import compiling
 from guided.spec.json_schema.algebra.expand import Expander
 from guided.spec.json_schema.algebra.reader import Reader
 from guided.spec.json_schema.documents.places import locate
@@ -44,10 +45,11 @@ def json_schema_to_grammar(
     Raises SpecError (invalid, or no value satisfies it), UnsupportedError (a keyword is not enforced) or LimitExceeded.
     """
     try:
-        library = Library(schema, options, registry or {}, limits)
-        expander = Expander(Reader(library, options, limits), options, limits)
-        grammar = Lowering(library, expander, options, limits, notation).grammar(asked=ask_for_values)
-        unenforced = _unenforced(library, options) if library.noteworthy else []
+        with compiling(limits):
+            library = Library(schema, options, registry or {}, limits)
+            expander = Expander(Reader(library, options, limits), options, limits)
+            grammar = Lowering(library, expander, options, limits, notation).grammar(asked=ask_for_values)
+            unenforced = _unenforced(library, options) if library.noteworthy else []
     except (SpecError, UnsupportedError) as error:
         # A pointer into the main document begins with a slash; a problem inside a pattern shows the pattern itself.
         if isinstance(schema, str) and not error.text and (error.pointer == "" or error.pointer.startswith("/")):

@@ -31,6 +31,7 @@ from guided.ir.lexer import Lexer
 from guided.ir.nodes import Grammar
 from guided.keywords import read_items
 from guided.limits import Limits
+from guided.meter import compiling
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.left_corners import left_recursive, recursion_error
 from guided.spec.regex.derivatives import TooLarge
@@ -143,7 +144,9 @@ def read_lark(
         LimitExceeded: its length, its number of rules, or the size of a terminal.
     """
     own: list[Finding] = []
-    grammar = _read(text, options, Limits() if limits is None else limits, schema_options, own, ())
+    limits = Limits() if limits is None else limits
+    with compiling(limits, work=False):
+        grammar = _read(text, options, limits, schema_options, own, ())
     if found is None:
         warn_of(own)
     else:

@@ -25,6 +25,7 @@ from typing import Literal
 from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.ir.nodes import Node
 from guided.limits import Limits
+from guided.meter import compiling
 
 from .algebra import ANY_TEXT, conj
 from .budget import Budget
@@ -79,17 +80,17 @@ def parse_regex(
         tree = make(pattern, budget, classes=classes, ordered=ordered).read()
         return lower(_placed(erase(tree) if ordered else tree, search), pattern, budget)
 
-    try:
-        return language(classes, False)
-    except NeedsOrder:
-        full = language("full", True)
-        return full if classes == "full" else conj(full, language("plain", True))
-    except SpecError as problem:
-        if dialect == "python":
-            raise
-        return _without_u(
-            AnnexBReader(pattern, budget, classes=classes, ascii_case=ascii_case), search, budget, problem
-        )
+    with compiling(budget.limits):
+        try:
+            return language(classes, False)
+        except NeedsOrder:
+            full = language("full", True)
+            return full if classes == "full" else conj(full, language("plain", True))
+        except SpecError as problem:
+            if dialect == "python":
+                raise
+            reader = AnnexBReader(pattern, budget, classes=classes, ascii_case=ascii_case)
+            return _without_u(reader, search, budget, problem)
 
 
 def _placed(tree: Tree, search: bool) -> Tree:
@@ -100,7 +101,8 @@ def refused_with_u(pattern: str, limits: Limits | None = None) -> SpecError | No
     """The error with which ECMA-262's flag u refuses a pattern, or None if it accepts it."""
     budget = Budget(Limits() if limits is None else limits)
     try:
-        EcmaReader(pattern, budget).read()
+        with compiling(budget.limits):
+            EcmaReader(pattern, budget).read()
     except SpecError as problem:
         return problem
     except GuidedError:

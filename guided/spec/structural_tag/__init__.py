@@ -20,6 +20,7 @@ from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, b
 from guided.ir.nodes import Grammar
 from guided.keywords import keywords_checked, read_items
 from guided.limits import Limits
+from guided.meter import compiling
 from guided.spec.combinators import Expr, ReadPart
 from guided.spec.composition import expr_to_grammar
 from guided.spec.json_schema.documents.places import locate
@@ -59,9 +60,10 @@ def structural_tag_to_grammar(
     limits = Limits() if limits is None else limits
     later = later and limits.are_usual  # else a part might be beyond them, and that is told now
     try:
-        read = read_structural_tag(spec, limits)
-        part = Lowering(limits, special_tokens, allow_special_tokens, ask_for_values, options).part(read)
-        grammar = expr_to_grammar(part, limits, found, options=options, later=later)
+        with compiling(limits, work=False):
+            read = read_structural_tag(spec, limits)
+            part = Lowering(limits, special_tokens, allow_special_tokens, ask_for_values, options).part(read)
+            grammar = expr_to_grammar(part, limits, found, options=options, later=later)
         return replace(grammar, origins={**grammar.origins, grammar.start: read.pointer})
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None

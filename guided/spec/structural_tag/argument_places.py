@@ -22,6 +22,7 @@ from guided.errors import GuidedError, UnsupportedError
 from guided.ir.nodes import Alt, And, Node, Not, Text
 from guided.ir.serial import ByIdentity, serial
 from guided.limits import Limits
+from guided.meter import compiling
 from guided.spec.json_schema.algebra.conditional import bind
 from guided.spec.json_schema.algebra.expand import Expander, Goal
 from guided.spec.json_schema.algebra.reader import Reader
@@ -36,6 +37,7 @@ __all__ = ["ElementNarrowing", "Place", "Places", "arguments_goal", "is_json", "
 
 Place: TypeAlias = frozenset[Goal]
 
+_UNTIMED: Final = Limits(seconds=math.inf)  # it may take long until the last argument is read
 _ELEMENTS: Final = r"[ \t\r\n]*"
 _JSON: Final = {
     "object": r"[ \t\r\n]*\{(?s:.*)",
@@ -99,15 +101,16 @@ class Places:
         self._kinds: dict[Place, frozenset[str]] = {}
         self._steps: dict[tuple[Place, str | int], Place] = {}
         self._known = ByIdentity[Shape, list[_Members]]()
+        self._meter = compiling(_UNTIMED)
 
     @classmethod
     def of_schema(cls, schema: Any, form: ElementForm) -> Places | None:
         """The places of a schema; None if it is wrong, or too large."""
-        limits = Limits(seconds=math.inf)  # it may take long until the last argument is read
         try:
-            library = Library(schema, DEFAULTS, {}, limits)
-            expander = Expander(Reader(library, DEFAULTS, limits), DEFAULTS, limits)
-            return cls(expander, arguments_goal(expander, library.root), ElementNarrowing(expander, None, form))
+            with compiling(_UNTIMED):
+                library = Library(schema, DEFAULTS, {}, _UNTIMED)
+                expander = Expander(Reader(library, DEFAULTS, _UNTIMED), DEFAULTS, _UNTIMED)
+                return cls(expander, arguments_goal(expander, library.root), ElementNarrowing(expander, None, form))
         except (GuidedError, RecursionError):
             return None
 
@@ -142,8 +145,9 @@ class Places:
     def read(self, place: Place, step: str | int) -> tuple[Place, frozenset[str]]:
         """For readers: a step to a member or an item, and the types there; none where that takes too much to tell."""
         try:
-            inner = self._step(place, step)
-            return inner, self.kinds(inner)
+            with self._meter:
+                inner = self._step(place, step)
+                return inner, self.kinds(inner)
         except (GuidedError, RecursionError):
             return frozenset(), frozenset()
 

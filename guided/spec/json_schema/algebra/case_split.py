@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from guided.errors import UnsupportedError
+from guided.meter import STEP, spend
 from guided.spec.json_schema.algebra.cells import Cell, Cells, listed_values
 from guided.spec.json_schema.algebra.conditional import Binding, bind
 from guided.spec.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, join, leaves, negated
@@ -50,7 +51,7 @@ def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
     work, left = [shape], _FEW + _GROWTH * len(leaves(shape.formula))
     while work:
         one, left = work.pop(), left - 1
-        expander.step()
+        spend(STEP)
         if one.formula is not None:
             try:
                 bind(one, expander)

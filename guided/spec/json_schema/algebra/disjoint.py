@@ -26,8 +26,8 @@ from functools import reduce
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from guided.meter import spend
 from guided.spec.json_schema.algebra.emptiness import values_left
-from guided.spec.json_schema.algebra.meter import Meter
 from guided.spec.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Shape, allows_every, item_goal
 from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.documents.values import json_type
@@ -47,10 +47,10 @@ _STEP = 100  # the cost of a comparison, in units of `Limits.work`
 
 
 class Disjoint:
-    """Compares schemas that `read` reads. The outline of each schema is kept. `meter` counts the comparisons."""
+    """Compares schemas that `read` reads. The outline of each schema is kept."""
 
-    def __init__(self, read: Callable[[Schema], Reading], overlap: Overlap, meter: Meter) -> None:
-        self._read, self._overlap, self._meter = read, overlap, meter
+    def __init__(self, read: Callable[[Schema], Reading], overlap: Overlap) -> None:
+        self._read, self._overlap = read, overlap
         self._outlines: dict[Schema, Shape] = {}
         self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
         self._unconstrained: dict[Schema, frozenset[str]] = {}
@@ -101,7 +101,7 @@ class Disjoint:
 
     def count(self, comparisons: int) -> None:
         """Count comparisons. LimitExceeded if the work or the seconds are used up."""
-        self._meter.step(_STEP * comparisons)
+        spend(_STEP * comparisons)
 
     def unconstrained(self, schema: Schema, depth: int = 0) -> frozenset[str]:
         """Types all of whose values surely satisfy the schema, judging its keywords one by one."""
@@ -130,7 +130,7 @@ class Disjoint:
             return set()
         if depth > _DEEP:
             return set(ALL_TYPES)
-        self._meter.step(_STEP)
+        spend(_STEP)
         one, two = (reduce(Shape.meet, map(self.outline, schemas), beside) for schemas in (a, b))
         common = set(_types(one)) & set(_types(two))
         if one.values is not None or two.values is not None:

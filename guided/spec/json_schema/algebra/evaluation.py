@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from guided.meter import STEP, spend
 from guided.spec.json_schema.algebra.keys import Source
 from guided.spec.json_schema.algebra.shape import Shape
 from guided.spec.json_schema.documents.keywords import REFERENCES
@@ -55,7 +56,7 @@ def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tup
         out = dict.fromkeys((own,) if own.evaluates else ())
         for holds, inner in _applied(reader, schema):
             for one in evaluators(reader, inner):
-                reader.meter.step()
+                spend(STEP)
                 out[replace(one, holds=tuple(dict.fromkeys(holds + one.holds)))] = None
         found = reader.evaluators[key] = tuple(out)
     return found

@@ -20,6 +20,7 @@ from guided.errors import LimitExceeded
 from guided.ir.nodes import Alt, And, Node, Text
 from guided.ir.serial import serial
 from guided.limits import Limits
+from guided.meter import STEP, spend
 from guided.spec.json_schema.algebra.acyclic import Acyclic, endless, is_alias
 from guided.spec.json_schema.algebra.by_type import ByType
 from guided.spec.json_schema.algebra.choices import Choices, Groups, pushed
@@ -81,8 +82,6 @@ class Expander:
 
     def __init__(self, reader: Reader, options: JsonSchemaOptions, limits: Limits) -> None:
         self.reader, self._options, self._limits = reader, options, limits
-        reader.meter.restart()
-        self.step = reader.meter.step
         self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
         self._leaves: dict[tuple[object, ...], Schema] = {}  # by their content
         self._said: dict[Schema, tuple[object, ...]] = {}  # the content of the first of them
@@ -143,7 +142,7 @@ class Expander:
                 raise
             finally:
                 self.open_goals.discard(goal)
-            self.step()
+            spend(STEP)
         return found
 
     def _expand(self, goal: Goal) -> Expansion:
@@ -205,7 +204,7 @@ class Expander:
             steps += 1 + (len(shape.objects) + len(shape.required)) // 8
             if steps * _STEP > most:
                 raise LimitExceeded("nodes", steps * _STEP, most)
-            self.step()
+            spend(STEP)
             groups, later = self._choices.next(groups, later, shape)
             if groups is None and met in ended:
                 continue  # the same schemas, chosen in another order
@@ -270,7 +269,7 @@ class Expander:
         for at, case in enumerate(self._cases(shape)):
             if at * _STEP > most:
                 raise LimitExceeded("nodes", at * _STEP, most)
-            self.step()
+            spend(STEP)
             narrowed, problem = self._narrow(case)
             why = why or problem
             out += (narrowed,) if narrowed.types else ()
@@ -295,7 +294,7 @@ class Expander:
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """The shape without types and constants that nothing satisfies, and the reason if no type is left."""
-        self.step()
+        spend(STEP)
         problems: dict[str, str] = {}
         if (values := values_left(shape, self.reader.overlap)) != shape.values:
             shape = shape._replace(values=values)

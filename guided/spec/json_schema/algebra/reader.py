@@ -19,7 +19,6 @@ from guided.spec.json_schema.algebra.applicators import APPLICATORS
 from guided.spec.json_schema.algebra.disjoint import Disjoint
 from guided.spec.json_schema.algebra.evaluation import Evaluator
 from guided.spec.json_schema.algebra.foreign_keywords import check_foreign
-from guided.spec.json_schema.algebra.meter import Meter
 from guided.spec.json_schema.algebra.negation import Derived, Negation
 from guided.spec.json_schema.algebra.number_set import Bound, NumberSet
 from guided.spec.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
@@ -56,8 +55,7 @@ class Reader:
         """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
         self.negation = Negation(self.read, Reading)
         self.overlap = Overlap()
-        self.meter = Meter(limits)
-        self.disjoint = Disjoint(self.read, self.overlap, self.meter)
+        self.disjoint = Disjoint(self.read, self.overlap)
         self.evaluators: dict[tuple[Schema, bool], tuple[Evaluator, ...]] = {}
         """What is evaluated by each schema that was asked about (`evaluation.py`)."""
         self.unevaluated = Unevaluated(self)

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from guided.ir.nodes import EMPTY
 from guided.ir.serial import serial
+from guided.meter import STEP, spend
 from guided.spec.json_schema.algebra.evaluation import Evaluator, evaluators
 from guided.spec.json_schema.algebra.keys import Keys, KeySet, Source
 from guided.spec.json_schema.algebra.shape import ANYTHING, ArrayPart, ObjectPart, Shape
@@ -53,7 +54,7 @@ class Unevaluated:
 
     def _group(self, schema: Schema, limit: Shape, counting: Iterable[Evaluator]) -> _Group:
         """The shape, or one of the evaluators counts."""
-        self._reader.meter.step()
+        spend(STEP)
         holds = dict.fromkeys(self._all_hold(schema, one.holds) for one in counting)
         return (self._negation.derived(schema, limit), *holds)
 
@@ -134,7 +135,7 @@ class Unevaluated:
         for schema in schemas:
             cut: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = []
             for inside, outside in cells:
-                self._reader.meter.step()
+                spend(STEP)
                 if not any(apart(one, self._negation.of(schema)) for one in inside):
                     cut.append((inside, (*outside, schema)))
                 if not any(apart(schema, one) for one in (*inside, *map(self._negation.of, outside))):

@@ -29,6 +29,7 @@ from guided.ir.nodes import (
 )
 from guided.ir.serial import serial
 from guided.limits import Limits
+from guided.meter import STEP, spend
 from guided.spec.json_schema.algebra.content import refuse_content
 from guided.spec.json_schema.algebra.expand import Expander, Expansion, Goal
 from guided.spec.json_schema.algebra.number_set import NumberSet
@@ -85,7 +86,7 @@ class Lowering:
         goal = self.expander.goal((self.root,) if of is None else of)
         self.add("start", self.notation.top(goal), self.root.where)
         while self._queue:
-            self.expander.step()
+            spend(STEP)
             name, make = self._queue.popleft()
             self._rules[name] = make()
         if asked and not generates("start", self._rules):
