@@ -11,6 +11,8 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import process_time
 
@@ -25,6 +27,10 @@ from benchmarks.bad_inputs.schemas import FRAGMENTS, SCHEMAS, pairs
 from benchmarks.bad_inputs.search import Finding, Settings, run_once, search
 from benchmarks.bad_inputs.texts import TEXTS
 from benchmarks.bad_inputs.worst import request_of, worst_requests
+from guided import meter
+from guided.automaton.reference_terms import Terms
+from guided.ir.nodes import Alt, Grammar, Seq, Text
+from guided.matching.remarks import remarks_on
 from guided.spec.json_schema.documents.keywords import KEYWORDS, RESTRICTING
 from guided.spec.structural_tag.formats import FORMATS
 
@@ -225,6 +231,94 @@ def states_of_a_walk(construct: Construct, n: int) -> int:
 def test_the_states_of_a_walk_grow_no_faster_than_the_input(name: str):
     small, large = (states_of_a_walk(ALL[name], n) for n in (16, 64))
     assert large <= 6 * small + 200
+
+
+def python_calls(act: Callable[[], object]) -> int:
+    """How many functions and generators are entered, and built-in functions called."""
+    count = 0
+
+    def note(_: object, event: str, __: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def work_of(call: str, name: str, n: int) -> int:
+    """The Python calls of one call on a grammar."""
+    construct = ALL[name]
+    given = construct.build(n)
+    if call == "compile":
+        return python_calls(lambda: compiled(construct, given, vocabulary()))
+    grammar = compiled(construct, given, vocabulary())
+    if call == "lint":
+        kind = {"json_schema": "schema"}.get(construct.kind, construct.kind)
+        return python_calls(lambda: remarks_on(grammar, kind, given, {}))
+    return python_calls(guided.GrammarMatcher(grammar).explain)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "n"),
+    [
+        ("explain", "regex: class of many characters", 64),
+        ("lint", "schema: properties", 128),
+        ("lint", "schema: const array", 64),
+        ("compile", "schema: properties", 128),
+        ("compile", "lark: rules", 64),
+    ],
+)
+def test_the_calls_of_python_grow_no_faster_than_the_input(call: str, name: str, n: int):
+    work_of(call, name, 8)  # what is made once
+    small, large = (work_of(call, name, size) for size in (n, 4 * n))
+    assert large <= 5 * small
+
+
+def test_the_limits_of_tokens_of_many_alternatives_are_found_in_one_pass():
+    def rules(n: int) -> Grammar:
+        return Grammar({"start": Alt(tuple(Seq((Text(f"a{i}"), Text("b"))) for i in range(n)))})
+
+    small, large = (python_calls(lambda n=n: Terms(rules(n), frozenset(range(256)))) for n in (64, 256))
+    assert large <= 5 * small
+
+
+CLOCKED = (
+    "schema: patternProperties", "schema: properties", "schema: enum of numbers", "schema: enum of objects",
+    "schema: unknown keywords", "lark: rules", "lark: maybes", "gbnf: alternatives",
+    "regex: lookaheads",
+)  # fmt: skip
+_OF_EACH = 80  # calls of Python for each part of a specification: some 10 us
+
+
+@pytest.mark.parametrize("name", CLOCKED)
+def test_the_clock_is_looked_at_often(name: str, monkeypatch: pytest.MonkeyPatch):
+    """Between two looks, a compilation makes few calls of Python, if many for a large specification as a whole."""
+    calls, before, longest = 0, 0, 0
+
+    def note(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    def look(_: object) -> None:
+        nonlocal before, longest
+        longest, before = max(longest, calls - before), calls
+
+    construct = ALL[name]
+    compiled(construct, construct.build(4), vocabulary())  # what is made once
+    given = construct.build(2048)
+    monkeypatch.setattr(meter, "_check", look)
+    sys.setprofile(note)
+    try:
+        with suppress(guided.GuidedError):
+            compiled(construct, given, vocabulary())
+    finally:
+        sys.setprofile(None)
+    look(None)
+    assert longest < _OF_EACH * 2048 < calls
 
 
 # ---- the search

@@ -20,6 +20,7 @@ minimises nothing.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -44,6 +45,7 @@ from guided.ir.nodes import (
     Repeat,
     Seq,
     Text,
+    charset,
 )
 from guided.meter import spend
 
@@ -127,7 +129,8 @@ def regular(node: Node, rules: Mapping[str, Node]) -> Node:
 
         match node:
             case Chars(ranges):
-                return node if ranges else EMPTY
+                kept = charset(ranges)
+                return Chars(kept) if kept else EMPTY
             case Text(text):
                 return node if text else EPSILON
             case Automaton():
@@ -183,10 +186,14 @@ def nullable(node: Node) -> bool:
 
 
 def derive(node: Node, point: int) -> Node:
-    """Brzozowski's derivative: what may follow `point` in those strings of `node` that begin with it."""
+    """Brzozowski's derivative: what may follow `point` in those strings of `node` that begin with it.
+
+    The ranges of characters are sorted, see `regular`.
+    """
     match node:
         case Chars(ranges):
-            return EPSILON if any(low <= point <= high for low, high in ranges) else EMPTY
+            at = bisect_right(ranges, (point, 0x110000)) - 1
+            return EPSILON if at >= 0 and point <= ranges[at][1] else EMPTY
         case Text(text):
             return Text(text[1:]) if text and ord(text[0]) == point else EMPTY
         case Automaton(states, start):
@@ -333,6 +340,7 @@ class Spelling:
             groups: dict[Node, list[tuple[int, int]]] = {}
             cuts = sorted({0, 0x110000, *_borders(term)})
             for low, end in pairwise(cuts):
+                spend()
                 if part := _overlap(((low, end - 1),), self.characters):
                     groups.setdefault(derive(term, part[0][0]), []).extend(part)
             groups.pop(EMPTY, None)

@@ -180,22 +180,26 @@ class Terms:
 
     def _limits(self, start: str) -> Iterator[MaxTokens]:
         todo: list[Node] = [Ref(start)]
+        met = set[Node]()
         for node in todo:  # grows while it is read
+            if node in met:
+                continue
+            met.add(node)
             if not self.productive(node):
                 continue
             match node:
                 case MaxTokens(_, most) if most:
                     yield node
                 case Ref(name):
-                    todo.extend({self.rules[name]}.difference(todo))
+                    todo.append(self.rules[name])
                 case Seq(items) | Alt(items) | Dispatch(_, _, items):
-                    todo.extend(item for item in items if item not in todo)
+                    todo += items
                 case Repeat(item, _, high) if high != 0:
                     todo.append(item)
                 case Distinct(item) | Entry(item):
                     todo.append(item)
                 case Permutation(members, separator):
-                    todo.extend((separator, *(member.item for member in members)))
+                    todo += (separator, *(member.item for member in members))
 
     # ---- facts
 

@@ -8,7 +8,7 @@ decided in general.
 The examples are texts that people can read: of the bytes of a step, letters come first.
 
 Cost: two steps of the core for each byte of each pair. The grammars that are compiled are bounded in number, in their
-rules together, and each in its work.
+rules together, and each in its work. The search ends when a meter around it is exhausted.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from guided.errors import GuidedError
 from guided.ir.nodes import Alt, Grammar, Node
 from guided.limits import Limits
 from guided.matching.marked import Automaton, State, automaton_of_rules
+from guided.meter import is_exhausted
 from guided.spec.remark import Remark
 from guided.spec.rule_lint import reached
 
@@ -48,8 +49,8 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether as much was compiled as may be: nothing more is found out."""
-        return self._compiled >= _MOST_COMPILED or self._rules > _MOST_RULES
+        """Whether as much was compiled as may be, or no time is left: nothing more is found out."""
+        return self._compiled >= _MOST_COMPILED or self._rules > _MOST_RULES or is_exhausted()
 
     def automaton(self, rules: Mapping[str, Node], start: str) -> Automaton | None:
         """The automaton of a grammar; None if it has none over bytes, generates nothing, or too much was done."""
@@ -75,7 +76,7 @@ class Search:
             both = set(_bytes(pair[0])).intersection(_bytes(pair[1]))
             most -= len(both) + 1
             self._left -= len(both) + 1
-            if most < 0:
+            if most < 0 or is_exhausted():
                 return None
             for byte in sorted(both, key=_RANK.__getitem__):
                 one, other = first.byte(pair[0], byte), second.byte(pair[1], byte)

@@ -1,7 +1,8 @@
 """What may go wrong in generation with a specification that is valid. In: a compiled grammar. Out: remarks.
 
 Cost: terminals of a grammar with a lexer are compared in pairs, up to a bound (`guided/spec/lark/lint.py`); rules are
-searched for texts that they read in several ways, up to a bound (`ambiguity.py`).
+searched for texts that they read in several ways, up to a bound (`ambiguity.py`). All of it takes at most the seconds
+of the grammar's `Limits`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from guided.matching.ambiguity import ambiguous
 from guided.matching.compiled import CompiledGrammar
+from guided.meter import compiling
 from guided.spec.gbnf.lint import lint_gbnf
 from guided.spec.lark import LarkOptions
 from guided.spec.lark.lint import lint_lark
@@ -31,19 +33,20 @@ def remarks_on(grammar: CompiledGrammar, kind: str, source: Any, lark: Mapping[s
         lark: the options of a grammar of Lark (`LarkOptions`); others need none.
 
     Raises:
-        LimitExceeded: see `guided.Limits`.
+        LimitExceeded: it takes too long; see `guided.Limits`.
     """
-    remarks = list[Remark]()
-    if kind == "grammar":
-        found = library()[source]
-        remarks = lint_lark(found.text, LarkOptions(**found.options))
-        kind = "lark"
-    elif kind == "lark":
-        remarks = lint_lark(source, LarkOptions(**lark))
-    rules = grammar.grammar
-    if kind == "gbnf":
-        remarks += lint_gbnf(rules)
-    remarks += lint_grammar(rules, kind)
-    if kind in ("lark", "gbnf") and rules.lexer is None:
-        remarks += ambiguous(rules)
+    remarks, limits = list[Remark](), grammar.limits
+    with compiling(limits, work=False):
+        if kind == "grammar":
+            found = library()[source]
+            remarks = lint_lark(found.text, LarkOptions(**found.options), limits)
+            kind = "lark"
+        elif kind == "lark":
+            remarks = lint_lark(source, LarkOptions(**lark), limits)
+        rules = grammar.grammar
+        if kind == "gbnf":
+            remarks += lint_gbnf(rules)
+        remarks += lint_grammar(rules, kind)
+        if kind in ("lark", "gbnf") and rules.lexer is None:
+            remarks += ambiguous(rules)
     return sorted(remarks, key=lambda each: not each.matters)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from guided.errors import LimitExceeded
 from guided.ir.nodes import Node, Ranges, intersect
+from guided.meter import spend
 from guided.spec.regex.derivatives import TooLarge
 from guided.spec.texts import Texts
 
@@ -35,6 +36,7 @@ def _search(first: Texts, second: Texts, most: int) -> str | None:
     before: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {start: None}
     todo = [start]
     for pair in todo:  # grows while it is read
+        spend()
         if first.accepts(pair[0]) and second.accepts(pair[1]):
             return _text(before, pair)
         for low, high, to in first.edges(pair[0]):

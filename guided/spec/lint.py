@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from guided.ir.nodes import Alt, And, Automaton, Chars, Distinct, Grammar, Length, MaxTokens, Node, Ref, Repeat, Text
 from guided.ir.serial import ByIdentity
+from guided.meter import spend
 from guided.spec.finite import FiniteValues
 from guided.spec.remark import Remark
 from guided.spec.rule_lint import reached, recursive
@@ -83,6 +84,7 @@ def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | 
         item, differs = work.pop()
         if item in met:
             continue
+        spend()
         met[item] = None
         if isinstance(item, Automaton):
             yield ("text", None) if _loops(item) else ("characters", _longest(item))

@@ -115,6 +115,7 @@ def parts_of(node: Any) -> Iterator[Any]:
     while work:
         item = work.pop()
         if item not in met:
+            spend()
             met[item] = None
             yield item
             work += reversed(children(item))

@@ -21,6 +21,7 @@ from guided.close_names import close_name
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import ANY_CHAR, EPSILON, Node, OtherTokens, Ref, Special
 from guided.limits import Limits
+from guided.meter import spend
 from guided.spec.regex.algebra import alt, chars, repeat, seq
 from guided.spec.regex.algebra import text as literal_text
 
@@ -157,6 +158,7 @@ class Reader:
         groups = [_Group(self.tokens[self.at - 1])]
         ahead = 0  # how many groups were open where the assertion began that is being read
         while self.at < end:
+            spend()
             token = self.tokens[self.at]
             self.at += 1
             if token.kind in ("(", "(="):

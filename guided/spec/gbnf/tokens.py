@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from guided.errors import BEYOND_LIMITS, SpecError
+from guided.meter import spend
 
 __all__ = ["MOST_DIGITS", "Token", "number_of", "tokens_of"]
 
@@ -78,6 +79,7 @@ def tokens_of(text: str) -> list[Token]:
     out: list[Token] = []
     at, first = 0, True
     while at < len(text):
+        spend()
         if blank := _BLANK.match(text, at):
             first = first or "\n" in blank[0] or "\r" in blank[0]
             at = blank.end()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from guided.close_names import close_name
 from guided.errors import Finding
+from guided.meter import spend
 from guided.spec.json_schema.documents.keywords import DESCRIBING, KEYWORDS, KNOWN, NEEDS, RESTRICTING
 from guided.spec.json_schema.documents.places import escape
 from guided.spec.json_schema.formats import format_shape, why_not
@@ -61,6 +62,7 @@ class Unenforced:
         if not isinstance(schema.value, dict):
             return
         for keyword in schema.value:
+            spend()
             why = self._why(schema, keyword)
             if why is not None and (keyword in KEYWORDS or not self._holds_schemas(schema, keyword)):
                 yield Finding(schema.at(keyword), keyword, *why)

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
+from guided.meter import spend
 
 from .scan import words
 from .sources import Source, Sources, Span
@@ -57,6 +58,7 @@ def _deepest(text: str, enough: int = 1 << 30) -> tuple[int, Span]:
     """The depth of a text, counted up to `enough`, and the bracket there."""
     depth, found, span = 0, 0, (0, 0)
     for token in words(text):
+        spend()
         depth = max(depth + (token.kind in _OPENING) - (token.kind in _CLOSING), 0)
         if depth > found:
             found, span = depth, token.span
@@ -129,6 +131,7 @@ def check_stars(grammar: Any, sources: Sources) -> None:
 def _check_alternatives(grammar: Any, sources: Sources, of_star: int, most: int) -> None:
     total = 0
     for name, _, tree, _ in grammar.rule_defs:
+        spend()
         total += _alternatives(tree, of_star, most + 1)
         if total > most:
             written = sources.written(str(name))
@@ -147,6 +150,7 @@ def check_terminals(tree: Any, source: Source) -> None:
     trees = {_name(each.children[0]): each for each in tree.find_data("term")}
     for name, term in trees.items():
         span = term.children[0].start_pos, term.children[0].end_pos
+        spend()
         length = _length(name, trees, lengths, levels, most)
         if levels[name] > _DEEPEST:
             hint = f"terminal {name} is made of terminals that are made of terminals, and so on: write some of them out"
@@ -222,6 +226,7 @@ def _check_templates(grammar: Any, sources: Sources) -> None:
 def _usages(tree: Any) -> Iterator[Any]:
     work = [tree]
     while work:
+        spend()
         at = work.pop()
         if _kind(at) == "template_usage":
             yield at

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from guided.meter import spend
 from guided.spec.lark import _lark
 
 from .complaints import lark_package
@@ -37,6 +38,7 @@ def compiled(
     literals, names = loader.PrepareLiterals(), loader.PrepareAnonTerminals(terminals)
 
     def terminal_of(tree: Any) -> tuple[str, bool]:
+        spend()
         (pattern,) = getattr(literals, tree.data)(*tree.children).children
         return str(names.pattern(pattern).name), pattern.type == "str"
 
@@ -56,6 +58,7 @@ def _terminals(grammar: Any, loader: Any) -> list[Any]:
     """Those with a name, as Lark makes them; its transformers change trees, which are needed again."""
     out, transformer = [], loader.PrepareLiterals() * loader.TerminalTreeToPattern()
     for name, (tree, priority) in grammar.term_defs:
+        spend()
         if tree is None:  # declared
             continue
         copy = loader.nr_deepcopy_tree(tree)

@@ -21,6 +21,7 @@ from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedErro
 from guided.ir.lexer import Indentation, Keyword, Lexer, Terminal
 from guided.ir.nodes import EPSILON, Alt, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.limits import Limits
+from guided.meter import spend
 from guided.spec.regex.derivatives import TooLarge
 from guided.spec.texts import Texts, has_texts, keeps_counts
 
@@ -100,6 +101,7 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
 def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:
     nodes = dict[str, Node]()
     for each in sorted(found, key=lambda each: each.name):
+        spend()
         node = node_of(loaded, each.name, limits)
         if has_texts(node) and keeps_counts(node):
             nodes[each.name] = node
@@ -114,6 +116,7 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
     texts_of = {name: Texts(node) for name, node in nodes.items()}
     widths = {each.name: _widths(each, texts_of[each.name]) for each in found}
     for each in found:
+        spend()
         if widths[each.name][0] == 0:
             message = f"terminal {each.shown} matches the empty text, and a lexer finds no lexeme without text"
             hint = "let it match one character at least, and make it optional where rules use it"
@@ -125,6 +128,7 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
     found = sorted(found, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
     out, texts = [], [each for each in found if each.is_text]
     for each in found:
+        spend(len(texts))
         keywords = [
             Keyword(text.name, nodes[text.name], text.flags <= each.flags)
             for text in ([] if each.is_text else texts)
@@ -136,6 +140,7 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
 
 def _takes(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
     """Whether the longest match of a terminal is all of the text."""
+    spend()
     try:
         return texts.longest_match(text) == len(text)
     except TooLarge as error:

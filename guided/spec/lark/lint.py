@@ -18,6 +18,7 @@ from typing import Final
 from guided.errors import LimitExceeded
 from guided.ir.nodes import Alt, Node, Ref, Seq, Special
 from guided.limits import Limits
+from guided.meter import fail_if_exhausted
 from guided.spec.common_text import common_text
 from guided.spec.remark import Remark
 from guided.spec.rule_lint import lint_rules, reached, unused
@@ -91,6 +92,7 @@ def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Node], context
         try:
             example = common_text(found[first], found[second])
         except LimitExceeded as error:
+            fail_if_exhausted()
             message = f"not compared with {origin(loaded, second)}: {error}"
             yield Remark("not-compared", origin(loaded, first), message, matters=False)
             continue

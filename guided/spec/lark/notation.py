@@ -8,6 +8,8 @@ How: the same grammar and the same parser, with these expressions written so tha
 a token is the same. What `re` finds first, if backslashes are read in pairs and some delimiter is not escaped, is the
 first branch. Otherwise it gives up pairs from the right, so the token ends at the last delimiter: the second branch.
 
+Lexer and transformer are Lark's, and spend steps of the meter.
+
 Source: lark/load_grammar.py, `_get_parser` and `_parse_grammar`.
 """
 
@@ -16,6 +18,8 @@ from __future__ import annotations
 from copy import copy
 from functools import cache
 from typing import Any, Final
+
+from guided.meter import spend
 
 from .complaints import lark_package
 
@@ -49,13 +53,31 @@ def parse_notation(text: str, name: str) -> Any:
             raise
         place = f"{reason}, at line {error.line} column {error.column}"
         raise loader.GrammarError(f"{place}\n\n{error.get_context(text)}") from error
-    return loader.PrepareGrammar().transform(tree)
+    return _preparing()().transform(tree)
+
+
+@cache
+def _preparing() -> Any:
+    """Lark's `PrepareGrammar`, metered: it spends a step for each subtree."""
+    base: Any = lark_package().load_grammar.PrepareGrammar
+
+    class Metered(base):  # type: ignore[misc]
+        def _transform_children(self, children: Any) -> Any:
+            spend()
+            return super()._transform_children(children)
+
+    return Metered
 
 
 @cache
 def _parser() -> Any:
-    """Lark's parser of its notation, with another lexer."""
+    """Lark's parser of its notation, with another lexer, which spends a step for each token."""
     from lark.lexer import BasicLexer, PatternRE, TerminalDef  # an extra
+
+    class Metered(BasicLexer):
+        def next_token(self, *args: Any, **options: Any) -> Any:
+            spend()
+            return super().next_token(*args, **options)
 
     parser = copy(lark_package().load_grammar._get_parser())
     conf = copy(parser.lexer_conf)
@@ -66,5 +88,5 @@ def _parser() -> Any:
         for each in conf.terminals
     ]
     conf.skip_validation = True  # interegular does not read these expressions
-    parser.lexer = BasicLexer(conf)
+    parser.lexer = Metered(conf)
     return parser

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from guided.errors import SpecError
+from guided.meter import spend
 
 __all__ = ["Token", "is_terminal", "scan", "words"]
 
@@ -81,6 +82,7 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
     tokens: list[Token] = []
     at, depth = start, 0
     while at < len(text):
+        spend()
         found = _TOKEN.match(text, at)
         if found is None:
             raise _no_token(text, at)

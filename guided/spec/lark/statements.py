@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
+from guided.meter import spend
 
 from .bounds import check_depth, check_terminals, check_trees
 from .complaints import complaint, lark_errors, lark_package
@@ -71,6 +72,7 @@ class _Reader:
             for path, (base, aliases, at) in imports.items():
                 self._import(builder, source, at, path, base, aliases, mangle, chain)
             for each in tree.children:
+                spend()
                 at = _place(each)
                 self._define(builder, each, source, at, mangle)
             at = (0, 0)

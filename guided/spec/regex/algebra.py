@@ -34,6 +34,7 @@ from guided.ir.nodes import (
     charset,
 )
 from guided.ir.serial import serial
+from guided.meter import spend
 
 __all__ = [
     "ANY_TEXT",
@@ -73,6 +74,7 @@ def run(task: Generator[Any, Any, T]) -> T:
                 result: T = value
                 return result
         else:
+            spend()
             stack.append(child)
             value = None
 

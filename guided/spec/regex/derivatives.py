@@ -37,6 +37,7 @@ from guided.ir.nodes import (
     charset,
 )
 from guided.ir.serial import serial
+from guided.meter import spend
 
 from .algebra import ANY_TEXT, alt, chars, conj, negate, repeat, run, seq
 from .algebra import join as union
@@ -264,6 +265,7 @@ class Terms:
         key = (term, code)
         known = self._derived.get(key)
         if known is None:
+            spend()
             self._steps += 1
             if self._steps > 10 * self.limit:
                 raise TooLarge(10 * self.limit, "steps")

@@ -17,6 +17,7 @@ from typing import TypeAlias
 from guided.errors import UnsupportedError
 from guided.ir.nodes import EMPTY, Alt, And, Node, Not, Text
 from guided.ir.serial import Numbered, serial
+from guided.meter import spend
 from guided.spec.json_schema.algebra.name_classes import MOST_CLASSES, name_classes
 from guided.spec.json_schema.algebra.strings import any_text
 from guided.spec.json_schema.documents.resolve import Schema
@@ -116,6 +117,7 @@ class Keys:
         allowed = [self.written(source) for source in within]
         candidates = [one for one in declared if all(self.has(source, one) for source in within)]
         for inside, outside in found:
+            spend()
             ids = frozenset(serial(sources[at]) for at in inside)
             names = allowed + [self.written(sources[at]) for at in inside]
             if outside:

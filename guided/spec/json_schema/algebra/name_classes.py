@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from guided.ir.nodes import Node
+from guided.meter import spend
 from guided.spec.regex.overlap import Overlap
 
 __all__ = ["MOST_CLASSES", "NameClass", "name_classes"]
@@ -45,6 +46,7 @@ def name_classes(languages: Sequence[Node], overlap: Overlap) -> list[NameClass]
     for new in range(len(languages)):
         cut: list[NameClass] = []
         for inside, outside in classes:
+            spend()
             if not all(meet(new, old) for old in inside):
                 cut.append(NameClass(inside, outside))
                 continue

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from guided.ir.nodes import EMPTY, Alt, And, Node, Text
 from guided.ir.serial import serial
+from guided.meter import spend
 from guided.spec.json_schema.algebra.content import content_fits
 from guided.spec.json_schema.algebra.expand import Goal
 from guided.spec.json_schema.algebra.number_set import NumberSet
@@ -79,6 +80,7 @@ class Constants:
         return None if node is None else self._lowering.notation.framed(kind, node, level)
 
     def _spelled(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
+        spend()
         if value is None or isinstance(value, bool):
             return Text({None: "null", True: "true", False: "false"}[value])
         if isinstance(value, Decimal10):

@@ -103,6 +103,7 @@ class Lowering:
 
     def add(self, name: str, node: Node, origin: str) -> None:
         """Add a rule. `origin` is the location of the schema from which it comes."""
+        spend()
         if len(self._rules) * 4 > self._limits.nodes:
             raise LimitExceeded("nodes", len(self._rules) * 4, self._limits.nodes)
         self._rules[name] = node
@@ -127,6 +128,7 @@ class Lowering:
         key = (goal, self.notation.same_text(level))
         found = self._values.get(key)
         if found is None:
+            spend()
             found = self._values[key] = self._value(goal, level)
         return found
 

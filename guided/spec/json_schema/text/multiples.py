@@ -24,6 +24,7 @@ from functools import lru_cache
 
 from guided.errors import UnsupportedError
 from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
+from guided.meter import spend
 from guided.spec.json_schema.documents.values import Decimal10
 from guided.spec.json_schema.text.number_text import ANY_EXPONENT, DIGIT, SIGN, WHOLE, ZEROS, E
 
@@ -31,6 +32,7 @@ __all__ = ["MOST_LISTED", "MOST_STATES", "decided", "fits", "multiples"]
 
 MOST_STATES = 20_000
 MOST_LISTED = 1_000
+_WORK_OF_STATE = 200  # with its ten edges
 """Multiples between bounds that are listed where there would be too many states."""
 MOST_WITH_EXPONENT = 4_000
 
@@ -155,7 +157,7 @@ def _read(modulus: int, places: int, ends: Callable[[int, int], bool], zeros_aft
                 following = [(0x30, 0x30, last)]
             states.append((place > 0 and ends(remainder, places - place), tuple(following)))
     states.append((True, ((0x30, 0x30, last),)))
-    return Automaton(tuple(states))
+    return _counted(states)
 
 
 def _digits(remainder: int, modulus: int, to: int, first: int = 0) -> list[tuple[int, int, int]]:
@@ -182,4 +184,9 @@ def _round(modulus: int, shift: int) -> Automaton:
             states.append((ends, ((0x2E, 0x2E, point), *edges) if ends else tuple(edges)))
     states.append((False, ((0x30, 0x30, point + 1),)))
     states.append((True, ((0x30, 0x30, point + 1),)))
+    return _counted(states)
+
+
+def _counted(states: list[_State]) -> Automaton:
+    spend(_WORK_OF_STATE * len(states))
     return Automaton(tuple(states))

@@ -35,6 +35,7 @@ from functools import lru_cache
 
 from guided.errors import UnsupportedError
 from guided.ir.nodes import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
+from guided.meter import spend
 from guided.spec.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.spec.json_schema.documents.values import Decimal10
 from guided.spec.json_schema.text.multiples import MOST_LISTED, decided, fits, multiples
@@ -398,6 +399,7 @@ def _combined(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
 
 def number_constant(value: Decimal10, plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:
     """Every spelling of one number of a set; its shortest one if `plain`."""
+    spend()
     if plain:
         _check_size(value)
         return Text(value.plain() + (".0" if numbers.not_bare and value.is_integer else ""))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from guided.errors import LimitExceeded, UnsupportedError
 from guided.ir.nodes import EMPTY, Alt, Member, Node, Permutation, Ref
+from guided.meter import spend
 from guided.spec.json_schema.algebra.case_split import has_discriminator, split_by_member
 from guided.spec.json_schema.algebra.conditional import bind
 from guided.spec.json_schema.algebra.expand import Expander, KeyClass
@@ -48,6 +49,7 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
     required = set(shape.required)
     closed = lowering.expander.is_closed(shape)
     for name in names:
+        spend()
         schemas = lowering.expander.member(shape, name)
         goal = lowering.expander.goal(schemas)
         if not has_false(schemas) and (not shape.names or lowering.expander.allows_name(shape, name)):
