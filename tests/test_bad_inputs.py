@@ -125,7 +125,7 @@ def test_the_worst_n_before_a_limit_is_found():
     """From 90 on the call takes a cheap way."""
 
     def measure(construct: Construct, n: int, meter: Meter) -> None:
-        meter.note("explain", "", 0.05 * n if n < 90 else 0.01, 0.0, 0)
+        meter.note("lint", "", 0.05 * n if n < 90 else 0.01, 0.0, 0)
 
     found = search(Construct("limited", "call", lambda n: n, most=256), measure, Settings())
     (finding,) = found.findings

@@ -1,12 +1,15 @@
 """Options, limits, the report, and text that is no schema at all: only clear errors."""
 
+import gc
 import json
+from traceback import clear_frames
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import guided
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.ir import Node
 from guided.limits import Limits
@@ -205,3 +208,29 @@ def test_rules_of_one_place_are_named_without_trying_all_numbers(monkeypatch: py
     grammar = json_schema_to_grammar(schema)
     assert len(grammar.rules) > 200
     assert len(tried) < 4 * len(grammar.rules)
+
+
+@pytest.mark.parametrize("bounds", [{}, {"work": 2_000_000}, {"states": 2_000}, {"nodes": 5_000}], ids=str)
+def test_what_a_compilation_has_made_is_freed_without_the_garbage_collector(bounds: dict[str, int]) -> None:
+    """A server's threads stand still while the collector looks at a million objects."""
+    schema = {"properties": {f"p{number}": {"type": "integer"} for number in range(3_000)}}
+    vocabulary = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+
+    def objects_left(schema: dict[str, Any]) -> int:
+        compiler = guided.GrammarCompiler(vocabulary, limits=Limits(**bounds), cache_bytes=0)
+        gc.collect()
+        before = len(gc.get_objects())
+        try:
+            compiler.compile_json_schema(schema)
+        except LimitExceeded as error:
+            clear_frames(error.__traceback__)
+        return len(gc.get_objects()) - before
+
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        objects_left({"properties": {"a": {"type": "integer"}}})  # what is made once
+        assert objects_left(schema) < 5 * 3_000  # texts of names are kept
+    finally:
+        if was_on:
+            gc.enable()

@@ -16,6 +16,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.meter import spend  # noqa: E402
+from guided.server import inspection  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
 from guided.server.routes import grammars  # noqa: E402
 from tests.live_server import served  # noqa: E402
@@ -348,3 +349,14 @@ def test_a_key_is_needed_and_large_bodies_are_refused():
         assert large.status_code == 413
 
     run(body, api_keys=("k",), max_body=1000)
+
+
+def test_one_sentence_alone_has_a_bound(monkeypatch):
+    monkeypatch.setattr(inspection, "_SECONDS", 0.0)
+
+    async def body(ask, server, http):
+        refused = await http.post("/v1/grammars/sample", json={"regex": "[a-z]{1000}", "max_length": 2000})
+        assert refused.status_code == 400 and refused.json()["error"]["param"] == "n"
+        assert "0 seconds were enough for 0 of 5 texts" in refused.json()["error"]["message"]
+
+    run(body)

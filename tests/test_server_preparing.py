@@ -14,7 +14,9 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.errors import LimitExceeded
-from guided.server.preparing import QUICK, Preparing
+from guided.server.app import create_app
+from guided.server.preparing import QUICK, Preparing, bounded
+from guided.server.settings import Settings
 from tests.live_server import becomes_idle, served, until
 from tests.server_support import small_engine
 
@@ -138,3 +140,12 @@ def test_all_threads_that_compile_give_way():
         there = pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
         assert there.result() == niceness
     preparing.close()
+
+
+def test_the_memory_of_a_grammar_is_a_setting() -> None:
+    """Past it, states are computed anew: the answers stay the same."""
+    engine = small_engine()
+    create_app(engine, Settings(grammar_memory=1 << 16))
+    assert engine.compiler.limits.memory == 1 << 16
+    limits = bounded(engine.compiler, 1.0).limits
+    assert (limits.memory, limits.seconds) == (1 << 16, 1.0)

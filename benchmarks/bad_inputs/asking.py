@@ -30,6 +30,7 @@ _NEIGHBOUR: Final = {"prompt": "a", "max_tokens": 10, "ignore_eos": True}
 _MOST_BODY: Final = Settings().max_body
 _COSTLY: Final = 0.05  # seconds from which neighbours are looked at
 _PATIENCE: Final = 60.0
+_PAUSE: Final = 0.05  # seconds between a neighbour's requests, which alone leave the process idle for the most part
 
 
 def measure_request(construct: Construct, n: int, meter: Meter) -> None:
@@ -90,6 +91,7 @@ async def _watched(http: httpx.AsyncClient) -> AsyncIterator[tuple[list[float], 
             begin = _Moment()
             await _neighbour(http)
             waits.append(begin.passed())
+            await asyncio.sleep(_PAUSE)
 
     async def tick() -> None:
         while True:

@@ -1,7 +1,8 @@
 """The bounds that the search holds every call to, and what growth it reports.
 
 In: nothing. Out: `bound_of(call)`, in CPU seconds and bytes, and thresholds. A call into the core takes 100 ms at most;
-what compiles or explains a specification is bounded by `Limits.seconds`. Memory is that of `Limits.memory` and slack.
+what compiles a specification or looks for remarks is bounded by `Limits.seconds`, and an explanation by its own
+`SECONDS`. Memory is that of `Limits.memory` and slack.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from guided.limits import Limits
+from guided.matching.explanation import SECONDS
 
 __all__ = ["FLOOR", "LIMITS", "STEEP", "Bound", "bound_of"]
 
@@ -26,7 +28,7 @@ _NEIGHBOUR: Final = 0.5  # seconds that a neighbour may wait longer
 _SLACK: Final = 0.5  # seconds that may pass between two looks at the clock, on a busy machine
 _RUN_MEMORY: Final = LIMITS.memory + (64 << 20)
 _COMPILE_MEMORY: Final = 1 << 30
-_SPECIFICATION: Final = ("compile", "explain", "lint", "sample", "captures", "call", "request")
+_SPECIFICATION: Final = ("compile", "lint", "sample", "captures", "call", "request")
 """Calls that read the specification or many masks: bounded as a compilation is."""
 
 
@@ -40,6 +42,8 @@ class Bound:
 
 def bound_of(call: str) -> Bound:
     """The bound of a call, by its name."""
+    if call.startswith("explain"):
+        return Bound(SECONDS + _SLACK, _COMPILE_MEMORY)
     if call.startswith(_SPECIFICATION):
         return Bound(LIMITS.seconds + _SLACK, _COMPILE_MEMORY)
     return Bound(_NEIGHBOUR if call == "neighbour" else _RUN, _RUN_MEMORY)

@@ -145,6 +145,7 @@ class _GrammarBuilder:
             raise SpecError(f"the rule name {unnamed[0]!r} is not a string", hint='write Grammar({"start": node})')
         spend(len(self.grammar.rules))
         rules = [self._read_rule(name, node) for name, node in self.grammar.rules.items()]
+        del self.reader  # it refers to all nodes
         if self.limits_tokens:
             check_entries(self.grammar)
         start, limits = self.rule_number[self.grammar.start], self.limits

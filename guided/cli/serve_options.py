@@ -95,6 +95,9 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     _number(group, "--max-queued-tokens", "tokens of prompts that wait; past them 503")
     _number(group, "--max-requests-per-key", "of one key at once; past them 429")
     _number(group, "--requests-per-minute", "of one key; past them 429")
+    _number(
+        group, "--grammar-memory", "bytes for what is computed of one grammar; past them it is computed anew", least=1
+    )
     _number(group, "--max-body", "bytes of a request; past them 413", least=1)
     _number(group, "--max-messages", "of a conversation, with their parts and calls; past them 400", least=1)
     _number(group, "--max-depth", "arrays and objects in one another, in a request; past them 400", least=1)
@@ -149,9 +152,9 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         raise InputError("--log-requests goes with --log-format json, or text")
     names = (
         "allow_special_tokens", "default_max_tokens", "max_running", "max_queued_requests", "max_queued_tokens",
-        "max_requests_per_key", "requests_per_minute", "max_header_bytes", "max_body", "max_messages", "max_depth",
-        "queue_timeout", "request_timeout", "compile_timeout", "body_timeout", "stream_interval", "log_format",
-        "log_requests",
+        "max_requests_per_key", "requests_per_minute", "grammar_memory", "max_header_bytes", "max_body", "max_messages",
+        "max_depth", "queue_timeout", "request_timeout", "compile_timeout", "body_timeout", "stream_interval",
+        "log_format", "log_requests",
     )  # fmt: skip
     return Settings(
         model_name=arguments.served_model_name or Path(arguments.model).stem,

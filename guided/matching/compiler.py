@@ -15,6 +15,7 @@ from guided.automaton import _core
 from guided.automaton.compile import compile_grammar
 from guided.errors import Finding, LimitExceeded, SpecError, VocabularyError, brief, warn_of
 from guided.ir import Grammar
+from guided.ir.release import free_entries
 from guided.keywords import keywords_checked
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
@@ -315,8 +316,7 @@ class GrammarCompiler:
         """Compile a specification that was composed of parts, see `guided.spec.combinators`.
 
         Args:
-            options: the fields of `JsonSchemaOptions`, for the schemas, types and expressions in it that do not say it
-                themselves; expressions have `classes` alone.
+            options: fields of `JsonSchemaOptions`, for parts that do not say it themselves; expressions have `classes`.
 
         Raises:
             SpecError: of a part; a rule that nothing defines; nothing can be written.
@@ -327,13 +327,12 @@ class GrammarCompiler:
                 f"a composed specification is an Expr, not a {type(expr).__name__}",
                 hint="write guided.sequence(part), or one of the other compile_... functions",
             )
-        return narrowed(
-            lambda own: self._cached(
-                ("expr", expr, own), expr, lambda found: expr_to_grammar(expr, self.limits, found, options=own)
-            ),
-            JsonSchemaOptions(**options),
-            self.limits,
-        )
+
+        def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
+            read = partial(expr_to_grammar, expr, self.limits, options=own)
+            return self._cached(("expr", expr, own), expr, read)
+
+        return narrowed(compiled, JsonSchemaOptions(**options), self.limits)
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
@@ -389,18 +388,20 @@ class GrammarCompiler:
         read_first: Callable[[list[Finding]], Grammar],
     ) -> CompiledGrammar:
         findings: list[Finding] = []
-        grammar = read_first(findings)
+        kind, grammar = str(key[0]), read_first(findings)
         try:
             native = self._to_native(grammar)
         except SpecError as error:  # nothing is generated: the core knows no text
             why_empty()
             shown = source if isinstance(source, str) else ""
-            raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[str(key[0])]) from None
+            raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[kind]) from None
         except VocabularyError as error:
             if isinstance(source, str) and error.token is not None and (at := place_of_token(source, error.token)):
                 error.located(source, at)
             raise
-        kind = str(key[0])
+        finally:
+            if kind == "json_schema":
+                free_entries(grammar.rules)
 
         def again() -> Grammar:
             is_json = kind in ("json_schema", "structural_tag") and not isinstance(source, str)

@@ -2,7 +2,7 @@
 
 A sentence is a random walk through the masks under a budget, so that it is complete and no longer than was asked for. A
 letter is likelier than a brace, which gives texts that look like texts; with `any_character` every sentence that is
-short enough has a chance. The distribution over sentences is not uniform.
+short enough has a chance. The distribution over sentences is not uniform. Each byte is a step of the meter around it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.matcher import GrammarMatcher
+from guided.meter import spend
 from guided.vocabulary import Vocabulary
 
 __all__ = ["byte_vocabulary", "sentence"]
@@ -43,6 +44,7 @@ def sentence(grammar: CompiledGrammar, generator: random.Random, max_length: int
     out = bytearray()
     while True:
         matcher.fill_next_token_bitmask(bitmask, max_tokens=max_length + 1 - len(out))
+        spend()
         token = _draw(allowed_tokens(bitmask), generator, any_character)
         matcher.accept_token(token)
         if token == _END:

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from guided.engine import Engine
-from guided.errors import GuidedError, fields_of
+from guided.errors import GuidedError, LimitExceeded, fields_of
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.matching.constraint import compile_constraint
 from guided.matching.following import following
@@ -30,6 +30,7 @@ from guided.matching.least_tokens import least_tokens
 from guided.matching.place import place_of
 from guided.matching.remarks import remarks_on
 from guided.matching.sentences import byte_vocabulary, sentence
+from guided.meter import metered
 from guided.server.errors import RequestError, body_of, status_of
 from guided.server.preparing import bounded, in_time
 from guided.server.requests import Specified
@@ -224,10 +225,14 @@ def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
         message = f"the shortest text has {shortest} bytes: give max_length={shortest} at least"
         raise RequestError(message, param="max_length")
     seed = secrets.randbits(32) if request.seed is None else request.seed
-    generator, texts, end = random.Random(seed), list[str](), perf_counter() + _SECONDS
-    for _ in range(request.n):
-        texts.append(sentence(grammar, generator, request.max_length, request.any_character))
-        if perf_counter() > end and len(texts) < request.n:
-            message = f"{_SECONDS:.0f} seconds were enough for {len(texts)} of {request.n} texts: ask for fewer"
-            raise RequestError(message, param="n")
+    generator, texts = random.Random(seed), list[str]()
+    try:
+        with metered(_SECONDS):
+            for _ in range(request.n):
+                texts.append(sentence(grammar, generator, request.max_length, request.any_character))
+    except LimitExceeded as error:
+        if error.limit != "seconds":
+            raise
+        message = f"{_SECONDS:g} seconds were enough for {len(texts)} of {request.n} texts: ask for fewer"
+        raise RequestError(message, param="n") from None
     return {"seed": seed, "texts": texts}

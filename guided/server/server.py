@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -70,6 +71,7 @@ class Server:
         self.bodies, self._lanes = Bodies(settings, preparing.lanes), preparing.lanes
         self.started = int(time.time())
         engine.scheduler.max_running = settings.max_running
+        engine.compiler.limits = replace(engine.compiler.limits, memory=settings.grammar_memory)
 
     async def read(self, request: Request, make: Callable[[Any], _Found]) -> _Found:
         """What `make` gives for the JSON of a request, see `Bodies.read`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from guided.limits import Limits
 from guided.tools.tool import Tool
 
 __all__ = ["Settings"]
@@ -30,6 +31,7 @@ class Settings:
         queue_timeout: seconds that a request waits for a place in the batch; then 503 (0: no bound).
         request_timeout: seconds for a whole request; then 503, or an event of a stream (0: no bound).
         compile_timeout: seconds of one compilation; then 400.
+        grammar_memory: bytes for the states of one grammar (`Limits.memory`); past it they are computed anew.
         body_timeout: seconds for the head of a request to arrive, and for its body; then 408.
         max_header_bytes: of a request, its path and its headers together; past them 400.
         max_body: bytes of a request.
@@ -61,6 +63,7 @@ class Settings:
     queue_timeout: float = 120.0
     request_timeout: float = 600.0
     compile_timeout: float = 10.0
+    grammar_memory: int = Limits().memory
     body_timeout: float = 30.0
     max_header_bytes: int = 64 << 10
     max_body: int = 4 << 20

@@ -10,6 +10,7 @@ from dataclasses import replace
 from guided.errors import Finding, SpecError, UnsupportedError, warn_of
 from guided.ir.embedded import Embedded
 from guided.ir.nodes import Grammar
+from guided.ir.release import dismantle
 from guided.limits import Limits
 from guided.meter import compiling
 from guided.spec.json_schema.algebra.expand import Expander
@@ -44,17 +45,23 @@ def json_schema_to_grammar(
     enforced are added to `found`; without a list they are warned of (`GuidedWarning`).
     Raises SpecError (invalid, or no value satisfies it), UnsupportedError (a keyword is not enforced) or LimitExceeded.
     """
+    parts: list[object] = []
     try:
         with compiling(limits):
             library = Library(schema, options, registry or {}, limits)
-            expander = Expander(Reader(library, options, limits), options, limits)
-            grammar = Lowering(library, expander, options, limits, notation).grammar(asked=ask_for_values)
+            parts.append(reader := Reader(library, options, limits))
+            parts.append(expander := Expander(reader, options, limits))
+            parts.append(lowering := Lowering(library, expander, options, limits, notation))
+            grammar = lowering.grammar(asked=ask_for_values)
             unenforced = _unenforced(library, options) if library.noteworthy else []
     except (SpecError, UnsupportedError) as error:
         # A pointer into the main document begins with a slash; a problem inside a pattern shows the pattern itself.
         if isinstance(schema, str) and not error.text and (error.pointer == "" or error.pointer.startswith("/")):
             error.text, error.span = schema, locate(schema, error.pointer)
         raise
+    finally:
+        for part in parts:
+            dismantle(part)
     if found is None:
         warn_of(unenforced)
     else:

@@ -92,7 +92,7 @@ class Lowering:
         if asked and not generates("start", self._rules):
             pointer, reason = self.reasons[0] if self.reasons else (self.root.where, "every value would be infinite")
             raise SpecError(f"no JSON value satisfies the schema: {reason}", pointer=pointer)
-        return Grammar(self._rules, "start", self._origins)
+        return Grammar(dict(self._rules), "start", dict(self._origins))
 
     # --- rules
 
