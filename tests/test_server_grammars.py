@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 import threading
@@ -360,3 +361,16 @@ def test_one_sentence_alone_has_a_bound(monkeypatch):
         assert "0 seconds were enough for 0 of 5 texts" in refused.json()["error"]["message"]
 
     run(body)
+
+
+def test_the_garbage_collector_pauses_during_an_inspection(monkeypatch):
+    """It would stop the streams of others each time that it looks at what a large specification makes."""
+    monkeypatch.setattr(grammars, "sample", lambda request, seconds: {"collects": gc.isenabled()})
+
+    async def body(ask, server, http):
+        assert gc.isenabled()
+        answer = await http.post("/v1/grammars/sample", json={"regex": "a"})
+        assert answer.json() == {"collects": False}
+
+    run(body)
+    assert gc.isenabled()

@@ -17,6 +17,7 @@ from fastapi import FastAPI, Request
 
 from guided.engine.threads import give_way
 from guided.errors import LimitExceeded
+from guided.matching.collection import collection_paused
 from guided.meter import metered
 from guided.server.errors import RequestError
 from guided.server.inspection import CheckRequest, ExplainRequest, SampleRequest, check, explain, sample
@@ -68,7 +69,7 @@ class _Desk:
         answered, end = threading.Event(), perf_counter() + _PATIENCE
 
         def metered_work() -> _Found:
-            with metered(end - perf_counter(), stop=answered):
+            with metered(end - perf_counter(), stop=answered), collection_paused():
                 return work()
 
         doing = self._threads.submit(metered_work)
