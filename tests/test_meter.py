@@ -162,3 +162,9 @@ def test_a_meter_that_is_entered_again_goes_on_with_its_work() -> None:
     with meter, pytest.raises(LimitExceeded, match="work"):
         spend()
     assert not is_exhausted()
+
+
+def test_reading_the_numbers_of_a_schema_is_metered() -> None:
+    text = '{"enum": [' + "1, " * 100_000 + "2]}"
+    with metered(600.0, work=50_000), pytest.raises(LimitExceeded, match="work"):
+        guided.GrammarCompiler(COMPILER.vocabulary, cache_bytes=0).compile_json_schema(text)

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
+from guided.meter import spend
 from guided.spec.json_schema.documents.places import NOT_FINITE, escape, refused, syntax_hint
 
 __all__ = [
@@ -49,6 +50,7 @@ class Decimal10:
     @classmethod
     def parse(cls, text: str) -> Decimal10:
         """A JSON number, whatever its size."""
+        spend()
         match = _NUMBER.match(text)
         if match is None:
             raise SpecError(f"{text[:40]!r} is not a JSON number")
@@ -211,6 +213,7 @@ def normalise(value: object, limits: Limits) -> Json:
     count = 0
     while work:
         item, target, key, path, depth = work.pop()
+        spend()
         count += 1
         if depth > limits.depth:
             raise LimitExceeded("depth", depth, limits.depth)
