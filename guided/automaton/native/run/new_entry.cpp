@@ -40,8 +40,8 @@ const NewEntry::Answer* NewEntry::ask(const Thread& thread, int left_open, bool 
 bool NewEntry::of_few(const Thread& thread, int left_open, Answer& found) {
   const std::optional<Uniqueness::StringAhead> ahead = uniqueness_.string_ahead(thread.mem);
   if (!ahead) return false;
-  const bool always =
-      ahead->opened ? arena_.in_unbounded_string(thread.pos) : arena_.unbounded().begins_string(thread.pos);
+  const bool always = ahead->opened ? ahead->escape.between_characters() && arena_.in_unbounded_string(thread.pos)
+                                    : arena_.unbounded().begins_string(thread.pos);
   const std::optional<bool> any = always ? true : arena_.any_new_string(thread.pos, *ahead);
   if (!any) return false;
   found = {std::nullopt, true};
