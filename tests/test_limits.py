@@ -210,6 +210,11 @@ HOSTILE: dict[str, tuple[Callable[[], Any], str]] = {
     "members to 10^9": (schema({"type": "object", "minProperties": 10**9}), "compiles"),
     "numbers to 10^300": (schema({"type": "integer", "minimum": -(10**300), "maximum": 10**300}), "compiles"),
     "the shortest of 10^9 items": (least(schema({"type": "array", "minItems": 10**9})), "compiles"),
+    "the shortest of a chain of conditions": (
+        least(schema({"type": "object", "required": ["p0"],
+                      "dependentSchemas": {f"p{i}": {"required": [f"p{i + 1}"]} for i in range(256)}},
+                     call_work=1_000_000)), "call_work"),
+    "the shortest of nested counts": (least(regex("(?:(?:ab){1000000}b){1000000}")), "compiles"),
     "NUL in a regex": (matched(regex("a\0b"), b"a\0b"), "compiles"),
     "NUL in a schema": (schema('{"const": "a\0b"}'), "SpecError"),
     "NUL in a constant": (matched(schema({"const": "\0"}), b'"\\u0000"'), "compiles"),

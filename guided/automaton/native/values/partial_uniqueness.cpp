@@ -1,4 +1,5 @@
 // Uniqueness of which only a part is known: what budgets look ahead with (budgets.hpp).
+#include "base/call_meter.hpp"
 #include "values/uniqueness.hpp"
 
 namespace guided {
@@ -105,8 +106,10 @@ void Uniqueness::written_since(int32_t state, std::vector<Written>& out) const {
   for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer) ++around;
   for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer, --around)
     for (int32_t seen = scopes_[at].seen; seen_[seen].unknown > 0 && seen_[seen].value != kAnyValue;
-         seen = seen_[seen].before)
+         seen = seen_[seen].before) {
+      CallMeter::work(1);
       out.push_back({around, seen_[seen].value});
+    }
 }
 
 void Uniqueness::write(int32_t state, std::string_view text, std::vector<Written>& out) {
