@@ -22,9 +22,11 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kFewRounds = 8;      // that are not worth it
-constexpr size_t kMostRounds = 4096;   // in which windows come round, or are given up
-constexpr size_t kMostPieces = 4096;   // of one iteration
+constexpr int64_t kFewRounds = 8;     // that are not worth it
+constexpr size_t kMostRounds = 4096;  // in which windows come round, or are given up
+constexpr size_t kMostPieces = 4096;  // of one iteration
+constexpr int kMostCalls = 64;        // that begin where one of them does
+constexpr int64_t kPieceWork = 4;
 constexpr size_t kMostNumbers = 4096;  // of one window
 enum Mark : int32_t { kUnlike = -1, kCannot = -2, kEither = -3, kFence = -4, kEnd = -5 };
 }  // namespace
@@ -38,7 +40,7 @@ bool CompletionFinder::describe(int32_t config, int64_t base, size_t left, std::
     out.push_back(static_cast<int32_t>(more >> 32));
   };
   for (;;) {
-    const Completion& c = completion(config);
+    const Completion& c = stored(config);
     if (out.size() > kMostNumbers) return false;
     if (!c.either.empty() || c.drafted >= 0) {
       out.insert(out.end(), {kEither, static_cast<int32_t>(c.either.size()), c.drafted >= 0});
@@ -69,8 +71,9 @@ bool CompletionFinder::describe(int32_t config, int64_t base, size_t left, std::
 }
 
 int32_t CompletionFinder::window(int32_t config) {
-  const Completion& c = completion(config);
+  const Completion& c = stored(config);
   if (c.window >= 0) return c.window;
+  if (c.copied >= 0) return window(c.copied);
   std::vector<int32_t> seen;
   if (!describe(config, c.total, static_cast<size_t>(masks_.vocabulary().longest), seen)) seen = {kUnlike, config};
   const size_t size = 64 + 4 * seen.size();
@@ -84,7 +87,7 @@ int32_t CompletionFinder::window(int32_t config) {
 // The completion of a configuration that differs from another one in what stands far behind it. False: it is unlike.
 bool CompletionFinder::copy(int32_t alike, int64_t tokens, int64_t entries, int32_t config,
                             std::unique_ptr<Completion>& out) {
-  const Completion& from = completion(alike);
+  const Completion& from = stored(alike);
   if (from.total >= kFar || !from.either.empty() || from.drafted >= 0) return false;
   const Thread at = arena_.config(config).threads[0];
   auto made = std::make_unique<Completion>();
@@ -97,60 +100,72 @@ bool CompletionFinder::copy(int32_t alike, int64_t tokens, int64_t entries, int3
   for (int64_t cost : from.cost) made->cost.push_back(cost + tokens);
   made->total = from.total + tokens;
   made->entries = from.entries + entries;
-  made->window = from.window;
+  made->copied = from.copied >= 0 ? from.copied : alike;
   if (from.exit >= 0) made->exit = with_memory(at.ret, at.mem);
   out = std::move(made);
   return true;
 }
 
-// Whether the text of a rule leaves the memory as it is, as far as its automaton shows it.
-bool CompletionFinder::is_neutral(int32_t r) {
-  if (neutral_.empty()) neutral_.assign(grammar_.rules.size(), -1);
-  if (neutral_[r] >= 0) return neutral_[r] != 0;
-  neutral_[r] = 1;  // while its callees are looked at
-  const Rule& rule = grammar_.rules[r];
-  bool enters = false, opens = false;
-  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
-    const Position& p = grammar_.positions[pos];
-    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
-      const Effect::Op op = grammar_.effects[i].effect.op;
-      opens |= op == Effect::Open;
-      enters |= op == Effect::Begin || op == Effect::Keep;
+// What the text of a rule does to a memory, as far as its automaton shows it.
+void CompletionFinder::find_memory_use() {
+  const auto rules = static_cast<int32_t>(grammar_.rules.size());
+  memory_use_.assign(grammar_.rules.size(), MemoryUse::None);
+  std::vector<std::vector<int32_t>> callers(grammar_.rules.size());
+  std::vector<int32_t> changing;
+  for (int32_t r = 0; r < rules; ++r) {
+    const Rule& rule = grammar_.rules[r];
+    CallMeter::work(1 + rule.size);
+    bool enters = false, opens = false;
+    for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
+      const Position& p = grammar_.positions[pos];
+      for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+        const Effect::Op op = grammar_.effects[i].effect.op;
+        opens |= op == Effect::Open;
+        enters |= op == Effect::Begin || op == Effect::Keep;
+      }
+      for (int32_t i = p.call_lo; i < p.call_hi; ++i) callers[grammar_.calls[i].rule].push_back(r);
     }
-    for (int32_t i = p.call_lo; i < p.call_hi; ++i) enters |= !is_neutral(grammar_.calls[i].rule);
+    if (opens) memory_use_[r] = MemoryUse::Own;
+    if (enters && !opens) changing.push_back(r);
   }
-  neutral_[r] = opens || !enters;
-  return neutral_[r] != 0;
+  while (!changing.empty()) {
+    const int32_t r = changing.back();
+    changing.pop_back();
+    if (memory_use_[r] != MemoryUse::None) continue;
+    memory_use_[r] = MemoryUse::Outer;
+    changing.insert(changing.end(), callers[r].begin(), callers[r].end());
+  }
 }
 
-// Whether a thread stands where a rule was entered, and nothing of an entry is under way.
-bool CompletionFinder::enters_alone(const Thread& t) {
-  if (t.ret <= kFree || t.pos == kExit) return false;
+// Whether the text of a thread's frame leaves its memory as it is, as far as that is known.
+bool CompletionFinder::keeps_memory(const Thread& t) {
+  if (t.mem <= kLastUnknownSet) return true;
+  if (arena_.uniqueness().reading(t.mem)) return false;
+  if (memory_use_.empty()) find_memory_use();
+  const MemoryUse use = memory_use_[grammar_.positions[t.pos].rule];
+  return use == MemoryUse::None || (use == MemoryUse::Own && enters(t));
+}
+
+// Whether a thread stands where a rule was entered.
+bool CompletionFinder::enters(const Thread& t) {
   const int32_t r = grammar_.positions[t.pos].rule;
-  if (t.pos != grammar_.rules[r].start || t.reg != arena_.initial_register(r)) return false;
-  return t.mem <= kLastUnknownSet || (!arena_.uniqueness().reading(t.mem) && is_neutral(r));
+  return t.ret > kFree && t.pos == grammar_.rules[r].start && t.reg == arena_.initial_register(r);
 }
 
 // ---- iterations
-// How many iterations that are all alike begin here, this one first; -1: there are none, or too few.
+// How many iterations that are all alike are still to come, the one that is under way left out; -1: too few.
 int64_t CompletionFinder::rounds_left(const Thread& t) {
   const Rule& rule = grammar_.rules[grammar_.positions[t.pos].rule];
   if (rule.kind == RuleKind::Plain || rule.choices || rule.min <= kFewRounds) return -1;
-  if (t.mem > kLastUnknownSet && arena_.uniqueness().reading(t.mem)) return -1;
-  const int64_t count = rule.kind == RuleKind::Counter ? t.reg : arena_.seen(t.reg).count;
-  int64_t left = rule.min - 1 - rule.reach - count;
-  if (left <= kFewRounds) return -1;
-  Thread plain = t;
-  if (plain.mem < 0) plain.mem = kOutside;
-  const ShortestText::Choice c = tree_.choose(plain);
-  if (c.kind != ShortestText::Choice::Operate || c.cost > kFar) return -1;
-  const Effect& e = grammar_.effects[c.index].effect;
-  if (rule.kind == RuleKind::Counter) return e.op == Effect::Inc ? left : -1;
-  if (e.op != Effect::Put) return -1;
-  const SeenSet& seen = arena_.seen(t.reg);
-  const auto member = static_cast<size_t>(e.a);
-  for (size_t w = 0; w < seen.bits.size(); ++w) left -= __builtin_popcountll(rule.required_bits[w] & ~seen.bits[w]);
-  return seen.has(member) && rule.repeatable[member] == kRepeatable && left > kFewRounds ? left : -1;
+  int64_t left = rule.min - 1 - rule.reach;
+  if (rule.kind == RuleKind::Counter) {
+    left -= t.reg;
+  } else {
+    const SeenSet& seen = arena_.seen(t.reg);
+    left -= seen.count;
+    for (size_t w = 0; w < seen.bits.size(); ++w) left -= __builtin_popcountll(rule.required_bits[w] & ~seen.bits[w]);
+  }
+  return left > kFewRounds ? left : -1;
 }
 
 // The same thread with another count.
@@ -161,19 +176,26 @@ Thread CompletionFinder::in_round(const Thread& thread, int64_t count) {
   return out;
 }
 
+// Where the frame with this caller goes on, as seen from a configuration in it or in what it calls; -1: not known.
+int32_t CompletionFinder::in_frame(int32_t config, int32_t caller) {
+  for (int calls = 0; config >= 0 && calls < kMostCalls; ++calls) {
+    const Config& c = arena_.config(config);
+    if (c.count != 1 || c.threads[0].pos == kExit) return -1;
+    if (c.threads[0].ret == caller) return config;
+    const Completion* known = completions_.get(config);
+    config = known ? known->exit : -1;
+  }
+  return -1;
+}
+
 // The next one from the end, whose completion is known: whether it leads to the one before.
 bool CompletionFinder::add_round(Rounds& rounds, int32_t config) {
-  if (rounds.configs.size() >= kMostRounds || completion(config).total >= kFar) return false;
+  if (rounds.configs.size() >= kMostRounds || stored(config).total >= kFar) return false;
   int32_t at = rounds.configs.empty() ? -1 : config;
   for (size_t pieces = 0; at >= 0 && at != rounds.configs.back(); ++pieces) {
-    const Completion& c = completion(at);
+    const Completion& c = stored(at);
     if (pieces > kMostPieces || c.returns || c.next < 0 || !c.either.empty() || c.drafted >= 0) return false;
-    const Config& next = arena_.config(c.next);
-    if (next.count != 1 || next.threads[0].pos == kExit) return false;
-    const bool same = next.threads[0].ret == rounds.last.ret;
-    const Completion* callee = same ? nullptr : completions_.get(c.next);
-    if (!same && (!callee || callee->exit < 0)) return false;
-    at = same ? c.next : callee->exit;
+    at = in_frame(c.next, rounds.last.ret);
   }
   const auto [it, inserted] = rounds.windows.try_emplace(window(config), rounds.configs.size());
   if (!inserted && rounds.period == 0) {
@@ -184,39 +206,64 @@ bool CompletionFinder::add_round(Rounds& rounds, int32_t config) {
   return true;
 }
 
-// As take_alike(), of one of several iterations.
+// Whether a text in the frame of iterations, whose completion is known, leads to where one of them begins.
+bool CompletionFinder::leads_to(Rounds& rounds, int32_t config) {
+  const Thread from = arena_.config(config).threads[0];
+  const auto [it, inserted] = rounds.leading.try_emplace(from.pos, false);
+  if (!inserted) return it->second;
+  for (size_t pieces = 0; pieces < kMostPieces && config >= 0; ++pieces) {
+    CallMeter::work(kPieceWork);
+    const Thread at = arena_.config(config).threads[0];
+    if (at.reg != from.reg) return false;
+    if (at.pos == rounds.last.pos) return it->second = true;
+    const Completion* c = completions_.get(config);
+    if (!c || c->returns || c->next < 0 || !c->either.empty() || c->drafted >= 0) return false;
+    config = in_frame(c->next, rounds.last.ret);
+  }
+  return false;
+}
+
+// As take_alike(), of a frame with so many iterations to come.
 int32_t CompletionFinder::take_round(const Thread& t, int64_t left, int32_t config, std::unique_ptr<Completion>& out) {
-  const int32_t behind = with_memory(t.ret, t.mem);
-  const bool counter = grammar_.rules[grammar_.positions[t.pos].rule].kind == RuleKind::Counter;
-  Rounds& rounds = rounds_[{t.pos, counter ? 0 : in_round(t, 0).reg, t.mem, window(behind)}];
-  const int64_t count = (counter ? t.reg : arena_.seen(t.reg).count) + left;
-  if (rounds.configs.empty() && !rounds.unlike) {
-    rounds.count = count;
-    rounds.last = in_round(t, count);
+  const int32_t rule = grammar_.positions[t.pos].rule, behind = with_memory(t.ret, t.mem);
+  const bool counter = grammar_.rules[rule].kind == RuleKind::Counter;
+  const int32_t members = counter ? 0 : in_round(t, 0).reg;
+  Rounds*& known = frames_[{rule, members, t.mem, window(behind)}];
+  if (!known) known = &rounds_[{t.pos, members, t.mem, window(behind)}];
+  Rounds& rounds = *known;
+  if (rounds.configs.empty()) {
+    rounds.count = (counter ? t.reg : arena_.seen(t.reg).count) + left;
+    rounds.last = in_round(t, rounds.count);
   }
   const auto wanted = static_cast<size_t>(left);
-  while (!rounds.unlike && rounds.period == 0 && rounds.configs.size() <= wanted) {
+  while (t.pos == rounds.last.pos && !rounds.unlike && rounds.period == 0 && rounds.configs.size() <= wanted) {
     const auto back = static_cast<int64_t>(rounds.configs.size());
     const int32_t next = arena_.intern({in_round(rounds.last, rounds.count - back)}, false);
     if (next == config) return -1;  // it is constructed
     if (!completions_.get(next)) return next;
     rounds.unlike = !add_round(rounds, next);
   }
-  if (rounds.unlike) return -1;
-  size_t at = wanted;
-  int64_t tokens = 0, entries = 0;
-  if (at >= rounds.configs.size()) {
-    const size_t times = (at - rounds.first) / rounds.period;
-    at = rounds.first + (at - rounds.first) % rounds.period;
-    const Completion& from = completion(rounds.configs[rounds.first]);
-    const Completion& to = completion(rounds.configs[rounds.first + rounds.period]);
-    tokens = static_cast<int64_t>(times) * (to.total - from.total);
-    entries = static_cast<int64_t>(times) * (to.entries - from.entries);
+  if (rounds.unlike) {
+    known = nullptr;  // others may begin elsewhere
+    return -1;
   }
-  const int32_t other = with_memory(rounds.last.ret, rounds.last.mem);
-  tokens += completion(behind).total - completion(other).total;
-  entries += completion(behind).entries - completion(other).entries;
-  if (rounds.configs[at] != config) copy(rounds.configs[at], tokens, entries, config, out);
+  if (rounds.period == 0 && rounds.configs.size() <= wanted) return -1;
+  const size_t repeating = rounds.first + rounds.period;
+  const size_t times = rounds.period == 0 || wanted < repeating ? 0 : (wanted - rounds.first) / rounds.period;
+  Thread alike = in_round(t, rounds.count - left + static_cast<int64_t>(times * rounds.period));
+  alike.ret = rounds.last.ret;
+  const int32_t from = arena_.intern({alike}, false);
+  if (from == config) return -1;
+  if (!completions_.get(from)) return from;
+  if (!leads_to(rounds, from)) return -1;
+  int64_t tokens = 0, entries = 0;
+  if (times > 0) {
+    const Completion &less = stored(rounds.configs[rounds.first]), &more = stored(rounds.configs[repeating]);
+    tokens = static_cast<int64_t>(times) * (more.total - less.total);
+    entries = static_cast<int64_t>(times) * (more.entries - less.entries);
+  }
+  const Completion &here = stored(behind), &there = stored(with_memory(alike.ret, alike.mem));
+  copy(from, tokens + here.total - there.total, entries + here.entries - there.entries, config, out);
   return -1;
 }
 
@@ -225,22 +272,30 @@ int32_t CompletionFinder::take_alike(int32_t config, std::unique_ptr<Completion>
   const Config& c = arena_.config(config);
   if (c.count != 1 || c.threads[0].pos == kExit || c.threads[0].ret == kTop || c.threads[0].ret == kFree) return -1;
   const Thread t = c.threads[0];
-  if (grammar_.is_later(t.pos)) return -1;
-  const bool enters = enters_alone(t);
-  const int64_t left = rounds_left(t);
-  if (!enters && left < 0) return -1;
+  if (grammar_.is_later(t.pos) || !keeps_memory(t)) return -1;
   const int32_t behind = with_memory(t.ret, t.mem);
   if (!completions_.get(behind)) return behind;
-  if (completion(behind).total >= kFar) return -1;
-  if (enters) {
+  const Completion& here = stored(behind);
+  if (here.total >= kFar) return -1;
+  int32_t from = -1, other = -1;  // what is alike, and what comes behind it
+  if (here.copied >= 0) {
+    other = here.copied;
+    Thread caller = arena_.config(other).threads[0];
+    caller.mem = kOutside;
+    Thread alike = t;
+    alike.ret = arena_.intern({caller}, false);
+    from = arena_.intern({alike}, false);
+    if (!completions_.get(from)) return from;
+  } else if (enters(t)) {
     const auto it = alike_.find({t.pos, t.reg, t.mem, window(behind)});
     if (it != alike_.end()) {
-      const Thread other = arena_.config(it->second).threads[0];
-      const Completion& there = completion(with_memory(other.ret, other.mem));
-      const Completion& here = completion(behind);
-      if (copy(it->second, here.total - there.total, here.entries - there.entries, config, out)) return -1;
+      from = it->second;
+      other = stored(from).exit;
     }
   }
+  if (from >= 0 && copy(from, here.total - stored(other).total, here.entries - stored(other).entries, config, out))
+    return -1;
+  const int64_t left = rounds_left(t);
   return left < 0 ? -1 : take_round(t, left, config, out);
 }
 
@@ -249,8 +304,9 @@ void CompletionFinder::keep_alike(int32_t config) {
   const Config& c = arena_.config(config);
   if (c.count != 1 || c.threads[0].pos == kExit) return;
   const Thread t = c.threads[0];
-  const Completion& made = completion(config);
-  if (!enters_alone(t) || made.total >= kFar || made.exit < 0 || made.exit != with_memory(t.ret, t.mem)) return;
+  const Completion& made = stored(config);
+  if (!enters(t) || !keeps_memory(t) || made.total >= kFar || made.exit < 0 || made.exit != with_memory(t.ret, t.mem))
+    return;
   if (alike_.try_emplace({t.pos, t.reg, t.mem, window(made.exit)}, config).second) arena_.charge(64);
 }
 

@@ -4,8 +4,6 @@
 
 namespace guided {
 
-namespace {}  // namespace
-
 std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& partial, TokenTable& table) {
   // Near a bound tokens with the same count may have been let through by different guards: no table knows them.
   const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[partial.pos].rule];
@@ -115,6 +113,7 @@ void BudgetMasks::look_at(const Thread& thread, const Outlook& outlook, const To
 }
 
 int32_t BudgetMasks::step(int32_t state, int32_t token) {
+  CallMeter::work(kLookup);
   return arena_.counted(arena_.step_text(state, masks_.vocabulary().tokens[token]));
 }
 

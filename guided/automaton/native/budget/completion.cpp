@@ -6,15 +6,15 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kLinkEvery = 32;  // positions of a rule at which texts are cut, so that they share their ends
-constexpr size_t kLongest = 256;    // symbols of one piece at most
-constexpr size_t kLeastMemory = size_t{16} << 20;  // what is always granted
-constexpr size_t kSmallTrie = 4096;                // vocabularies up to this size get exact distances
-constexpr int kMostChoices = 16;                   // choices of threads that remember, on the way to one completion
+constexpr int32_t kLinkEvery = 32;   // positions of a rule at which texts are cut, so that they share their ends
+constexpr size_t kLongest = 256;     // symbols of one piece at most
+constexpr size_t kSmallTrie = 4096;  // vocabularies up to this size get exact distances
+constexpr int kMostChoices = 16;     // choices of threads that remember, on the way to one completion
 // Pieces of a text whose end is in doubt, and for each byte that the shortest would have.
 constexpr int64_t kLeastPieces = 200;
 constexpr int64_t kPiecesOfByte = 8;
 constexpr int64_t kSymbolWork = 8;  // for each symbol or configuration
+constexpr int kMostNested = 32;     // searches, one within the other
 constexpr int kMostFrames = 64;     // that an estimate looks at
 }  // namespace
 
@@ -25,6 +25,7 @@ CompletionFinder::~CompletionFinder() {
 // ---- pieces
 // The tree's path from a thread up to the next link. `exactly`: no drafts.
 void CompletionFinder::follow(Thread at, Completion& out, bool exactly) {
+  const int32_t caller = at.ret;
   auto link = [&] { out.next = arena_.intern({at}, false); };
   for (;;) {
     CallMeter::work(kSymbolWork);
@@ -47,7 +48,7 @@ void CompletionFinder::follow(Thread at, Completion& out, bool exactly) {
     switch (c.kind) {
       case ShortestText::Choice::End:
         out.next = with_memory(at.ret, at.mem);
-        out.returns = true;
+        out.returns = at.ret == caller;
         return;
       case ShortestText::Choice::Byte:
         out.symbols.push_back(c.index);
@@ -153,7 +154,7 @@ int64_t CompletionFinder::across(int32_t node, int32_t config) {
     auto enter = [&](int32_t n, int32_t c) {
       if (std::ranges::find(crossing, std::pair{n, c}) == crossing.end()) crossing.push_back({n, c});
     };
-    const Completion& c = completion(entered);
+    const Completion& c = stored(entered);
     for (int32_t one : c.either) enter(at, one);
     if (c.drafted >= 0) enter(at, c.drafted);
     if (!c.either.empty() || c.fenced) continue;
@@ -172,7 +173,7 @@ bool CompletionFinder::ends_token(int32_t node) const {
 }
 
 int64_t CompletionFinder::cost_after(const Completion& c, size_t i) {
-  return i < c.symbols.size() ? c.cost[i] : c.next < 0 ? 0 : completion(c.next).total;
+  return i < c.symbols.size() ? c.cost[i] : c.next < 0 ? 0 : stored(c.next).total;
 }
 
 void CompletionFinder::spell(Completion& c) {
@@ -245,7 +246,7 @@ void CompletionFinder::begin(int32_t id, bool nearest_alone, Completion& c) {
     return;
   }
   follow(t, c);
-  if (drafted >= 0 && c.next != drafted && (completion(drafted).entries > 0 || arena_.uniqueness().alive(t.mem)))
+  if (drafted >= 0 && c.next != drafted && (stored(drafted).entries > 0 || arena_.uniqueness().alive(t.mem)))
     c.drafted = drafted;
 }
 
@@ -259,76 +260,79 @@ void CompletionFinder::finish(int32_t id, Completion& c) {
   };
   if (c.impossible || config.count == 0 || !c.either.empty()) {
     c.total = kFar;
-    for (int32_t one : c.either) take(completion(one));
+    for (int32_t one : c.either) take(stored(one));
   } else {
     spell(c);
-    if (c.next >= 0) c.entries += completion(c.next).entries;
-    if (c.next >= 0 && c.returns) c.exit = c.next;
-    const Config* next = c.next >= 0 && !c.returns ? &arena_.config(c.next) : nullptr;
-    if (next && next->count == 1 && next->threads[0].pos != kExit) {
-      const int32_t exit = completion(c.next).exit;
-      const bool same = next->threads[0].ret == config.threads[0].ret;
-      const Completion* outside = exit >= 0 && !same ? completions_.get(exit) : nullptr;
-      c.exit = same ? exit : outside ? outside->exit : -1;
-    }
+    if (c.next >= 0) c.entries += stored(c.next).entries;
+    if (c.returns) c.exit = c.next;
+    if (const int32_t after = c.returns ? -1 : in_frame(c.next, config.threads[0].ret); after >= 0)
+      if (const Completion* rest = completions_.get(after)) c.exit = rest->exit;
   }
-  if (c.drafted >= 0) take(completion(c.drafted));
+  if (c.drafted >= 0) take(stored(c.drafted));
+}
+
+// Within completion(): that of a configuration further on. The text of a copy is known only as far as it was asked for.
+const Completion& CompletionFinder::stored(int32_t config) {
+  if (const Completion* known = completions_.get(config)) return *known;
+  if (nested_ < kMostNested) return completion(config);
+  throw Missing{config};
 }
 
 const Completion& CompletionFinder::completion(int32_t id, int64_t most_pieces) {
   if (const Completion* known = completions_.get(id)) return *known;
-  struct Task {
-    int32_t config;
-    std::unique_ptr<Completion> made;
-    bool chooses = false;
-  };
-  int choices = 0;  // under way
-  std::vector<Task> stack;
-  stack.push_back({id, nullptr, false});
-  size_t held = 0;
-  const size_t allowed = std::max(arena_.byte_limit(), kLeastMemory);
-  while (!stack.empty()) {
-    CallMeter::work(kSymbolWork);
-    Task& task = stack.back();
-    const Config& config = arena_.config(task.config);
-    if (completions_.get(task.config)) {
-      stack.pop_back();
-      continue;
+  struct Nested {
+    int& count;
+    explicit Nested(int& of) : count(++of) {}
+    ~Nested() { --count; }
+  } nested(nested_);
+  Search search{{}, most_pieces};
+  search.tasks.push_back({id});
+  while (!search.tasks.empty()) {
+    try {
+      go_on(search);
+    } catch (const Missing& missing) {
+      search.tasks.push_back({missing.config});
     }
-    bool whole = task.made != nullptr;
-    if (!whole) {
-      const int32_t before = take_alike(task.config, task.made);
-      if (before >= 0) {
-        stack.push_back({before, nullptr, false});
-        continue;
-      }
-      whole = task.made != nullptr;
-      if (whole) task.chooses = false;
-      if (--most_pieces < 0) throw NoEnd{};
-      if (!whole) {
-        task.made = std::make_unique<Completion>();
-        Completion& c = *task.made;
-        task.chooses = config.remembers && config.count > 1;
-        begin(task.config, task.chooses && ++choices > kMostChoices, c);
-        held += c.bytes();
-        if (held > allowed) throw LimitFailure("memory", static_cast<double>(held), static_cast<double>(allowed));
-        std::vector<int32_t> need = c.either;
-        if (c.next >= 0) need.push_back(c.next);
-        for (int32_t x : need)  // `task` and `c` are not looked at again before the next round
-          if (!completions_.get(x)) stack.push_back({x, nullptr, false});
-        continue;
-      }
-    } else {
-      finish(task.config, *task.made);
-    }
-    arena_.charge(task.made->bytes());
-    choices -= task.chooses;
-    const int32_t done = task.config;
-    arena_.charge(completions_.set(done, task.made.release()));
-    stack.pop_back();
-    keep_alike(done);
   }
   return *completions_.get(id);
+}
+
+// One step for the configuration that is needed first. After a Missing the same step is taken again.
+void CompletionFinder::go_on(Search& search) {
+  CallMeter::work(kSymbolWork);
+  Task& task = search.tasks.back();
+  const int32_t config = task.config;
+  if (completions_.get(config)) {
+    keep_alike(config);
+    search.tasks.pop_back();
+    return;
+  }
+  if (!task.made) {
+    const int32_t before = take_alike(config, task.made);
+    if (before >= 0) {
+      search.tasks.push_back({before});
+      return;
+    }
+    if (--search.most_pieces < 0) throw NoEnd{};
+    if (!task.made) {
+      auto made = std::make_unique<Completion>();
+      task.chooses = arena_.config(config).remembers && arena_.config(config).count > 1;
+      begin(config, task.chooses && search.choices >= kMostChoices, *made);
+      search.choices += task.chooses;
+      arena_.charge(made->bytes());
+      task.made = std::move(made);
+      std::vector<int32_t> need = task.made->either;
+      if (task.made->next >= 0) need.push_back(task.made->next);
+      for (int32_t x : need)  // `task` is not looked at again
+        if (!completions_.get(x)) search.tasks.push_back({x});
+      return;
+    }
+    arena_.charge(task.made->bytes());
+  } else {
+    finish(config, *task.made);
+  }
+  search.choices -= task.chooses;
+  arena_.charge(completions_.set(config, task.made.release()));
 }
 
 std::vector<int32_t> CompletionFinder::spelled(int32_t state, size_t limit) {

@@ -44,6 +44,7 @@ struct Completion {
   int32_t drafted = -1;          // of a lone thread that remembers: another text, with drafts of its entries; or -1
   int32_t exit = -1;             // of a lone thread: what is entered where its frame ends; -1: not known
   int32_t window = -1;           // see alike.cpp; -1: not known
+  int32_t copied = -1;           // from this configuration's completion, which is alike; -1: it is none
   bool returns = false;          // the segment ends the frame
   bool impossible = false;       // there is no text
   bool fenced = false;           // no token crosses its borders
@@ -84,6 +85,21 @@ class CompletionFinder {
 
  private:
   struct NoEnd {};  // thrown where a completion has more pieces than allowed
+  struct Missing {  // thrown where searches are nested too deep: this completion is needed before
+    int32_t config;
+  };
+  struct Task {
+    int32_t config;
+    std::unique_ptr<Completion> made = nullptr;  // not finished
+    bool chooses = false;                        // between threads that remember
+  };
+  struct Search {
+    std::vector<Task> tasks;  // the last one is needed first
+    int64_t most_pieces;
+    int choices = 0;  // under way
+  };
+  void go_on(Search& search);
+  const Completion& stored(int32_t config);
   bool ends_straight(int32_t state, int64_t most_pieces);
   int64_t estimate(Thread thread);
   Thread nearest(const Config& config);
@@ -107,16 +123,21 @@ class CompletionFinder {
     std::unordered_map<int32_t, size_t> windows;  // the first with a window
     size_t first = 0, period = 0;                 // where they begin to repeat; 0: they have not yet
     bool unlike = false;
+    std::unordered_map<int32_t, bool> leading;  // positions of the frame: whether their text leads to an iteration
   };
+  enum class MemoryUse : int8_t { None, Own, Outer };  // a rule has no entries, those of a scope of its own, or others
   int32_t take_alike(int32_t config, std::unique_ptr<Completion>& out);
   int32_t take_round(const Thread& thread, int64_t left, int32_t config, std::unique_ptr<Completion>& out);
   void keep_alike(int32_t config);
   bool copy(int32_t alike, int64_t tokens, int64_t entries, int32_t config, std::unique_ptr<Completion>& out);
+  int32_t in_frame(int32_t config, int32_t caller);
   bool add_round(Rounds& rounds, int32_t config);
   int64_t rounds_left(const Thread& thread);
   Thread in_round(const Thread& thread, int64_t count);
-  bool enters_alone(const Thread& thread);
-  bool is_neutral(int32_t rule);
+  bool keeps_memory(const Thread& thread);
+  bool enters(const Thread& thread);
+  void find_memory_use();
+  bool leads_to(Rounds& rounds, int32_t config);
   int32_t window(int32_t config);
   bool describe(int32_t config, int64_t base, size_t left, std::vector<int32_t>& out);
 
@@ -135,10 +156,12 @@ class CompletionFinder {
   const Grammar& grammar_;
   NewEntry new_entry_;
   ShortestText& tree_;
-  std::map<std::array<int32_t, 4>, Rounds> rounds_;  // by position, register, memory, window behind the frame
-  std::map<std::array<int32_t, 4>, int32_t> alike_;  // the same: a configuration
+  std::map<std::array<int32_t, 4>, Rounds> rounds_;   // by position, register, memory, window behind the frame
+  std::map<std::array<int32_t, 4>, Rounds*> frames_;  // the same by rule: those that are not unlike
+  std::map<std::array<int32_t, 4>, int32_t> alike_;   // the same: a configuration
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> windows_;
-  std::vector<int8_t> neutral_;  // by rule; -1: not known
+  std::vector<MemoryUse> memory_use_;  // by rule, once it is asked for
+  int nested_ = 0;                     // calls of completion() that are under way
   NewLetters letters_;
   // For written_later(); nearly always none.
   std::unordered_map<const Completion*, std::vector<Uniqueness::Written>> written_;

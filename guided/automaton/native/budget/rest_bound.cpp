@@ -9,6 +9,7 @@ namespace guided {
 
 namespace {
 constexpr int64_t kNotYet = -1, kUnderWay = -2;
+constexpr int64_t kPositionWork = 4;
 constexpr int kDeepest = 1000;          // positions that wait for each other
 constexpr int64_t kStatesOfWay = 6000;  // that new_entry.hpp looks at, at least
 constexpr int64_t kNewEnds = 10;        // bytes of which two can be chosen at each: more ends than values there may be
@@ -29,6 +30,7 @@ const RestBound::Entry& RestBound::entry_at(int32_t begin) {
     if (met.insert(to).second) out.inside.push_back(to);
   };
   for (size_t i = 0; i < out.inside.size(); ++i) {
+    CallMeter::work(kPositionWork);
     const Position& p = grammar_.positions[out.inside[i]];
     grammar_.each_next(p, add);
     for (int32_t k = p.call_lo; k < p.call_hi; ++k) add(grammar_.calls[k].after);
@@ -129,6 +131,7 @@ bool RestBound::find_entries() {
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = inside.size(); i-- > 0;) {
+      CallMeter::work(kPositionWork);
       int64_t best = near.contains(inside[i]) ? near[inside[i]] : kFar;
       const int64_t before = best;
       each_next_inside(inside[i], [&](int32_t to, int64_t bytes) {
@@ -407,6 +410,7 @@ int64_t RestBound::owed(int32_t r) {
 
 void RestBound::prepare() {
   prepared_ = true;
+  CallMeter::work(kPositionWork * std::ssize(grammar_.positions));
   for (size_t r = 0; r < grammar_.rules.size(); ++r) tree_.prepare(static_cast<int32_t>(r));
   if (!vocabulary_.byte_complete || !find_entries()) return;
   const size_t rules = grammar_.rules.size();

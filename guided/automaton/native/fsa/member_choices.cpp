@@ -10,6 +10,7 @@
 // - A plan keeps the least cost for each of these numbers, and then follows the edges that gave it.
 #include <algorithm>
 
+#include "base/call_meter.hpp"
 #include "fsa/condition.hpp"
 
 namespace guided {
@@ -106,6 +107,7 @@ uint64_t MemberChoices::domain(int32_t slot, const SeenSet& seen) const {
 
 std::string MemberChoices::key(int32_t part, const SeenSet& seen) const {
   std::string out(reinterpret_cast<const char*>(&part), sizeof part);
+  CallMeter::work(std::ssize(parts_[part].slots));
   for (int32_t slot : parts_[part].slots) {
     const uint64_t options = domain(slot, seen);
     // 0: still free, 1: absent for good, else the member that was written. What else a free slot can have is fixed.
@@ -121,6 +123,7 @@ std::string MemberChoices::key(int32_t part, const SeenSet& seen) const {
 bool MemberChoices::holds(int32_t part, const SeenSet& seen) const {
   for (const ConditionDiagrams::Part* of : parts_[part].diagrams) {
     int32_t node = of->diagram.nodes > 0 ? 0 : kDead;
+    CallMeter::work(std::ssize(of->slots));
     for (size_t level = 0; node != kDead && level < of->slots.size(); ++level) {
       const uint64_t options = domain(of->slots[level], seen);
       const int32_t value = options & kAbsentOption ? 0 : __builtin_ctzll(options);
@@ -152,6 +155,7 @@ bool MemberChoices::has_path(const ConditionDiagrams::Part& part, const SeenSet&
   std::vector<uint8_t> reaches(static_cast<size_t>(diagram.nodes), 0);
   reaches.back() = 1;
   for (size_t level = diagram.levels.size(); level-- > 0;) {
+    CallMeter::work(1 + diagram.end(level) - diagram.levels[level].first);
     const uint64_t options = domain(part.slots[level], seen);
     for (int32_t node = diagram.levels[level].first; node < diagram.end(level); ++node)
       for (uint64_t left = options; left && !reaches[node]; left &= left - 1) {
@@ -179,12 +183,14 @@ struct MemberChoices::Room {
     others = on.open_others(seen);
     again = !on.repeatable_others_.empty();
     int64_t open = 0;
-    for (const ConditionDiagrams::Part* of : part.diagrams)
+    for (const ConditionDiagrams::Part* of : part.diagrams) {
+      CallMeter::work(std::ssize(of->slots));
       for (int32_t slot : of->slots) {
         const uint64_t options = on.domain(slot, seen);
         again |= on.repeats_[slot] && !(options & kAbsentOption);
         open += (options & kAbsentOption) && options != kAbsentOption;
       }
+    }
     numbers = static_cast<int32_t>(std::min(bounded ? high : low, open)) + 1;
   }
   // Whether members of which so many have a level can satisfy the bounds together with others.
@@ -239,6 +245,7 @@ std::vector<uint64_t> MemberChoices::path_numbers(const Part& part, const SeenSe
     rows.assign(static_cast<size_t>(diagram.nodes) * words, 0);
     std::ranges::copy(out, rows.end() - static_cast<ptrdiff_t>(words));
     for (size_t level = diagram.levels.size(); level-- > 0;) {
+      CallMeter::work(1 + (diagram.end(level) - diagram.levels[level].first) * static_cast<int64_t>(words));
       const uint64_t options = domain(part.diagrams[d]->slots[level], seen);
       for (int32_t node = diagram.levels[level].first; node < diagram.end(level); ++node) {
         uint64_t* to = &rows[static_cast<size_t>(node) * words];
@@ -363,13 +370,15 @@ struct MemberChoices::Plan {
     const bool is_last = d + 1 == part.diagrams.size();
     for (int32_t number = 0; number < room.numbers; ++number)
       at(d, end, number) = is_last ? (number == 0 ? 0 : kNever) : at(d + 1, 0, number);
-    for (size_t level = of.slots.size(); level-- > 0;)
+    for (size_t level = of.slots.size(); level-- > 0;) {
+      CallMeter::work(1 + int64_t{of.diagram.end(level) - of.diagram.levels[level].first} * room.numbers);
       for (int32_t node = of.diagram.levels[level].first; node < of.diagram.end(level); ++node)
         each_edge(of, level, node, [&](int32_t next, int64_t more, int32_t member) {
           each_number(member >= 0, [&](int32_t behind, int32_t before) {
             at(d, node, before) = std::min(at(d, node, before), plus(at(d, next, behind), more));
           });
         });
+    }
     return true;
   }
 
@@ -378,6 +387,7 @@ struct MemberChoices::Plan {
     const ConditionDiagrams::Part& of = *part.diagrams[d];
     int32_t node = 0;
     for (size_t level = 0; level < of.slots.size(); ++level) {
+      CallMeter::work(1 + room.numbers);
       const int64_t wanted = at(d, node, number);
       int32_t to = kDead, left = 0, written = -1;
       each_edge(of, level, node, [&](int32_t next, int64_t more, int32_t member) {

@@ -21,6 +21,7 @@ namespace guided {
 namespace {
 constexpr size_t kMaxThreads = 200000;
 constexpr int64_t kThreadWork = 4;
+constexpr int64_t kEdgeWork = 2;  // for each call and effect
 constexpr auto kAdvice =
     "the output can be read in that many ways at once; write counted parts so that a text has one count: a{1,18} "
     "instead of (a|aa){1,9}";
@@ -106,6 +107,7 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
     if (met_.size() > kMaxThreads)
       throw LimitFailure("states", static_cast<double>(met_.size()), static_cast<double>(kMaxThreads), kAdvice);
     const Position& p = g.positions[t.pos];
+    CallMeter::work(kEdgeWork * (p.effect_hi - p.effect_lo + p.call_hi - p.call_lo));
     const Rule& rule = g.rules[p.rule];
     bool free = t.ret == kFree;
     if (p.active) {
@@ -190,6 +192,7 @@ std::vector<int32_t> Arena::first_rules(int32_t rule) const {
   std::vector<int32_t> out, positions{grammar_->rules[rule].start};
   std::unordered_set<int32_t> met(positions.begin(), positions.end());
   for (size_t i = 0; i < positions.size(); ++i) {
+    CallMeter::work(kThreadWork);
     const Position& p = grammar_->positions[positions[i]];
     for (int32_t c = p.call_lo; c < p.call_hi; ++c) out.push_back(grammar_->calls[c].rule);
     for (int32_t e = p.effect_lo; e < p.effect_hi; ++e)

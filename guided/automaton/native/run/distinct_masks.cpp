@@ -66,6 +66,7 @@ void MaskBuilder::verify(const Thread& thread, std::vector<int32_t>& tokens, std
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   const int32_t from = arena_.lone(thread);
   for (int32_t token : tokens) {
+    CallMeter::work(kLookup);
     const int32_t state = arena_.step_text(from, vocabulary_.tokens[token]);
     if (state == kDead || !at_boundary(arena_, state)) refused.push_back(token);
   }
@@ -214,10 +215,12 @@ void MaskBuilder::add_shares(const std::vector<const Share*>& shares, MaskRecipe
                        [&](const uint32_t* row) { return row[token >> 5] >> (token & 31) & 1; });
   };
   std::sort(out.sparse.begin(), out.sparse.end());
-  for (const Share* s : shares)
+  for (const Share* s : shares) {
+    CallMeter::work(std::ssize(s->refused) * std::ssize(shares));
     for (int32_t token : s->refused)
       if (!std::binary_search(out.sparse.begin(), out.sparse.end(), token) && !allowed(token, s))
         out.refused.push_back(token);
+  }
   for (const Share* s : shares) {
     out.add(*s->staying);
     if (!s->leaving->empty()) out.lists.push_back(s->leaving);

@@ -1,10 +1,13 @@
 #include "run/few_strings.hpp"
 
+#include "base/call_meter.hpp"
+
 namespace guided {
 
 namespace {
 constexpr int64_t kMost = 1 << 20;  // strings that are few
 constexpr int kDeepest = 256;       // bytes of a string
+constexpr int64_t kCountWork = 64;  // for each position
 constexpr int kMostDigits = 12;     // that may come first or second in an escape: few strings have fewer
 }  // namespace
 
@@ -29,6 +32,7 @@ int64_t FewStrings::count(int32_t position, int depth) {
 }
 
 int64_t FewStrings::count_here(int32_t position, int depth) {
+  CallMeter::work(kCountWork);
   position = callee(position);
   if (position < 0 || !escapes_alike(position)) return kNotKnown;
   const ByteSet& bytes = grammar_.positions[position].bytes;
@@ -49,6 +53,7 @@ int64_t FewStrings::among(int32_t position, const PersistentTrie& trie, int32_t 
   if (position < 0) return 0;
   const ByteSet& bytes = grammar_.positions[position].bytes;
   int64_t sum = trie.ends(node) && bytes.has(StringProgress::kQuote);
+  CallMeter::work(kLookup);
   for (const PersistentTrie::Child& c : trie.children(node))
     if (StringProgress::is_plain(c.byte) && bytes.has(c.byte))
       sum += among(grammar_.step(position, c.byte), trie, c.node);

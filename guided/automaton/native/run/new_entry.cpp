@@ -14,6 +14,7 @@ constexpr int kMostForks = 4;   // returns to several callers that one way tries
 constexpr int kMostNested = 2;  // entries in entries for which ways are looked for at once
 constexpr size_t kNever = SIZE_MAX / 4;
 constexpr int64_t kStepWork = 8;
+constexpr int64_t kTryWork = 100;  // to step to a state and to find out whether it is new
 }  // namespace
 
 const NewEntry::Way* NewEntry::find(const Thread& thread) {
@@ -40,8 +41,8 @@ const NewEntry::Answer* NewEntry::ask(const Thread& thread, int left_open, bool 
 bool NewEntry::of_few(const Thread& thread, int left_open, Answer& found) {
   const std::optional<Uniqueness::StringAhead> ahead = uniqueness_.string_ahead(thread.mem);
   if (!ahead) return false;
-  const bool always =
-      ahead->opened ? arena_.in_unbounded_string(thread.pos) : arena_.unbounded().begins_string(thread.pos);
+  const bool always = ahead->opened ? ahead->escape.between_characters() && arena_.in_unbounded_string(thread.pos)
+                                    : arena_.unbounded().begins_string(thread.pos);
   const std::optional<bool> any = always ? true : arena_.any_new_string(thread.pos, *ahead);
   if (!any) return false;
   found = {std::nullopt, true};
@@ -213,6 +214,7 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_ope
     const ByteSet bytes = arena_.config(at.state).bytes;
     for (int byte = 0; byte < 256 && !is_enough(); ++byte) {
       if (!bytes.has(static_cast<uint8_t>(byte))) continue;
+      CallMeter::work(kTryWork);
       const int32_t next = arena_.raw_step(at.state, static_cast<uint8_t>(byte));
       if (next == kDead || !met.insert(essence(next)).second) continue;
       nodes.push_back({next, static_cast<int32_t>(i), static_cast<uint8_t>(byte)});

@@ -56,6 +56,7 @@ int64_t Arena::seen_ahead(const Thread& t) {
   std::vector<Place> open{{from, string->node}};
   int64_t count = all - trie.count(string->node);
   for (int read = 0; !open.empty(); ++read) {
+    CallMeter::work(kLookup);
     const auto [position, node] = open.back();
     open.pop_back();
     if (read >= kMostRead || !reads_bytes_alone(position)) {
@@ -65,6 +66,7 @@ int64_t Arena::seen_ahead(const Thread& t) {
     const ByteSet& bytes = grammar_->positions[position].bytes;
     count += trie.ends(node) && bytes.has(StringProgress::kQuote);
     for (const PersistentTrie::Child& child : trie.children(node)) {
+      CallMeter::work(kLookup);
       const bool plain = StringProgress::is_plain(child.byte);
       const int32_t next = plain ? grammar_->step(position, child.byte) : -1;
       const bool as_it_stands =

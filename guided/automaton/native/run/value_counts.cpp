@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/call_meter.hpp"
 #include "base/graph.hpp"
 
 namespace guided {
 
 namespace {
-constexpr int kMostSteps = 6;    // to where characters are counted
-constexpr size_t kMostMet = 64;  // positions on the way there
-constexpr int64_t kMuch = 64;    // room for characters past which more make no difference
+constexpr int64_t kLookWork = 64;  // for each node
+constexpr int kMostSteps = 6;      // to where characters are counted
+constexpr size_t kMostMet = 64;    // positions on the way there
+constexpr int64_t kMuch = 64;      // room for characters past which more make no difference
 
 int32_t sum(int64_t a, int64_t b) { return static_cast<int32_t>(std::min<int64_t>(ValueCounts::kMany, a + b)); }
 }  // namespace
@@ -78,6 +80,7 @@ void ValueCounts::look(int32_t at) {
   const Mode mode = nodes_[at].mode;
   const Position& p = grammar_.positions[position];
   const Rule& rule = grammar_.rules[p.rule];
+  CallMeter::work(kLookWork);
   if (p.accept) end(p.rule, mode);
   std::vector<Edge> edges = byte_edges(position, mode);
   bool ends = p.accept || std::ranges::any_of(edges, &Edge::ends);

@@ -1,4 +1,5 @@
 // Uniqueness of which only a part is known: what budgets look ahead with (budgets.hpp).
+#include "base/call_meter.hpp"
 #include "values/uniqueness.hpp"
 
 namespace guided {
@@ -104,9 +105,11 @@ void Uniqueness::written_since(int32_t state, std::vector<Written>& out) const {
   int32_t around = -1;
   for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer) ++around;
   for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer, --around)
-    for (int32_t seen = scopes_[at].seen; seen_[seen].has_unknown && seen_[seen].value != kAnyValue;
-         seen = seen_[seen].before)
+    for (int32_t seen = scopes_[at].seen; seen_[seen].unknown > 0 && seen_[seen].value != kAnyValue;
+         seen = seen_[seen].before) {
+      CallMeter::work(1);
       out.push_back({around, seen_[seen].value});
+    }
 }
 
 void Uniqueness::write(int32_t state, std::string_view text, std::vector<Written>& out) {
@@ -115,7 +118,7 @@ void Uniqueness::write(int32_t state, std::string_view text, std::vector<Written
     if (scopes_[at].start >= 0) outermost = at;
     at = scopes_[at].inside ? scopes_[at].outer : -1;
   }
-  if (outermost < 0 || !seen_[scopes_[outermost].seen].has_unknown) return;
+  if (outermost < 0 || seen_[scopes_[outermost].seen].unknown == 0) return;
   for (int32_t at = outermost; at >= 0; at = scopes_[at].outer) ++around;
   for (char byte : text) state = read(state, static_cast<uint8_t>(byte));
   out.push_back({around, syntax_.value(scopes_[outermost].start, states_[state].text)});

@@ -13,7 +13,7 @@ constexpr size_t kNode = 88;                       // about what an interned rec
 
 Uniqueness::Uniqueness(const std::vector<KnownNames>& known) : known_(known) {
   for (size_t k = 0; k < known.size(); ++k) {
-    Seen names{static_cast<int32_t>(k), kNoValue, false, PersistentTrie::kEmpty, 0, static_cast<int32_t>(k), {}};
+    Seen names{static_cast<int32_t>(k), kNoValue, 0, PersistentTrie::kEmpty, 0, static_cast<int32_t>(k), {}};
     for (const std::string& name : known[k].sorted) {
       names.set = trie_.with(names.set, ValueSyntax::string_key(name));
       ++names.count;
@@ -34,7 +34,7 @@ int32_t Uniqueness::intern_seen(int32_t before, int32_t value) {
   longer.before = before;
   longer.value = value;
   if (value == kAnyValue)
-    longer.has_unknown = true;
+    ++longer.unknown;
   else
     index(longer, value);
   seen_.push_back(longer);
@@ -97,7 +97,7 @@ int32_t Uniqueness::begin(int32_t state) {
   if (s.start >= 0) return state;  // entries of one scope do not nest
   const int32_t text = s.start == kUnread ? kBlank : m.text == 0 ? kStart : m.text == kBlank ? kFrom : m.text;
   s.start = text;
-  return intern(intern_scope(s), text, seen_[s.seen].has_unknown ? 2 : m.touched, m.notes);
+  return intern(intern_scope(s), text, seen_[s.seen].unknown > 0 ? 2 : m.touched, m.notes);
 }
 
 // The text at the begin of the nearest entry around a scope's own; -1: there is none.
@@ -187,7 +187,10 @@ bool Uniqueness::may_be_there(int32_t at, int32_t state) {
 
 int64_t Uniqueness::written(int32_t state) const {
   int64_t count = 0;
-  for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer) count += seen_[scopes_[at].seen].count;
+  for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer) {
+    const Seen& seen = seen_[scopes_[at].seen];
+    count += seen.count + seen.unknown;
+  }
   return count;
 }
 
@@ -195,7 +198,7 @@ int64_t Uniqueness::met(int32_t state) const {
   int64_t count = 0;
   for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer) {
     const Seen& seen = seen_[scopes_[at].seen];
-    count += seen.count - seen_[seen.known].count;
+    count += seen.count + seen.unknown - seen_[seen.known].count;
   }
   return count;
 }
@@ -232,7 +235,7 @@ std::optional<Uniqueness::StringAhead> Uniqueness::string_ahead(int32_t state) {
   const State m = states_[state];
   if (m.scope < 0) return std::nullopt;
   const Scope& s = scopes_[m.scope];
-  if (s.start < 0 || s.start == kBlank || seen_[s.seen].has_unknown) return std::nullopt;
+  if (s.start < 0 || s.start == kBlank || seen_[s.seen].unknown > 0) return std::nullopt;
   const int32_t set = seen_[s.seen].set;
   std::optional<StringAhead> out(std::in_place);
   out->opened = m.text != s.start;
@@ -250,7 +253,7 @@ std::optional<Uniqueness::StringAhead> Uniqueness::string_ahead(int32_t state) {
 
 std::optional<bool> Uniqueness::string_was_there(int32_t state, std::string_view text) {
   const int32_t scope = states_[state].scope;
-  if (scope < 0 || seen_[scopes_[scope].seen].has_unknown) return std::nullopt;
+  if (scope < 0 || seen_[scopes_[scope].seen].unknown > 0) return std::nullopt;
   return trie_.has(seen_[scopes_[scope].seen].set, ValueSyntax::string_key(text));
 }
 
@@ -304,7 +307,7 @@ int32_t Uniqueness::essence(int32_t state) {
       break;
     }
     const Seen& seen = seen_[s.seen];
-    key.insert(key.end(), {s.start <= kBlank ? s.start : 0, s.inside, seen.has_unknown, seen.count, seen.known});
+    key.insert(key.end(), {s.start <= kBlank ? s.start : 0, s.inside, seen.unknown, seen.count, seen.known});
     add(seen.sum.a);
     add(seen.sum.b);
     if (s.start >= 0 && s.start != kBlank) syntax_.describe(s.start, m.text, key);

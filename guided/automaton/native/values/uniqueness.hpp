@@ -75,7 +75,7 @@ class Uniqueness {
   int32_t touched(int32_t state) const { return states_[state].touched; }
   // How many entries of an scope whose seen set is unknown have ended, 2 for more.
   int32_t kept(int32_t state) const { return state > kLastUnknownSet ? 0 : std::max(0, state - kUnknownSet) / 2; }
-  // How many values were there, in all scopes.
+  // How many values were there, in all scopes, those that are not known included.
   int64_t written(int32_t state) const;
   // The same without the names that were known before.
   int64_t met(int32_t state) const;
@@ -148,7 +148,7 @@ class Uniqueness {
   // Whether a value that is not known was written in the innermost scope, and no entry is under way in it.
   bool has_unknown(int32_t state) const {
     const int32_t scope = between(state);
-    return scope >= 0 && seen_[scopes_[scope].seen].has_unknown;
+    return scope >= 0 && seen_[scopes_[scope].seen].unknown > 0;
   }
   // The values that were written after one that is not known.
   void written_since(int32_t state, std::vector<Written>& out) const;
@@ -170,11 +170,11 @@ class Uniqueness {
   static constexpr int32_t kStart = ValueSyntax::kStart, kBlank = ValueSyntax::kBlank, kFrom = ValueSyntax::kFrom;
   struct Seen {  // the values of a scope, the latest first; value kAnyValue: not known; -1: the known names
     int32_t before, value;
-    bool has_unknown;  // kAnyValue is among them
-    int32_t set;       // in the trie
-    int32_t count;     // known names included
-    int32_t known;     // names
-    Digest sum;        // the same for the same values in any order
+    int32_t unknown;  // how often kAnyValue is among them
+    int32_t set;      // in the trie
+    int32_t count;    // known names included
+    int32_t known;    // names
+    Digest sum;       // the same for the same values in any order
   };
   static constexpr int32_t kAnyValue = kUnknown, kUnread = -2;
   struct Scope {
