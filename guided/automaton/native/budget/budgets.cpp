@@ -104,7 +104,8 @@ void BudgetMasks::look_at(const Thread& thread, const Outlook& outlook, const To
   watching.mem = arena_.uniqueness().with(thread.mem, outlook.later);
   const bool touches = table.touches_entries || table.overflow;
   auto look = [&](int32_t token, int32_t next) {
-    if (next == kDead || (touches ? masks_.is_watched(next, watching.mem) : masks_.is_alive(next))) out.push_back(token);
+    if (next == kDead || (touches ? masks_.is_watched(next, watching.mem) : masks_.is_alive(next)))
+      out.push_back(token);
   };
   if (touches || arena_.uniqueness().reading(thread.mem)) masks_.each_watched(watching, touches, look);
   if (touches) return;
