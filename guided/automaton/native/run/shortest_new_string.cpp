@@ -7,6 +7,7 @@ namespace guided {
 namespace {
 constexpr int kLongestNew = 512;       // bytes of a string
 constexpr int kMostStringFrames = 32;  // that begin or end with a string
+constexpr int64_t kNewByteWork = 3;
 }  // namespace
 
 // Where the string is read on if all that a position does is to call a rule.
@@ -63,6 +64,7 @@ int64_t ShortestNewString::bytes_behind(const Thread& at) {
 int64_t ShortestNewString::tree_bytes(Thread at, int32_t node) {
   const Grammar& g = arena_.grammar();
   for (int64_t bytes = 1; bytes < kLongestNew; ++bytes) {
+    CallMeter::work(kNewByteWork);
     at = enter(at);
     const ShortestText::Choice c = tree_.choose(at);
     if (c.cost > kFar || c.kind != ShortestText::Choice::Byte) return kNone;
@@ -79,6 +81,7 @@ int64_t ShortestNewString::tree_bytes(Thread at, int32_t node) {
 }
 
 ShortestNewString::Best ShortestNewString::after_byte(const Thread& at, int32_t node, uint8_t byte, int depth) {
+  CallMeter::work(kNewByteWork);
   const PersistentTrie& trie = uniqueness_.trie();
   Thread to = at;
   to.pos = arena_.grammar().step(at.pos, byte);
