@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 
@@ -64,7 +65,7 @@ class ReadingCompiler(GrammarCompiler):
     rules: Grammar
 
     def _to_native(self, grammar: Grammar):
-        self.rules = grammar
+        self.rules = replace(grammar, rules=dict(grammar.rules))  # a compiler empties its own
         return super()._to_native(grammar)
 
 

@@ -58,7 +58,7 @@ class Copy:
         for name in ("Makefile", "pyproject.toml", "CMakeLists.txt"):
             shutil.copy(ROOT / name, folder / name)
         (folder / "guided" / "spec" / "lark").mkdir(parents=True)
-        for name in ("guided/automaton", "guided/kernels", "grammars", "tests/smoke", "dist", "programs"):
+        for name in ("guided/automaton", "guided/kernels", "benchmarks", "grammars", "tests/smoke", "dist", "programs"):
             (folder / name).mkdir(parents=True)
         for name in ("python", "c++", "g++", "cmake", "ninja", "setarch"):
             program = folder / "programs" / name
