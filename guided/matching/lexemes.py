@@ -100,8 +100,7 @@ class Lexemes:
         for number, keyword in enumerate(self._lexer.terminals[pending.winner].keywords):
             if self._ids[keyword.name] in pending.tried:
                 automaton = self._automaton(pending.winner, number)
-                after = automaton.text(automaton.start, bytes(text[pending.start : pending.end]))
-                if after is not None and after.is_accepting:
+                if automaton.reads(bytes(text[pending.start : pending.end])):
                     return self._ids[keyword.name]
         return pending.winner
 

@@ -85,12 +85,10 @@ class Automaton:
             after = state.steps[-1] = self._state(matcher) if matcher._end_token() else None
         return after  # type: ignore[no-any-return]
 
-    def text(self, state: State, data: bytes) -> State | None:
-        """The state after some bytes, or None."""
-        at: State | None = state
-        for each in data:
-            at = None if at is None else self.byte(at, each)
-        return at
+    def reads(self, data: bytes) -> bool | None:
+        """Whether a text is a whole one; None: nor the beginning of one. No state on the way is kept."""
+        matcher = _core.Matcher(self.start.matcher)
+        return matcher.is_accepting() if matcher._accept_part(data) else None
 
     def _state(self, matcher: _core.Matcher) -> State:
         # States have other numbers once the table of states was built anew.

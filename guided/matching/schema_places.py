@@ -158,7 +158,7 @@ def _judge(grammar: Grammar, limits: Limits) -> Judge:
         return lambda text, is_whole: False
 
     def judge(text: bytes, is_whole: bool) -> bool:
-        state = automaton.text(automaton.start, text)
-        return state is not None and (state.is_accepting or not is_whole)
+        is_complete = automaton.reads(text)
+        return is_complete is not None and (is_complete or not is_whole)
 
     return judge
