@@ -215,10 +215,8 @@ class Marked:
         for at in range(len(text) + 1):
             if state is None:
                 break
-            if state.is_accepting:
-                after = end.text(end.start, text[at:])
-                if after is not None and after.is_accepting:
-                    return at
+            if state.is_accepting and end.reads(text[at:]):
+                return at
             state = before.byte(state, text[at]) if at < len(text) else None
         return len(text)
 
