@@ -37,7 +37,7 @@ class Limits:
     memory: int = 128 * 1024 * 1024
     seconds: float = 20.0
     work: int = 80_000_000
-    call_work: int = 20_000_000
+    call_work: int = 25_000_000
 
     @property
     def are_usual(self) -> bool:

@@ -35,7 +35,9 @@ def check(grammar: CompiledGrammar, tokens: list[int]) -> None:
         with pytest.raises(BudgetError):
             mask_of(matcher, least - 1)
         for left in (least, least + 1, least + 4):
-            for allowed in mask_of(matcher, left):
+            mask = mask_of(matcher, left)
+            assert mask, (tokens, left)
+            for allowed in mask:
                 after = matcher.fork()
                 assert after.accept_token(allowed)
                 needed = after.min_tokens_to_finish()
@@ -258,3 +260,17 @@ def test_what_follows_in_an_object_is_looked_at_as_far_as_it_may_repeat_one(text
         assert after.accept_token(token)
         needed[token] = after.min_tokens_to_finish()
     assert masks == {left: tuple(token for token in allowed if needed[token] < left) for left in masks}
+
+
+def test_of_names_as_short_the_same_one_is_taken_on_the_whole_way() -> None:
+    """`ab` is one token, `ac` and `cb` are two: after the quote it is still the name that was meant before it."""
+    tokens = [*(bytes([byte]) for byte in range(256)), b"ab", b'":', b'":[', b'a"']
+    names = {"propertyNames": {"pattern": "^[a-d]{1,3}$"}, "properties": {"a": {"type": "integer"}}}
+    compiler = GrammarCompiler(Vocabulary(tokens, eos_token_ids=[len(tokens)], size=len(tokens) + 1), cache_bytes=0)
+    grammar = compiler.compile_json_schema({"type": "object", **names, "minProperties": 12, "required": ["a"]})
+    text = '{"a":0,"b":0,"da":0,"ca":0,"cab":0,"bd":0,"bc":0,"c":0,"abc":0,"d":0,"aa":0,"ab":0}'
+    matcher = GrammarMatcher(grammar)
+    for byte in text.encode():
+        assert mask_of(matcher, matcher.min_tokens_to_finish())
+        assert matcher.accept_token(byte)
+    assert matcher.is_accepting()
