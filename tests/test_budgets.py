@@ -274,3 +274,18 @@ def test_of_names_as_short_the_same_one_is_taken_on_the_whole_way() -> None:
         assert mask_of(matcher, matcher.min_tokens_to_finish())
         assert matcher.accept_token(byte)
     assert matcher.is_accepting()
+
+
+@pytest.mark.parametrize("order", ["declared", "any"])
+@pytest.mark.parametrize("least", [2, 3, 4])
+def test_a_name_may_be_shortest_with_an_escape(order: Literal["declared", "any"], least: int) -> None:
+    r"""Of names without a character that `.` matches `""` is the shortest, then `"\n"`; U+2028 needs a byte more."""
+    schema = {"type": "object", "patternProperties": {".": {"type": "null"}}, "minProperties": least}
+    matcher = GrammarMatcher(byte_compiler().compile_json_schema(schema, property_order=order))
+    assert matcher.accept_string('{"":8,')
+    assert least > 2 or matcher.min_tokens_to_finish() == len(r'"\n":8}') + 1
+    rng = random.Random(least)
+    while not matcher.is_terminated():
+        mask = mask_of(matcher, matcher.min_tokens_to_finish())
+        assert mask
+        assert matcher.accept_token(rng.choice(mask))

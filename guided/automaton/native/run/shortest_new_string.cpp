@@ -93,6 +93,27 @@ ShortestNewString::Best ShortestNewString::after_byte(const Thread& at, int32_t 
   return {std::min(kNone, bytes + 1), byte};
 }
 
+// By an escape of two bytes: where a character has no other spelling, or a longer one.
+ShortestNewString::Best ShortestNewString::after_escape(const Thread& at, int32_t node, int depth) {
+  const Grammar& g = arena_.grammar();
+  Thread begun = at;
+  begun.pos = g.step(at.pos, StringProgress::kEscape);
+  begun = enter(begun);
+  Best found;
+  for (size_t i = 0; i < StringProgress::kShort.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(StringProgress::kShort[i]);
+    if (!g.positions[begun.pos].bytes.has(byte)) continue;
+    CallMeter::work(kNewByteWork);
+    Thread to = begun;
+    to.pos = g.step(begun.pos, byte);
+    const int32_t after = node < 0 ? node : uniqueness_.trie().at(node, StringProgress::kMeaning.substr(i, 1));
+    const int64_t bytes = std::min(kNone, best(to, after, depth + 1).bytes + 2);
+    if (bytes < found.bytes || (bytes == found.bytes && byte < found.escaped))
+      found = {bytes, StringProgress::kEscape, byte};
+  }
+  return found;
+}
+
 ShortestNewString::Best ShortestNewString::best(Thread at, int32_t node, int depth) {
   at = enter(at);
   at.mem = node;
@@ -105,8 +126,10 @@ ShortestNewString::Best ShortestNewString::best(Thread at, int32_t node, int dep
     const ByteSet& bytes = arena_.grammar().positions[at.pos].bytes;
     for (int b = 0x20; b < 256; ++b) {
       const auto byte = static_cast<uint8_t>(b);
-      if (!bytes.has(byte) || (byte != StringProgress::kQuote && !StringProgress::is_plain(byte))) continue;
-      if (const Best one = after_byte(at, node, byte, depth); one.bytes < found.bytes) found = one;
+      if (!bytes.has(byte)) continue;
+      const Best one =
+          byte == StringProgress::kEscape ? after_escape(at, node, depth) : after_byte(at, node, byte, depth);
+      if (one.bytes < found.bytes) found = one;
     }
   }
   arena_.charge(48);
@@ -158,6 +181,11 @@ std::optional<ShortestNewString::Rest> ShortestNewString::find(const Thread& thr
     step(next.byte);
     if (next.byte == StringProgress::kQuote && read.escape < 0) break;
     read.read(next.byte);
+    if (next.escaped != 0) {
+      at = enter(at);
+      step(next.escaped);
+      read.read(next.escaped);
+    }
     if (node >= 0) node = uniqueness_.trie().at(node, read.text);
     read.text.clear();
   }

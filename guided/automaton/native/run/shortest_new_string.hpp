@@ -37,10 +37,12 @@ class ShortestNewString {
   struct Best {
     int64_t bytes = kNone;  // to the end of the output; kNone: no new string
     uint8_t byte = 0;       // that comes next
+    uint8_t escaped = 0;    // after kEscape: what follows it
   };
   Best best(Thread at, int32_t node, int depth);
   Best best_in_escape(const Thread& at, int32_t node, const StringProgress& read);
   Best after_byte(const Thread& at, int32_t node, uint8_t byte, int depth);
+  Best after_escape(const Thread& at, int32_t node, int depth);
   int64_t tree_bytes(Thread at, int32_t node);
   Thread enter(Thread at);
   bool end_entry(const Thread& at, std::vector<Thread>& out, int depth = 0);
