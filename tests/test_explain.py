@@ -15,7 +15,9 @@ import pytest
 import guided
 from guided.cli import main
 from guided.matching import lexing, positions
+from guided.matching.marked import automaton_of_rules
 from guided.matching.positions import Position
+from guided.spec.json_schema import json_schema_to_grammar
 from tests.lark_programs import PROGRAMS
 
 COMPILER = guided.GrammarCompiler(
@@ -244,3 +246,18 @@ def test_positions_that_take_too_long_are_left_out(
     assert matcher.accept_string(prefix)
     explanation = matcher.explain("z")
     assert explanation.positions == () and explanation.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"), [(b'{"a":1,"b":[2]}', True), (b'{"a":1,"b":', False), (b'{"a":1,"a"', None), (b"", False)]
+)
+def test_a_text_is_judged_without_a_state_for_each_byte(text, whole):
+    """Each state has a matcher with its past: for a text of n bytes these take n * n bytes."""
+    automaton = automaton_of_rules(json_schema_to_grammar({"type": "object"}), guided.Limits())
+    known = len(automaton._states)
+    assert automaton.reads(text) is whole
+    assert len(automaton._states) == known
+    state = automaton.start
+    for byte in text:
+        state = state and automaton.byte(state, byte)
+    assert (None if state is None else state.is_accepting) is whole

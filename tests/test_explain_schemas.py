@@ -18,8 +18,7 @@ from typing import Any, Literal
 import pytest
 
 import guided
-from guided.matching.marked import automaton_of_rules
-from guided.spec.json_schema import applying, json_schema_to_grammar
+from guided.spec.json_schema import applying
 from guided.spec.json_schema.written import open_values
 from tests.random_schemas import draw_schema, draw_value
 
@@ -495,18 +494,3 @@ def test_keywords_that_refuse() -> None:
                 kept = {name: value for name, value in schema.items() if f"/{name}" in group - {left_out}}
                 assert any(each.startswith(longer) for each in of(kept)) == bool(left_out), (schema, prefix, group)
     assert named > 50 and together > 2
-
-
-@pytest.mark.parametrize(
-    ("text", "whole"), [(b'{"a":1,"b":[2]}', True), (b'{"a":1,"b":', False), (b'{"a":1,"a"', None), (b"", False)]
-)
-def test_a_text_is_judged_without_a_state_for_each_byte(text, whole):
-    """Each state has a matcher with its past: for a text of n bytes these take n * n bytes."""
-    automaton = automaton_of_rules(json_schema_to_grammar({"type": "object"}), guided.Limits())
-    known = len(automaton._states)
-    assert automaton.reads(text) is whole
-    assert len(automaton._states) == known
-    state = automaton.start
-    for byte in text:
-        state = state and automaton.byte(state, byte)
-    assert (None if state is None else state.is_accepting) is whole

@@ -26,8 +26,10 @@ const NewEntry::Way* NewEntry::find(const Thread& thread) {
 const NewEntry::Answer* NewEntry::ask(const Thread& thread, int left_open, bool any) {
   auto& known = left_open ? inner_ : known_;  // of the inner ones only the innermost is asked for
   if (const Answer* answer = known.find(thread); answer && (any || answer->shortest)) return answer;
+  const size_t around = std::exchange(refused_, 0);
   Answer found{of_tree(thread, left_open), true};
   if (!found.way && !of_few(thread, left_open, found)) found = {search(thread, left_open, any), !any};
+  refused_ = around;
   if (!found.way && nesting_ > 0) return nullptr;
   found.shortest |= !found.way;
   arena_.charge(128 + (found.way ? found.way->text.size() : 0));
@@ -70,6 +72,7 @@ std::optional<NewEntry::Way> NewEntry::of_tree(Thread at, int left_open, int dep
     const Rule& rule = g.rules[g.positions[at.pos].rule];
     const ShortestText::Choice c = tree_.choose(at);
     if (c.cost > kFar || refuses(at)) {
+      if (open == left_open + 1) refused_ = out.text.size() + least(at);
       if (open == left_open + 1 || begun.empty() || depth >= kMostForks || nesting_ == kMostNested) return std::nullopt;
       auto [thread, size] = begun.back();
       if (uniqueness_.under_way(thread.mem).first != open) return std::nullopt;
@@ -165,8 +168,9 @@ size_t NewEntry::least_of(const Threads& threads) {
 
 // Breadth first, so that each state is reached by its shortest way, the least in byte order among these. Once the entry
 // can come to none of the values any more, the tree knows the rest. What comes after the entry counts, too: another
-// name may ask for another value. Whatever thread is asked on the way, it gives the rest of the same text. With `any`
-// the first way that is met ends the search.
+// name may ask for another value. Once a way is no longer than the tree's own text, whose value was there, only the
+// states that were met are left, for one before it in byte order: so each thread on the way gives the rest of the same
+// text. With `any` the first way that is met ends the search.
 std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_open, bool any) {
   struct Node {
     int32_t state, from;
@@ -186,6 +190,8 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_ope
   std::unordered_set<std::vector<int32_t>, IntsHash> met{essence(nodes[0].state)};
   std::optional<Way> best;
   std::string best_prefix;
+  const size_t enough = any ? kNever : refused_;  // no longer than the tree's text whose value was there
+  auto is_enough = [&] { return best && best->bytes <= enough; };
   size_t last = most;
   auto try_end = [&](int32_t state, const std::string& prefix) {
     std::optional<Way> way = ends(state, left_open);
@@ -206,8 +212,9 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_ope
       if (bytes > best->bytes || (bytes == best->bytes && prefix >= best_prefix)) continue;
     }
     if (i > 0 && try_end(at.state, prefix) && !may_be_there(at.state, left_open)) continue;
+    if (is_enough()) continue;
     const ByteSet bytes = arena_.config(at.state).bytes;
-    for (int byte = 0; byte < 256 && !(any && best); ++byte) {
+    for (int byte = 0; byte < 256 && !is_enough(); ++byte) {
       if (!bytes.has(static_cast<uint8_t>(byte))) continue;
       CallMeter::work(kTryWork);
       const int32_t next = arena_.raw_step(at.state, static_cast<uint8_t>(byte));

@@ -77,6 +77,7 @@ class NewEntry {
   ShortestNewString new_string_;
   ThreadMap<Answer> known_, inner_;
   int nesting_ = 0;
+  size_t refused_ = 0;  // bytes of the text that of_tree() tried last, with the rest; 0: none came to an end
 };
 
 }  // namespace guided
