@@ -36,7 +36,7 @@ _LESS: Final = "ask for less at once, or make the specification smaller"
 
 
 class Meter:
-    """What may be spent, and what is spent so far. One that is entered again goes on with what is left of its work.
+    """What may be spent, and what is spent so far. A meter that is entered again keeps its count of work.
 
     While it is entered, `most` and `until` are what it and all meters around it allow. What is spent in it is added to
     the one around it in the end, so that each step changes one number.

@@ -31,7 +31,8 @@ def small_engine(context: int = 600, *, more: tuple[str, ...] = (), template: st
 
 
 def after_tokens(number: int, step: Callable[[], Any], then: Callable[[], Any]) -> Callable[[], Any]:
-    """`step` until it has had so many outcomes, `then` afterwards. A step that waits for a compiler has none."""
+    """Call `step` until it has returned `number` outcomes, and `then` after that. While a grammar is compiled, a step
+    returns none."""
     left = number
 
     def counted() -> Any:

@@ -2,6 +2,8 @@
 
 #ifdef GUIDED_FAULTS
 
+#include <Python.h>
+
 #include <cstdlib>
 #include <new>
 
@@ -14,7 +16,7 @@ thread_local int64_t passed = 0, armed = -1;
 }  // namespace
 
 void fault_point(Fault kind) {
-  if (passed++ != armed) return;
+  if (armed < 0 || PyGILState_Check() || passed++ != armed) return;
   armed = -1;
   if (kind == Fault::Allocation) throw std::bad_alloc();
   throw LimitFailure("call_work", 1, 0);

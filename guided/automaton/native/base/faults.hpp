@@ -1,8 +1,9 @@
 // Failures on purpose, for tests: the n-th allocation or check of a limit on an OS thread fails.
 //
 // Built in only with GUIDED_FAULTS (scripts/sanitize.sh); otherwise `fault_point` is empty. The allocations are those of
-// `operator new` within this module, and the few of `malloc` that call `fault_point` themselves. What allocates inside of
-// the C++ library's own shared object is not counted.
+// `operator new` within this module, and the few of `malloc` that call `fault_point` themselves. Allocations inside the C++
+// library's own shared object are not counted, nor are those of a thread that holds the GIL: nanobind converts arguments
+// there, in functions that may not throw.
 #pragma once
 
 #include <cstdint>

@@ -103,11 +103,11 @@ void BudgetMasks::look_at(const Thread& thread, const Outlook& outlook, const To
   Thread watching = thread;
   watching.mem = arena_.uniqueness().with(thread.mem, outlook.later);
   const bool touches = table.touches_entries || table.overflow;
+  const int32_t memory = touches ? watching.mem : kOutside;
   auto look = [&](int32_t token, int32_t next) {
-    if (next == kDead || (touches ? masks_.is_watched(next, watching.mem) : masks_.is_alive(next)))
-      out.push_back(token);
+    if (next == kDead || masks_.is_watched(next, memory)) out.push_back(token);
   };
-  if (touches || arena_.uniqueness().reading(thread.mem)) masks_.each_watched(watching, touches, look);
+  if (touches || arena_.uniqueness().reading(thread.mem)) masks_.each_watched(watching, memory, look);
   if (touches) return;
   const int32_t from = arena_.lone(watching);  // nothing begins or ends within the frame
   for (int32_t token : outlook.beginning) look(token, step(from, token));

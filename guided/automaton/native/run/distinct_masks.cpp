@@ -55,12 +55,6 @@ bool MaskBuilder::is_watched(int32_t state, int32_t memory) {
   return false;
 }
 
-bool MaskBuilder::is_alive(int32_t state) {
-  for (const Thread& t : arena_.config(state))
-    if (t.mem != kOutside && arena_.uniqueness().alive(t.mem)) return true;
-  return false;
-}
-
 void MaskBuilder::verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused) {
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
@@ -165,7 +159,7 @@ void MaskBuilder::find_repeated(const Thread& t, const EntryTokens& known, std::
 void MaskBuilder::find_refused(const Thread& t, const EntryTokens& known, std::vector<int32_t>& refused) {
   Uniqueness& uniqueness = arena_.uniqueness();
   if (known.many) {
-    each_watched(t, true, [&](int32_t token, int32_t after) {
+    each_watched(t, t.mem, [&](int32_t token, int32_t after) {
       if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
     });
     std::vector<int32_t> unsure = known.unsure;

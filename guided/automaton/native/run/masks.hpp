@@ -89,19 +89,18 @@ class MaskBuilder {
   bool each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure,
                            Counts counts = {});
   // Calls visit(token, state after it or kDead) for the tokens along which a thread that remembers may come to a value
-  // that was there, if its table allows them: in the entry that is being read, and where tokens may begin one, in the next.
+  // that was there, if its table allows them. `memory`: as for is_watched().
   template <class Visit>
-  void each_watched(const Thread& thread, bool begin_entries, Visit&& visit);
+  void each_watched(const Thread& thread, int32_t memory, Visit&& visit);
   // The thread as its table was built: under an unknown caller, the count as far as it matters.
   Thread table_thread(const Thread& thread) const;
   std::vector<std::shared_ptr<TokenTable>>& tables() { return kept_; }
   const TokenVocabulary& vocabulary() const { return vocabulary_; }
   Arena& arena() { return arena_; }
 
-  // Whether a state may come to a value that was there in an entry that `memory` reads, or in the next one.
+  // Whether a state may come to a value that was there, in an entry that is being read or in the next one after `memory`;
+  // kOutside: only in one that is being read.
   bool is_watched(int32_t state, int32_t memory);
-  // The same of the entries that are being read.
-  bool is_alive(int32_t state);
 
  private:
   bool is_near_limit(int32_t state) const;
@@ -214,7 +213,7 @@ bool MaskBuilder::each_kept_remainder(const Thread& thread, const TokenTable& ta
 }
 
 template <class Visit>
-void MaskBuilder::each_watched(const Thread& thread, bool begin_entries, Visit&& visit) {
+void MaskBuilder::each_watched(const Thread& thread, int32_t memory, Visit&& visit) {
   Uniqueness& uniqueness = arena_.uniqueness();
   if (!uniqueness.alive(thread.mem) && uniqueness.between(thread.mem) < 0) return;
   struct Item {
@@ -229,8 +228,7 @@ void MaskBuilder::each_watched(const Thread& thread, bool begin_entries, Visit&&
     const TokenTrie::Node& node = vocabulary_.trie.nodes()[at.node];
     if (head > 0 && at_boundary(arena_, at.plain))
       for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) visit(vocabulary_.trie.payloads()[i], at.real);
-    if (node.children == 0) continue;
-    if (at.real != kDead && !(begin_entries ? is_watched(at.real, thread.mem) : is_alive(at.real))) continue;
+    if (node.children == 0 || (at.real != kDead && !is_watched(at.real, memory))) continue;
     vocabulary_.trie.children(at.node, arena_.config(at.plain).bytes, [&](int32_t child) {
       const uint8_t byte = vocabulary_.trie.nodes()[child].byte;
       const int32_t plain = arena_.step(at.plain, byte);
