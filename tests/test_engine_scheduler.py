@@ -55,7 +55,10 @@ def numbers(rng: random.Random) -> dict:
 def sequence(rng: random.Random, start: list[int]) -> Sequence:
     """A request; prompts begin alike."""
     grammar = rng.choice(GRAMMARS)
-    prompt = [*start[: rng.randrange(len(start) + 1)], *(rng.randrange(12) for _ in range(rng.randrange(1, 12)))]
+    prompt = [
+        *start[: rng.randrange(len(start) + 1)],
+        *(rng.randrange(12) for _ in range(rng.randrange(1, rng.choice([12, 12, 60])))),
+    ]
     params = SamplingParams(
         rng.choice([0.0, 1.0, 2.0]), rng.choice([None, 3]), None, rng.randrange(1000), **numbers(rng)
     )
@@ -172,6 +175,63 @@ def test_a_batch_equals_its_singles_on_every_architecture(name: str, kind: str) 
         one = Sequence(words, task.sequence.prompt, None, task.sequence.params, max_tokens=15)
         single = Scheduler(ModelRunner(model, DenseCache(cache_shape(model), 4096)))
         assert_same(ended[task], drive(single, [Task(one)])[0][-1].result)
+
+
+def chunks_of(batch: Scheduler) -> list[list[int]]:
+    """The tokens that each sequence reads, pass by pass, as the scheduler runs."""
+    passes: list[list[int]] = []
+    step = batch.runner.step
+    batch.runner.step = lambda chunks: (passes.append([len(c.tokens) for c in chunks]), step(chunks))[1]
+    return passes
+
+
+def plain(prompt: int, tokens: int) -> Task:
+    return Task(Sequence(VOCABULARY, [1] * prompt, None, SamplingParams(min_tokens=tokens), max_tokens=tokens))
+
+
+def test_short_prompts_do_not_wait_for_a_long_one_that_came_first() -> None:
+    batch = Scheduler(ModelRunner(MODEL, DenseCache(cache_shape(MODEL), 4096)), token_budget=40)
+    tasks = {name: plain(prompt, 1) for name, prompt in (("long", 200), ("short", 50), ("shorter", 25))}
+    passes, ended = chunks_of(batch), []
+    batch.add([tasks["long"]])
+    batch.step()
+    batch.add([tasks["short"]])
+    batch.add([tasks["shorter"]])
+    while batch:
+        ended += [task for task, outcome in batch.step() if outcome.result is not None]
+    assert passes[:4] == [[40], [20, 20], [5, 18, 17], [20, 20]], "5 tokens are read at once"
+    assert ended == [tasks["shorter"], tasks["short"], tasks["long"]]
+
+
+def test_of_another_priority_nothing_is_read_before_the_first() -> None:
+    batch = Scheduler(ModelRunner(MODEL, DenseCache(cache_shape(MODEL), 4096)), token_budget=40)
+    passes = chunks_of(batch)
+    batch.add([Task(plain(50, 1).sequence, priority=1)])
+    batch.add([plain(100, 1)])
+    while batch:
+        batch.step()
+    assert passes == [[40], [40], [20, 20], [30]]
+
+
+def test_what_decodes_waits_no_longer_than_long_text_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("guided.engine.scheduler.perf_counter", lambda: now[0])
+    batch = Scheduler(ModelRunner(MODEL, DenseCache(cache_shape(MODEL), 4096)), long_seconds=0.75)
+    step = batch.runner.step
+
+    def slow(chunks):  # for each token of a prompt, too
+        now[0] += 1 / 8 + 1 / 64 * sum(len(c.tokens) for c in chunks if len(c.tokens) > 1)
+        return step(chunks)
+
+    batch.runner.step = slow
+    passes = chunks_of(batch)
+    batch.add([plain(1, 40)])
+    batch.step()
+    batch.step()
+    batch.add([plain(240, 1)])
+    while batch:
+        batch.step()
+    assert passes[2:7] == [[1, 64], [1, 48], [1, 48], [1, 48], [1, 32]], "0.75 seconds are 48 tokens"
 
 
 def test_what_does_not_fit_even_alone_fails_alone() -> None:

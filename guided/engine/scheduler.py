@@ -3,8 +3,10 @@
 The scheduler takes `Task`s, alone or in groups that share a prompt, and returns events from each `step`. A step is one
 forward pass over a chunk of each running sequence: one token for most of them, several forced tokens for some, a chunk
 of the prompt for others, and never more than `token_budget` tokens together. Sequences that are decoding come first, so
-long prompts are read in chunks while the others continue (chunked prefill). After the pass is launched the bitmask rows
-of all sequences are filled; only then are the logits read, so filling overlaps with the accelerator's work.
+long prompts are read in chunks while the others continue (chunked prefill), and these chunks add no more than about
+`long_seconds` to a pass in which others decode. A short prompt is read beside a long one that came before it. After the
+pass is launched the bitmask rows of all sequences are filled; only then are the logits read, so filling overlaps with
+the accelerator's work.
 
 A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other
 sequences continue meanwhile, and an error of the compilation ends this task alone.
@@ -31,6 +33,7 @@ from typing import Final, TypeAlias, cast
 import torch
 from torch import Tensor
 
+from guided.engine.long_chunks import SHORT, LongChunks
 from guided.engine.result import StreamEvent
 from guided.engine.runner import Chunk, ModelRunner
 from guided.engine.sequence import Forward, Sequence, Steps
@@ -96,8 +99,11 @@ class Scheduler:
         prefix_queries, prefix_hits: tokens of prompts that were looked up in the cache, and those that it had.
     """
 
-    def __init__(self, runner: ModelRunner, *, token_budget: int = 512, max_running: int = 256) -> None:
+    def __init__(
+        self, runner: ModelRunner, *, token_budget: int = 512, long_seconds: float = 0.2, max_running: int = 256
+    ) -> None:
         self.runner, self._cache = runner, runner.cache
+        self._long_chunks = LongChunks(long_seconds)
         self.token_budget, self.max_running = token_budget, max_running
         self._arrivals = count()
         self._compiling: list[tuple[Future[list[Sequence]], list[Task]]] = []  # groups
@@ -214,17 +220,34 @@ class Scheduler:
 
     def _plan(self) -> list[tuple[Task, int]]:
         """Decide which tasks read how many tokens in this step, and reserve room for them."""
-        left, planned = self.token_budget, list[tuple[Task, int]]()
-        for task in sorted(self._running, key=lambda task: (not task.sequence.prompt_is_read, task)):
-            if left == 0:
-                break
-            if task.lease is None:
-                continue  # it was preempted
-            number = min(task.missing, left)
+        planned: list[tuple[Task, int]] = []
+        for task, number in self._shares():
+            if not number or task.lease is None:
+                continue  # without a lease, it was preempted by one before it
             if self._reserve(task, number, {t for t, _ in planned}):
                 planned.append((task, number))
-                left -= number
         return planned
+
+    def _shares(self) -> list[tuple[Task, int]]:
+        """How many tokens each running task should read: those that decode first, then those with long text to read.
+
+        Of these, the first in order has half of the tokens. The others of its priority share the rest, the shortest
+        first, so that a long prompt does not delay the short ones that come after it, nor they the long one.
+        """
+        left, shares = self.token_budget, dict[Task, int]()
+        for task in sorted(task for task in self._running if task.missing <= SHORT):
+            shares[task] = min(task.missing, left)
+            left -= shares[task]
+        long = sorted(task for task in self._running if task.missing > SHORT)
+        if long:
+            first, left = long[0], self._long_chunks.tokens(left) if shares else left
+            shares[first], half = 0, (left + 1) // 2  # 0: for its place in the order
+            for task in sorted(long[1:], key=lambda task: (task.priority, task.missing)):
+                kept = min(first.missing, half if task.priority == first.priority else left)
+                shares[task] = min(task.missing, left - min(left, kept))
+                left -= shares[task]
+            shares[first] = min(first.missing, left)
+        return list(shares.items())
 
     def _reserve(self, task: Task, number: int, planned: set[Task]) -> bool:
         """Reserve room for a task; tasks behind it are preempted if necessary."""
@@ -254,6 +277,7 @@ class Scheduler:
     # ---- a forward pass
     def _run(self, planned: list[tuple[Task, int]]) -> None:
         chunks = []
+        long = sum(number for task, number in planned if task.missing > SHORT)
         for task, number in planned:
             assert task.lease is not None
             start = task.lease.length
@@ -267,6 +291,7 @@ class Scheduler:
                 self._finish(task, error)
             return
         seconds = perf_counter() - begin
+        self._long_chunks.record(seconds, long)
         for task, _ in planned:  # an accelerator is still computing: the first access to the logits waits for it
             self._fill_mask(task)
         first = 0
