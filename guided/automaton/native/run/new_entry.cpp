@@ -14,7 +14,7 @@ constexpr int kMostForks = 4;   // returns to several callers that one way tries
 constexpr int kMostNested = 2;  // entries in entries for which ways are looked for at once
 constexpr size_t kNever = SIZE_MAX / 4;
 constexpr int64_t kStepWork = 8;
-constexpr int64_t kTryWork = 100;  // to step to a state and to find out whether it is new
+constexpr int64_t kTryWork = 500;  // to step to a state and to find out whether it is new
 }  // namespace
 
 const NewEntry::Way* NewEntry::find(const Thread& thread) {

@@ -123,8 +123,15 @@ int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t
 bool Arena::allows(const Rule& rule, const Effect& effect, int32_t reg) {
   const Left rest = rule.choices ? Left{.reach = reach(rule, reg)} : left(rule, seen_[reg]);
   if (effect.op == Effect::Put) return can_put(rule, seen_[reg], static_cast<size_t>(effect.a), rest);
-  for (size_t i = 0; i < rule.required.size(); ++i)
-    if (can_put(rule, seen_[reg], i, rest)) return true;
+  const SeenSet& seen = seen_[reg];
+  bool refused[2][2][2] = {};  // of members alike (required, repeatable, written), one answers for all
+  for (size_t i = 0; i < rule.required.size(); ++i) {
+    bool& alike = refused[rule.required[i] != 0][rule.repeatable[i] != 0][seen.has(i)];
+    const bool shared = !rule.choices && rule.repeatable[i] != kAbsent;
+    if (shared && alike) continue;
+    if (can_put(rule, seen, i, rest)) return true;
+    alike |= shared;
+  }
   return false;
 }
 

@@ -11,6 +11,7 @@ namespace guided {
 namespace {
 // Bytes first; a call counts a little, so that no two rules wait for each other.
 constexpr int64_t kCallCost = 1;
+constexpr int64_t kEffectsOfWork = 4;  // effects that are compared, for a unit of work
 constexpr int kMostSweeps = 3;
 constexpr int kMostFrames = 32;  // that a lower bound looks at
 }  // namespace
@@ -262,9 +263,11 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
     if (rule.choices && e.op == Effect::Put) return e.a == needed_member(p.rule, at.reg);
     return e.op != Effect::Put || (rule.required[member] && !arena_.seen(at.reg).has(member));
   };
+  int64_t compared = 0;
   for (bool first : {true, false}) {
     if (p.effect_lo == p.effect_hi || best.kind == Choice::Operate) break;
     for (int32_t i : cheapest_effects(at.pos)) {
+      ++compared;
       const EffectEdge& e = grammar_.effects[i];
       Thread after = at;
       if (comes_first(e.effect) != first || !arena_.apply(rule, e.effect, after)) continue;
@@ -272,6 +275,7 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
       break;
     }
   }
+  CallMeter::work(compared / kEffectsOfWork);
   // Costs ask no guards, so a byte may lead nearer to an effect that is spent (white space before a member that was
   // written): where an effect (one more iteration, one more member) is open, it is taken. An end whose guard does not
   // hold yet waits for an effect, too.
