@@ -1,9 +1,10 @@
 """The same requests in other circumstances: how many have the same tokens and the same log probabilities, bit for bit.
 
-`python -m benchmarks.same_bits [--model PATH] [--prompts 60] [--kinds int4,...]`. In: SmolLM2's GGUF file. Out: a table
-of the types that weights, keys and values may have, and of what may differ between two runs of a request: a prefix that
-is known, a prompt that is read in chunks, seven other requests in the batch, drafts, preemption. The judge is each
-request alone over a cache that is empty. A cell: requests that are the same, greedy and sampled at temperature 1.
+`python -m benchmarks.same_bits [--model PATH] [--prompts 60] [--kinds quantised,...]`. In: SmolLM2's GGUF file. Out:
+a table of the types that weights, keys and values may have, and of what may differ between two runs of a request: a
+prefix that is known, a prompt that is read in chunks, seven other requests in the batch, drafts, preemption. The judge
+is each request alone over a cache that is empty. A cell: requests that are the same, greedy and sampled at
+temperature 1.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from benchmarks.end_to_end import find_weights
 KINDS = {
     "float32": {"dtype": "float32"},
     "bfloat16": {"dtype": "bfloat16", "dense": True},
-    "int4": {},
-    "int4, int8 cache": {"kv_dtype": "int8"},
+    "quantised": {},
+    "quantised bfloat16": {"dtype": "bfloat16"},
+    "quantised, int8 cache": {"kv_dtype": "int8"},
 }
 _PLACES = [
     "Lisbon",
@@ -51,19 +53,18 @@ def load(path: Any, kind: dict[str, Any]) -> Callable[..., Any]:
 
     from guided import Engine
     from guided.engine.runner import cache_shape
+    from guided.files.gguf import GgufFile
     from guided.kv.paged import PagedCache
     from guided.kv.quantised import QuantisedCache, quantised
-    from guided.models import weights
+    from guided.models.gguf_loader import load_gguf
 
-    kind, fits = dict(kind), weights.Int4Matrix.fits
-    kv_dtype = kind.pop("kv_dtype", "auto")
-    if kind.pop("dense", False):
-        weights.Int4Matrix.fits = staticmethod(lambda parts: False)  # type: ignore[method-assign]
-    try:
-        first = Engine.from_pretrained(path, **kind)
-    finally:
-        weights.Int4Matrix.fits = fits  # type: ignore[method-assign]
-    assert isinstance(first.model.embedding, torch.Tensor)
+    kind = dict(kind)
+    kv_dtype, dense = kind.pop("kv_dtype", "auto"), kind.pop("dense", False)
+    first = Engine.from_pretrained(path, **kind)
+    if dense:
+        with GgufFile(path) as file:
+            model = load_gguf(file, dtype=torch.bfloat16, device=torch.device("cpu"), quantised=False)
+        first = Engine(model, first.vocabulary, chat=first.chat, bos=first.bos)
     shape = cache_shape(first.model)
 
     def make(blocks: int | None = None, token_budget: int = 512) -> Any:

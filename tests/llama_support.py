@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from guided.files.dequantise import Grouped
+from guided.files.dequantise import Blocks
 from guided.models.decoder_weights import HUGGINGFACE_NAMES, load_decoder
 from guided.models.llama import Llama, LlamaConfig
 from guided.models.parallel import WHOLE, Parallel
@@ -51,10 +51,10 @@ def checkpoint(config: LlamaConfig, *, tied: bool, seed: int = 0) -> dict[str, T
 
 
 class _Tensors:
-    """A file that is in memory; its matrices are quantised where `grouped` has them."""
+    """A file that is in memory; its matrices are quantised where `blocks` has them."""
 
-    def __init__(self, tensors: Mapping[str, Tensor], grouped: Mapping[str, Grouped]) -> None:
-        self._tensors, self._grouped = tensors, grouped
+    def __init__(self, tensors: Mapping[str, Tensor], blocks: Mapping[str, Blocks]) -> None:
+        self._tensors, self._blocks = tensors, blocks
 
     def names(self) -> Collection[str]:
         return self._tensors.keys()
@@ -65,8 +65,11 @@ class _Tensors:
     def read(self, name: str) -> Tensor:
         return self._tensors[name].clone()
 
-    def read_grouped(self, name: str) -> Grouped | None:
-        return self._grouped.get(name)
+    def read_blocks(self, name: str) -> Blocks | None:
+        return self._blocks.get(name)
+
+    def forget(self, name: str) -> None:
+        assert name in self._tensors
 
 
 def build(
@@ -75,10 +78,10 @@ def build(
     parallel: Parallel = WHOLE,
     *,
     dtype: torch.dtype = torch.float32,
-    grouped: Mapping[str, Grouped] | None = None,
+    blocks: Mapping[str, Blocks] | None = None,
 ) -> Llama:
     """The model of a checkpoint, or one part of it."""
-    weights = Weights(_Tensors(tensors, grouped or {}), "checkpoint", dtype, torch.device("cpu"))
+    weights = Weights(_Tensors(tensors, blocks or {}), "checkpoint", dtype, torch.device("cpu"), quantised=True)
     tied = "lm_head.weight" not in tensors
     return load_decoder(config, weights, HUGGINGFACE_NAMES, tied=tied, parallel=parallel)
 

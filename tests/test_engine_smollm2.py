@@ -46,7 +46,7 @@ def path() -> Path:
     pytest.skip(f"{name} is neither in {cache_directory()} nor below $GUIDED_ASSETS")
 
 
-@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+@pytest.fixture(scope="module", params=["auto", "bfloat16", "float32"])
 def engine(request, path):
     torch.set_num_threads(1)
     return Engine.from_pretrained(path, dtype=request.param)
@@ -56,7 +56,7 @@ def test_it_answers(engine):
     question = [{"role": "user", "content": "What is the capital of France?"}]
     result = engine.generate(question, ["The capital of France is " + c for c in ("London.", "Paris.", "Rome.")])
     assert "Paris" in result.text
-    if engine.model.dtype == torch.float32:  # rounded to bfloat16, its first word is a matter of the processor
+    if isinstance(engine.model.head, torch.Tensor):  # with rounded activations its words may be others
         free = engine.generate(question, max_tokens=40)
         assert (free.text, free.finish_reason, free.removed_log_mass) == (result.text, "stop", 0)
 
@@ -120,7 +120,7 @@ each_choice = pytest.mark.parametrize("options", [{}, {"temperature": 1.0, "seed
 
 
 @each_choice
-@pytest.mark.parametrize("engine", ["bfloat16"], indirect=True)
+@pytest.mark.parametrize("engine", ["auto"], indirect=True)
 def test_the_same_request_has_the_same_answer(engine, options):
     """Of some questions; of all of them, and in other types, below."""
     same_again(engine, QUESTIONS[::12], **options)
@@ -128,7 +128,9 @@ def test_the_same_request_has_the_same_answer(engine, options):
 
 @pytest.mark.slow
 @each_choice
-@pytest.mark.parametrize(("dtype", "kv_dtype"), [("auto", "auto"), ("auto", "int8"), ("float32", "auto")])
+@pytest.mark.parametrize(
+    ("dtype", "kv_dtype"), [("auto", "auto"), ("auto", "int8"), ("bfloat16", "auto"), ("float32", "auto")]
+)
 def test_sixty_requests_have_the_same_answers(path, dtype, kv_dtype, options):
     same_again(Engine.from_pretrained(path, dtype=dtype, kv_dtype=kv_dtype), QUESTIONS, **options)
 
@@ -151,7 +153,11 @@ def tokens(engine, cache=None, budget=512, **options):
     return [r.tokens for r in runs.generate_batch(PROMPTS, constraints=CONSTRAINTS, max_tokens=28, **options)]
 
 
-@pytest.mark.parametrize("engine", ["bfloat16", pytest.param("float32", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.parametrize(
+    "engine",
+    ["auto", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("bfloat16", "float32"))],
+    indirect=True,
+)
 def test_batch_composition_caches_chunks_and_drafts_change_nothing(engine):
     """Batch = singles, constrained rows never change others; paged = dense = radix = offloaded; chunked = whole."""
     shape = cache_shape(engine.model)
@@ -166,7 +172,7 @@ def test_batch_composition_caches_chunks_and_drafts_change_nothing(engine):
 
 
 def test_quantised_caches_agree(path):
-    """As above, in the type that the weights are fastest in; and near the plain one."""
+    """As above, with quantised weights; and the scores are hardly further from exact ones than without such a cache."""
     engine = Engine.from_pretrained(path, kv_dtype="int8")
     shape = cache_shape(engine.model)
     inner = quantised(shape)
@@ -177,6 +183,8 @@ def test_quantised_caches_agree(path):
     assert engine.generate(PROMPTS[2], CONSTRAINTS[2], max_tokens=28).tokens == want[2]
     ids = engine.encode_prompt(MESSAGES)
     packed = engine.logits(ids, len(ids)).log_softmax(-1)
+    exact = Engine.from_pretrained(path, dtype="float32").logits(ids, len(ids)).log_softmax(-1)
     plain = Reader(engine.model, 400).forward(ids, len(ids)).log_softmax(-1)
-    assert 0 < (plain.exp() * (plain - packed)).sum(-1).mean() < 0.01
-    assert (plain.argmax(-1) == packed.argmax(-1)).float().mean() > 0.95
+    distances = [float((exact.exp() * (exact - other)).sum(-1).mean()) for other in (plain, packed)]
+    assert 0 < distances[0] < 0.008 and 0 < distances[1] < 0.01 and distances[0] != distances[1]
+    assert (exact.argmax(-1) == packed.argmax(-1)).float().mean() > 0.95

@@ -1,4 +1,4 @@
-"""Kernels of a CPU against torch's definitions; quantised matrices against their values."""
+"""Kernels of a CPU against torch's definitions; products with quantised matrices are in test_models_block_matrix.py."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention
-from guided.files.dequantise import Grouped, read_grouped
-from guided.files.gguf import GGML_TYPES
 from guided.kernels import apply_bitmask, gelu, rms_norm, rotate, swiglu
 from guided.kv.cache import KVView
-from guided.models.int4 import Int4Matrix
 from guided.models.rotary import Rope, rotary_tables
 from tests.json_schema_support import QUIET
 
@@ -158,69 +155,3 @@ def test_logits_that_are_no_numbers():
     before, after = apply_bitmask(torch.tensor([0.0, float("nan"), 1.0]), bits)
     assert math.isnan(before) and math.isnan(after)
     assert apply_bitmask(torch.full((20,), -float("inf")), bits) == (-math.inf, -math.inf)
-
-
-# ---- quantised matrices
-
-
-def grouped(seed: int, rows: int, groups: int, bits: int, offset: bool) -> Grouped:
-    rng = np.random.default_rng(seed)
-    scale = rng.uniform(0.01, 1, (rows, groups)).astype(np.float32)
-    numbers = rng.integers(0, 1 << bits, (rows, 32 * groups), dtype=np.uint8)
-    return Grouped(numbers, scale, rng.normal(size=scale.shape).astype(np.float32) if offset else None, bits)
-
-
-def magnitudes(part: Grouped) -> np.ndarray:
-    """What the terms of a weight add up to without their signs: rounding is a share of it."""
-    most = (part.numbers.reshape(*part.scale.shape, 32) + part.zero + 8) * part.scale[..., None]
-    return (most + np.abs(0 if part.offset is None else part.offset[..., None])).reshape(part.numbers.shape)
-
-
-@QUIET
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.sampled_from([4, 5, 8]), st.booleans(), st.data())
-def test_quantised_matrices(sixteens, bits, offset, data):
-    offset = offset and bits < 8
-    groups, seed = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 99))
-    parts = [grouped(seed + i, 16 * n, groups, bits, offset) for i, n in enumerate(sixteens)]
-    assert Int4Matrix.fits(parts)
-    values = torch.from_numpy(np.concatenate([part.values() for part in parts])).double()
-    parts_of_sums = torch.from_numpy(np.concatenate([magnitudes(part) for part in parts])).double()
-    x = noise(seed, data.draw(st.integers(1, 9)), 32 * groups).bfloat16()
-    matrix = Int4Matrix.of(parts)
-    got = matrix(x)
-    error, size = (got.double() - x.double() @ values.t()).abs(), x.double().abs() @ parts_of_sums.t()
-    assert (error <= 2**-8 * size).all()
-    assert torch.equal(got, torch.cat([matrix(row) for row in x.split(1)]))
-
-
-@pytest.mark.parametrize(("numbers", "want"), [([8, 9, 0, 15], [0, 1, -8, 7])])
-def test_a_quantised_number(numbers, want):
-    """Exact where scales are: the weights themselves, by products with unit vectors."""
-    whole = np.zeros((16, 32), np.uint8)
-    whole[0, :4] = numbers
-    matrix = Int4Matrix.of([Grouped(whole, np.full((16, 1), 0.5, np.float32), None, 4)])
-    assert matrix(torch.eye(32).bfloat16())[:4, 0].tolist() == [0.5 * n for n in want]
-
-
-@pytest.mark.parametrize("bits", [5, 8])
-def test_all_numbers_of_two_planes(bits):
-    """Every number of a plane of four bits and one above it comes out exactly: scales are powers of two."""
-    whole = np.resize(np.arange(1 << bits, dtype=np.uint8), (16, 32))
-    part = Grouped(whole, np.full((16, 1), 0.25, np.float32), None, bits)
-    assert torch.equal(Int4Matrix.of([part])(torch.eye(32).bfloat16()).t().float(), torch.from_numpy(part.values()))
-
-
-def test_what_does_not_fit():
-    four, eight = grouped(0, 16, 1, 4, False), grouped(0, 16, 1, 8, False)
-    assert not Int4Matrix.fits([four, eight])
-    assert not Int4Matrix.fits([four, torch.zeros(16, 32)])
-    assert not Int4Matrix.fits([grouped(0, 17, 1, 4, False)])
-
-
-@pytest.mark.parametrize("kind", [2, 3, 6, 7, 8, 12, 13])
-def test_a_file_is_read_quantised(kind):
-    _, block, size = GGML_TYPES[kind]
-    raw = np.random.default_rng(kind).integers(0, 60, (16 * 2 * size,), dtype=np.uint8)
-    part = read_grouped(raw, kind, (16, 2 * block))
-    assert part is not None and part.numbers.max() < 1 << part.bits
-    assert part.rows(np.array([3, 1])).values().tolist() == part.values()[[3, 1]].tolist()

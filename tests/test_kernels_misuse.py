@@ -26,6 +26,7 @@ from guided.attention.slots import SlotAttention
 from guided.kv.cache import KVView
 from guided.kv.quantised import PackedKVView, pack, unpack
 from guided.models.model import AttentionKind
+from tests.block_support import FORMATS, random_blocks
 
 torch.set_num_threads(1)
 rng = random.Random(int(sys.argv[1]))
@@ -85,14 +86,41 @@ def multiply():
     want = x.double() @ weights.double().T
     close(got, want if bias is None else want + bias.double())
 
-def multiply4():
-    rows, outs, ins = some(0, 1, 3, 14), some(0, 16, 32, 17), some(0, 32, 64, 33)
-    planes = some(0, 1, 1, 2, 2, 3, -1, 1 << 62)
-    size = (outs // 16 * (ins // 32) * (256 * min(planes, 9) + 64)) if planes >= 0 else 0
-    weights = numbers(size, dtype=torch.uint8)
-    bias = numbers(outs, dtype=torch.bfloat16) if rng.random() < 0.5 else None
-    got = kernels.multiply4(numbers(rows, ins, dtype=torch.bfloat16), weights, (outs, ins), planes, bias)
-    assert got.shape == (rows, outs) or got.shape[1] == outs
+def blocks(columns):
+    """A part, and its values; None: it may be wrong."""
+    kind, rows = some(*FORMATS), some(1, 5, 16, 33)
+    part = random_blocks(kind, rows, columns, rng.randrange(99))
+    raw = guarded(torch.from_numpy(part.raw)).numpy()
+    order = np.random.default_rng(rng.randrange(99)).integers(0, rows, some(1, 20)) if rng.random() < 0.5 else None
+    values, turn = (part if order is None else part.rows(order)).values(), rng.random()
+    if turn < 0.06:
+        odd = raw[:, 1:], raw[:, :-1], raw[0], raw[None], raw.view(np.int8), raw.astype(np.int64), raw[::2], raw[:0]
+        raw, values = some(*odd), None
+    elif turn < 0.09:
+        kind, values = some(*range(-1, 45), 1 << 20), None
+    elif turn < 0.15:
+        order, values = some(*(np.array(rows_, np.int64) for rows_ in ([-1], [rows], [1 << 62], []))), None
+    return (kind, raw, order), values
+
+def block_tiles():
+    columns = some(256, 512)
+    parts, values = zip(*(blocks(columns) for _ in range(some(1, 1, 2))))
+    right = rng.random() > 0.04 and all(each is not None for each in values)
+    tiles = kernels.BlockTiles(parts, columns if right else columns + some(-256, -32, 1, 32, 256, 1 << 60))
+    x, bias = numbers(some(0, 1, 3, 14), columns), numbers(tiles.outs) if rng.random() < 0.5 else None
+    if rng.random() < 0.5 and isinstance(x, torch.Tensor):
+        x, bias = x.bfloat16(), None
+    got = tiles.multiply(x, bias)
+    assert got.shape == (len(x), tiles.outs)
+    least, end = -(rng.random() < 0.05), tiles.outs + (rng.random() < 0.05)
+    which = guarded(torch.tensor([rng.randrange(least, end) for _ in range(5)]))
+    which = some(which, which, which, which[::2], which.int(), which.float(), which[None])
+    rows = tiles.rows(which)
+    if right:
+        want = torch.from_numpy(np.concatenate(values)).double()
+        product = x.double() @ want.T + (0 if bias is None else bias.double())
+        assert (got.double() - product).norm() <= 0.05 * product.norm() + 1
+        close(rows, want[which])
 
 def rms_norm():
     dtype, rows, size = some(*KINDS), some(0, 1, 5), some(0, 1, 7, 32)
@@ -186,7 +214,7 @@ def attention():
             mask = causal_mask(last - first, len(keys), window=window)
             close(out[first:last], sdpa(*(t.double() for t in (q[first:last], keys, values)), mask, kind))
 
-CALLS = multiply, multiply4, rms_norm, swiglu, geglu, softcap, gelu, rotate, pack_rows, apply_bitmask, attention
+CALLS = multiply, block_tiles, rms_norm, swiglu, geglu, softcap, gelu, rotate, pack_rows, apply_bitmask, attention
 for call in CALLS:
     fine = wrong = 0
     for _ in range(int(sys.argv[2])):

@@ -12,10 +12,10 @@ import torch
 
 from guided.errors import UnsupportedError
 from guided.files.gguf import GgufFile
+from guided.models.block_matrix import BlockMatrix
 from guided.models.decoder import Decoder, DecoderConfig, LayerKind
 from guided.models.decoder_weights import GGUF_NAMES
 from guided.models.gguf_loader import load_gguf
-from guided.models.int4 import Int4Matrix
 from guided.models.model import AttentionKind
 from guided.models.registry import ARCHITECTURES
 from guided.models.rotary import Rope
@@ -110,7 +110,7 @@ def tensors_of(name: str, model: Decoder, kind: int = F32) -> dict[str, tuple[np
 
 def load(path: Path) -> Any:
     with GgufFile(path) as file:
-        return load_gguf(file, dtype=torch.float32, device=torch.device("cpu"))
+        return load_gguf(file, dtype=torch.float32, device=torch.device("cpu"), quantised=False)
 
 
 @pytest.fixture(params=CASES)
@@ -135,15 +135,17 @@ def test_what_was_written_is_read(written):
     torch.testing.assert_close(Reader(loaded, 30).forward(TOKENS, 30), want, atol=2e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("name", CASES)
-def test_weights_of_eight_bits_stay_so(tmp_path, name):
+def test_weights_of_eight_bits_stay_so(tmp_path, name, dtype):
     config, more = CASES[name]
     model = Decoder.random(config, seed=3)
     path = tmp_path / "m.gguf"
     write_gguf(path, metadata_of(name, config, more), tensors_of(name, model, Q8_0))
     with GgufFile(path) as file:
-        loaded = load_gguf(file, dtype=torch.bfloat16, device=torch.device("cpu"))
-    assert isinstance(loaded, Decoder) and all(isinstance(layer.qkv, Int4Matrix) for layer in loaded.layers)
+        loaded = load_gguf(file, dtype=dtype, device=torch.device("cpu"), quantised=True)
+    assert isinstance(loaded, Decoder) and isinstance(loaded.head, BlockMatrix)
+    assert all(isinstance(layer.qkv, BlockMatrix) for layer in loaded.layers)
     want, reader = Reader(model, 30).forward(TOKENS, 30), Reader(loaded, 30)
     got = reader.forward(TOKENS, 30)
     assert (got - want).abs().mean() < 0.1 * want.std()

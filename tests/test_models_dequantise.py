@@ -10,11 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.errors import ModelFileError, UnsupportedError
-from guided.files.dequantise import dequantise
+from guided.files.dequantise import dequantise, read_blocks
 from guided.files.gguf import GGML_TYPES
+from tests.block_support import FORMATS, random_blocks
 
-F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, BF16 = 0, 1, 2, 3, 6, 7, 8, 30
-REFUSED = {9, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 34, 35, 39}
+F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, BF16 = 0, 1, 2, 3, 6, 7, 8, 20, 30
+REFUSED = {9, 15, 16, 17, 18, 19, 21, 22, 24, 25, 26, 27, 28, 29, 34, 35, 39}
+
+IQ4_NUMBERS = -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
 
 
 def one_value(raw: bytes, kind: int, i: int) -> float:
@@ -30,6 +33,8 @@ def one_value(raw: bytes, kind: int, i: int) -> float:
         return np.float32(d) * np.float32(struct.unpack_from("<b", block, 2 + i)[0])
     packed = block[-16:]
     q = packed[i] & 15 if i < 16 else packed[i - 16] >> 4
+    if kind == IQ4_NL:
+        return d * IQ4_NUMBERS[q]
     if kind in (Q5_0, Q5_1):
         q |= (int.from_bytes(block[-20:-16], "little") >> i & 1) << 4
     if kind in (Q4_0, Q5_0):
@@ -38,7 +43,11 @@ def one_value(raw: bytes, kind: int, i: int) -> float:
 
 
 @settings(deadline=None)
-@given(st.sampled_from([F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, BF16]), st.integers(1, 3), st.integers(0, 2**32 - 1))
+@given(
+    st.sampled_from([F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, BF16]),
+    st.integers(1, 3),
+    st.integers(0, 2**32 - 1),
+)
 def test_dequantise(kind, rows, seed):
     block, size = GGML_TYPES[kind][1:]
     count = rows * 64
@@ -65,3 +74,35 @@ def test_other_formats_and_wrong_sizes_are_refused():
         dequantise(np.zeros(66, np.uint8), 16, (256,), "blk.0")
     with pytest.raises(ModelFileError, match="17 bytes do not hold 32 values"):
         dequantise(np.zeros(17, np.uint8), Q4_0, (32,))
+    with pytest.raises(UnsupportedError, match="format Q8_K are not read"):
+        read_blocks(np.zeros(292, np.uint8), 15, (1, 256))
+    with pytest.raises(ModelFileError, match="35 bytes do not hold 32 values"):
+        read_blocks(np.zeros(35, np.uint8), Q8_0, (1, 32))
+    with pytest.raises(ModelFileError, match="'a': rows of 16 are not made of blocks of 32"):
+        read_blocks(np.zeros(34, np.uint8), Q8_0, (2, 16), "a")
+
+
+@pytest.mark.parametrize("kind", sorted(GGML_TYPES.keys() - REFUSED))
+def test_what_shares_scales_is_read_as_blocks(kind):
+    _, block, size = GGML_TYPES[kind]
+    raw = np.random.default_rng(kind).integers(0, 60, 5 * 512 // block * size, dtype=np.uint8)
+    blocks = read_blocks(raw, kind, (5, 512))
+    assert (blocks is not None) == (kind in FORMATS) == (block > 1)
+    if blocks is not None:
+        assert (len(blocks), blocks.columns) == (5, 512)
+        np.testing.assert_array_equal(blocks.values(), dequantise(raw, kind, (5, 512)))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_rows_and_columns_of_blocks(kind):
+    """Rows in any order, of rows in an order; columns where no block is cut."""
+    blocks, block = random_blocks(kind, 9, 768), GGML_TYPES[kind][1]
+    values = blocks.values()
+    some = blocks.rows(np.array([3, 1, 8, 3])).rows(np.array([2, 0, 2]))
+    assert len(some) == 3
+    np.testing.assert_array_equal(some.values(), values[[8, 3, 8]])
+    for first, last in ((0, 768), (256, 512), (512, 768), (0, block), (768 - 2 * block, 768)):
+        part = some.part(first, last)
+        assert part is not None and (len(part), part.columns) == (3, last - first)
+        np.testing.assert_array_equal(part.values(), values[[8, 3, 8], first:last])
+    assert all(blocks.part(*cut) is None for cut in ((16, 768), (0, block + 16), (block - 1, block)))

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from guided.engine.pretrained import _native_dtype, load_model
 from guided.errors import GuidedError, ModelFileError, UnsupportedError
 from guided.files.gguf import GgufFile
+from guided.models.block_matrix import BlockMatrix
 from guided.models.decoder import LayerKind
 from guided.models.gguf_loader import load_gguf
 from guided.models.llama import Llama, LlamaConfig
@@ -96,9 +98,9 @@ def tensors_of(model: Llama, kind: int = F32, neighbours: bool = True) -> dict[s
     return {name: (w.numpy(), kind if w.ndim == 2 else F32) for name, w in tensors.items()}
 
 
-def load(path, dtype=torch.float32) -> Llama:
+def load(path, dtype=torch.float32, quantised=False) -> Llama:
     with GgufFile(path) as file:
-        return load_gguf(file, dtype=dtype, device=torch.device("cpu"))
+        return load_gguf(file, dtype=dtype, device=torch.device("cpu"), quantised=quantised)
 
 
 @pytest.mark.parametrize(("kind", "tolerance"), [(F32, 2e-5), (F16, 5e-3), (Q8_0, 0.2)])
@@ -112,6 +114,48 @@ def test_a_model_survives_its_file(tmp_path, kind, tolerance):
     got = Reader(loaded, 20).forward(tokens, 20).numpy()
     np.testing.assert_allclose(got, naive_logits(model, tokens), atol=tolerance)
     assert load(tmp_path / "m.gguf", torch.bfloat16).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_matrices_stay_quantised_if_that_is_asked_for(tmp_path, dtype):
+    """The embedding, too, which is the head here; without a whole block in a row, a matrix is dense."""
+    model = Llama.random(CONFIG, seed=4)
+    write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(model, Q8_0))
+    exact, loaded = load(tmp_path / "m.gguf"), load(tmp_path / "m.gguf", dtype, quantised=True)
+    assert (loaded.dtype, loaded.device.type, loaded.config) == (dtype, "cpu", CONFIG)
+    assert isinstance(loaded.embedding, BlockMatrix) and loaded.head is loaded.embedding
+    matrices = [(exact.embedding, loaded.embedding)]
+    for one, two in zip(exact.layers, loaded.layers, strict=True):
+        matrices += [(getattr(one, name), getattr(two, name)) for name in ("qkv", "output", "gate_up", "down")]
+    for want, found in matrices:
+        assert isinstance(found, BlockMatrix) and found.shape == tuple(want.shape)
+        assert torch.equal(found[torch.arange(len(found))], want.to(dtype))
+    tokens = [(5 * i) % 40 for i in range(20)]
+    want, got = Reader(exact, 20).forward(tokens, 20), Reader(loaded, 20).forward(tokens, 20)
+    assert (got.float() - want).norm() < 0.03 * want.norm()
+    dense = load(tmp_path / "m.gguf", dtype)
+    assert isinstance(dense.embedding, torch.Tensor) and isinstance(dense.layers[0].qkv, torch.Tensor)
+    write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(model, F16))
+    assert isinstance(load(tmp_path / "m.gguf", dtype, quantised=True).embedding, torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "dtype", "form"),
+    [
+        (Q8_0, None, torch.float32, BlockMatrix),
+        (Q8_0, torch.bfloat16, torch.bfloat16, BlockMatrix),
+        (Q8_0, torch.float32, torch.float32, torch.Tensor),
+        (F16, torch.bfloat16, torch.bfloat16, torch.Tensor),
+        (F16, None, _native_dtype(torch.device("cpu")), torch.Tensor),
+    ],
+)
+def test_the_form_of_weights_on_a_cpu(tmp_path, kind, asked, dtype, form):
+    """They stay quantised unless float32 is asked for."""
+    write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(Llama.random(CONFIG, seed=4), kind))
+    model = load_model(tmp_path / "m.gguf", dtype=asked, device=torch.device("cpu"))
+    assert model.dtype == dtype and isinstance(model.embedding, form) and isinstance(model.head, form)
+    assert {isinstance(layer.qkv, form) for layer in model.layers} == {True}
+    assert {layer.attention_norm.dtype for layer in model.layers} == {dtype}
 
 
 def test_an_output_head_of_its_own_is_used(tmp_path):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.files.dequantise import Grouped
-from guided.models.int4 import Int4Matrix
+from guided.models.block_matrix import BlockMatrix
 from guided.models.linear import Matrix, linear
+from tests.block_support import random_blocks
 
 torch.set_num_threads(1)
 SIZES = st.sampled_from([1, 2, 3, 7, 16, 24, 33, 64, 100])
@@ -49,11 +48,12 @@ def test_products_of_nothing(dtype: torch.dtype, rows: int, size: int, outputs: 
 
 def test_what_does_not_fit_is_refused() -> None:
     x, weight = torch.ones(2, 3), torch.ones(4, 3)
-    matrix = Int4Matrix.of([Grouped(np.ones((16, 32), np.uint8), np.ones((16, 1), np.float32), None, 4)])
+    matrix = BlockMatrix([random_blocks(2, 16, 32)], torch.float32)
     wrong: list[tuple[torch.Tensor, Matrix, torch.Tensor | None]] = [
         (x, torch.ones(4, 5), None), (x, weight.bfloat16(), None), (x, weight, torch.ones(3)),
-        (x, weight, torch.ones(4).bfloat16()), (x, matrix, None), (torch.ones(2, 32), matrix, None),
+        (x, weight, torch.ones(4).bfloat16()), (x, matrix, None), (torch.ones(32), matrix, None),
         (torch.ones(2, 64).bfloat16(), matrix, None), (torch.ones(2, 32).bfloat16(), matrix, torch.ones(15).bfloat16()),
+        (torch.ones(2, 32), matrix, torch.ones(16).bfloat16()),
     ]  # fmt: skip
     for some, by, bias in wrong:
         with pytest.raises(ValueError, match="no product"):

@@ -7,17 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from guided.engine.ranks.group import RankPosition, connect
 from guided.errors import UnsupportedError
-from guided.files.dequantise import Grouped
-from guided.models.int4 import Int4Matrix
+from guided.models.block_matrix import BlockMatrix
 from guided.models.llama import Llama, LlamaConfig
 from guided.models.parallel import ALONE, Parallel
+from tests.block_support import NUMBERS, random_blocks
 from tests.engine_support import Reader
 from tests.llama_support import build, checkpoint
 
@@ -118,32 +117,33 @@ def test_each_rank_has_its_part_of_memory(tmp_path) -> None:
     assert heads == [32, 18, 0], "tokens are shared in groups of 16, so that a quantised head stays so"
 
 
-def quantised(rng: np.random.Generator, rows: int, columns: int) -> Grouped:
-    numbers = rng.integers(0, 16, (rows, columns), dtype=np.uint8)
-    return Grouped(numbers, rng.random((rows, columns // 32), np.float32) / 16, None, 4)
-
-
-@pytest.mark.skipif(not Int4Matrix.is_fast(CPU), reason="weights stay quantised on AVX2 and AVX-512")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("cut", [(2, 1), (3, 1), (2, 2)])
-def test_quantised_matrices_stay_so_where_no_group_is_cut(tmp_path, cut: tuple[int, int]) -> None:
-    """Cut in two, the output's 96 columns fall within a group: that one is dense, and nothing is computed otherwise."""
-    config, rng = replace(CONFIG, dim=64, hidden=192, qkv_bias=False, output_bias=False), np.random.default_rng(0)
+def test_quantised_matrices_stay_so_where_no_block_is_cut(tmp_path, cut: tuple[int, int], dtype: torch.dtype) -> None:
+    """Cut in two, the output's 96 columns fall within a block: that one is dense, and nothing is computed otherwise."""
+    config = replace(CONFIG, dim=64, hidden=192, qkv_bias=False, output_bias=False)
     tensors = checkpoint(config, tied=False)
-    grouped = {
-        name: quantised(rng, *tensor.shape) for name, tensor in tensors.items() if tensor.ndim == 2 and "layers" in name
+    kinds = dict.fromkeys(tensors, NUMBERS["Q4_0"]) | {name: NUMBERS["Q5_1"] for name in tensors if "v_proj" in name}
+    blocks = {
+        name: random_blocks(kinds[name], *tensor.shape, seed, size=tensor.shape[1] ** -0.5)
+        for seed, (name, tensor) in enumerate(tensors.items())
+        if tensor.ndim == 2
     }
-    tensors |= {name: torch.from_numpy(matrix.values()) for name, matrix in grouped.items()}
-    kinds: dict[int, set[bool]] = {}
+    tensors |= {name: torch.from_numpy(matrix.values()) for name, matrix in blocks.items()}
+    found: dict[int, set[bool]] = {}
 
     def logits(part: Parallel) -> Tensor:
-        model = build(config, tensors, part, dtype=torch.bfloat16, grouped=grouped)
-        kinds[part.tensor.size] = {isinstance(layer.down, Int4Matrix) for layer in model.layers}
-        assert isinstance(model.layers[0].output, Int4Matrix) == (part.tensor.size != 2)
+        model = build(config, tensors, part, dtype=dtype, blocks=blocks)
+        found[part.tensor.size] = {
+            isinstance(m, BlockMatrix) for layer in model.layers for m in (layer.qkv, layer.down)
+        }
+        assert isinstance(model.layers[0].output, BlockMatrix) == (part.tensor.size != 2)
+        assert isinstance(model.embedding, BlockMatrix) == part.is_first
         return read(model, 40)
 
     want = read(build(config, tensors), 40)
     got = on_all_ranks(tmp_path / "store", *cut, logits)[0]
-    assert kinds == {cut[0]: {True}}
+    assert found == {cut[0]: {True}}
     assert (got - want).norm() < 0.05 * want.norm()
 
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -20,15 +19,15 @@ from hypothesis import strategies as st
 
 from guided.engine.engine import Engine
 from guided.engine.runner import cache_shape
-from guided.files.dequantise import Grouped
 from guided.kv.dense import DenseCache
 from guided.kv.paged import PagedCache
 from guided.kv.radix import RadixCache
 from guided.levels import CompiledFSM, Reader, generate_guided, greedy
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching import GrammarMatcher, allocate_token_bitmask
+from guided.models.block_matrix import BlockMatrix
 from guided.models.gpt import GPT
-from guided.models.int4 import Int4Matrix
+from tests.block_support import quantise_q4_1
 from tests.engine_support import Reader as Rows
 from tests.level_support import CHARACTERS, ids, text
 
@@ -205,37 +204,34 @@ def test_speculative_verification(engine, grammar, wanted, k, luck, rng):
         assert passes == -(-len(wanted) // (k + 1))
 
 
-def quantised(model: GPT) -> GPT:
-    """The matrices of the layers in 4 bits: groups of 32 with a scale and an offset each, activations in bfloat16."""
+def quantised(model: GPT, dtype: torch.dtype) -> GPT:
+    """The matrices of the layers in 4 bits: groups of 32 with a scale and an offset each."""
 
-    def matrix(weight: torch.Tensor) -> Int4Matrix:
-        groups = weight.float().numpy().reshape(len(weight), -1, 32)
-        low = groups.min(-1)
-        scale = np.maximum((groups.max(-1) - low) / 15, 1e-8)
-        numbers = np.rint((groups - low[..., None]) / scale[..., None]).clip(0, 15).astype(np.uint8)
-        return Int4Matrix.of([Grouped(numbers.reshape(weight.shape), scale, -low, 4)])
+    def matrix(weight: torch.Tensor) -> BlockMatrix:
+        return BlockMatrix([quantise_q4_1(weight.float().numpy())], dtype)
 
     def rounded(affine):
-        return tuple(part.bfloat16() for part in affine)
+        return tuple(part.to(dtype) for part in affine)
 
     layers = [
         replace(
             layer,
             **{name: rounded(getattr(layer, name)) for name in ("attention_norm", "ffn_norm")},
             **{
-                n: (matrix(getattr(layer, n)[0]), getattr(layer, n)[1].bfloat16())
+                n: (matrix(getattr(layer, n)[0]), getattr(layer, n)[1].to(dtype))
                 for n in ("qkv", "output", "up", "down")
             },
         )
         for layer in model.layers
     ]
-    embedding = model.embedding.bfloat16()
-    return GPT(model.config, embedding, model.position_embedding.bfloat16(), layers, rounded(model.norm), embedding)
+    embedding = model.embedding.to(dtype)
+    return GPT(model.config, embedding, model.position_embedding.to(dtype), layers, rounded(model.norm), embedding)
 
 
-def test_quantised_weights(engine, grammar):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def test_quantised_weights(engine, grammar, dtype):
     """Other logits, the same rule: the best of what is allowed, now by the quantised model's own scores."""
-    model = quantised(engine.model)
+    model = quantised(engine.model, dtype)
     judge = Reader(model)
     wanted = expected(lambda text: judge(ids(text))[0])
     assert re.fullmatch(FORMAT, wanted)

@@ -58,6 +58,7 @@ def test_round_trip(path, metadata, entries, alignment):
         for name, shape, kind, data in entries:
             info = file.tensors[name]
             assert (info.shape, info.ggml_type, info.nbytes) == (shape, kind, len(data))
+            assert info.is_quantised == (GGML_TYPES[kind][1] > 1)
             assert file.tensor_bytes(name).tobytes() == data
 
 
@@ -72,6 +73,19 @@ def test_views_outlive_the_file(path):
     assert GgufFile(path).tensor_bytes("w")[0] == 0
     with pytest.raises(ValueError, match="closed"):
         file.tensor_bytes("w")
+
+
+def test_bytes_that_were_forgotten_are_read_again(path):
+    """Those of one tensor; its neighbours share pages with it."""
+    parts = [("a", (5000,), 0, b"a" * 20000), ("b", (9000,), 0, bytes(range(225)) * 160), ("c", (3,), 0, b"c" * 12)]
+    path.write_bytes(gguf_file({}, parts))
+    with GgufFile(path) as file:
+        for name, _, _, data in parts:
+            view = file.tensor_bytes(name)
+            assert view.tobytes() == data
+            file.forget(name)
+            assert [file.tensor_bytes(other).tobytes() for other, *_ in parts] == [part[3] for part in parts]
+            assert view.tobytes() == data
 
 
 def test_every_truncation_is_an_error(path):

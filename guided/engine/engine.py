@@ -106,8 +106,9 @@ class Engine:
             name: the name; or a GGUF file; or a directory with config.json, safetensors and tokenizer.json.
             adapter: a directory with a LoRA adapter for it, as PEFT saves them (models/lora.py). One engine has one.
             device: "auto" is CUDA where there is one, else the CPU.
-            dtype: "float32", "bfloat16" or "auto": bfloat16 where the device computes in it, or the file's weights stay
-                quantised (models/int4.py), else float32.
+            dtype: "auto": matrices of a GGUF file stay quantised on a CPU (models/block_matrix.py), other weights are
+                bfloat16 where the device computes in it, else float32. "float32": all weights are that.
+                "bfloat16": so are all that do not stay quantised, and what is computed.
             kv_dtype: of the cache: "auto", the same as dtype; or "int8" for half the memory (not on CUDA's fast path).
             tensor_parallel: processes that each layer is cut among, each with a GPU (or the CPU) of its own.
             pipeline_parallel: stages of so many processes, each with some of the layers.

@@ -16,12 +16,10 @@ import torch
 from guided.chat import ChatTemplate
 from guided.chat.sources import templates_in_folder, templates_in_gguf, token_variables
 from guided.errors import ModelFileError, VocabularyError, brief
-from guided.files.dequantise import GROUPED
 from guided.files.gguf import GgufFile
 from guided.files.json_file import read_json_object
 from guided.models.gguf_loader import load_gguf
 from guided.models.huggingface_loader import load_huggingface
-from guided.models.int4 import Int4Matrix
 from guided.models.model import Model
 from guided.models.parallel import WHOLE, Parallel
 from guided.vocabulary.vocabulary import Vocabulary
@@ -64,10 +62,11 @@ def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, p
 
 
 def _model_of_gguf(file: GgufFile, dtype: torch.dtype | None, device: torch.device, parallel: Parallel) -> Model:
+    on_cpu = device.type == "cpu" and dtype != torch.float32  # weights in float32 are a wish of its own
+    quantised = on_cpu and any(tensor.is_quantised for tensor in file.tensors.values())
     if dtype is None:
-        quantised = any(tensor.ggml_type in GROUPED for tensor in file.tensors.values())
-        dtype = torch.bfloat16 if (quantised and Int4Matrix.is_fast(device)) else _native_dtype(device)
-    return load_gguf(file, dtype=dtype, device=device, parallel=parallel)
+        dtype = torch.float32 if quantised else _native_dtype(device)
+    return load_gguf(file, dtype=dtype, device=device, quantised=quantised, parallel=parallel)
 
 
 def _model_of_directory(path: Path, dtype: torch.dtype | None, device: torch.device, parallel: Parallel) -> Model:

@@ -1,8 +1,9 @@
-"""ggml's weight formats: bytes in, float32 out, or small integers with their scales and offsets.
+"""ggml's weight formats: bytes in, float32 out, or the bytes as a matrix.
 
 In: a tensor's bytes as they lie in a GGUF file, its type and shape. Out: its values. Formats: F32, F16, BF16; blocks of
 32 values with one scale (Q4_0, Q5_0, Q8_0) and an offset (Q4_1, Q5_1); blocks of 256 in groups of 16 or 32, whose
-scales and offsets are small integers times the block's own (Q2_K to Q6_K). The layout of a block is a struct in
+scales and offsets are small integers times the block's own (Q2_K to Q6_K); numbers of 4 bits that are looked up
+(IQ4_NL, IQ4_XS). The layout of a block is a struct in
 https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h; each reader below follows its fields. Every block is
 one row of an array, a few thousand of them at a time, so the memory beside the result is small.
 """
@@ -10,7 +11,7 @@ one row of an array, a few thousand of them at a time, so the memory beside the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from guided.errors import ModelFileError, UnsupportedError
 from guided.files.gguf import GGML_TYPES
 
-__all__ = ["GROUPED", "Grouped", "dequantise", "read_grouped"]
+__all__ = ["Blocks", "dequantise", "read_blocks"]
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
@@ -30,40 +31,41 @@ _VALUES = 1 << 17  # are read at once: what they need between input and output s
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
-    """A matrix as small integers: `(numbers - zero) * scale - offset`, with one scale and offset for 32 neighbours.
+class Blocks:
+    """A matrix as a file holds it.
 
     Attributes:
-        numbers: uint8 (rows, columns), each below 2 ** bits.
-        scale: float32 (rows, columns / 32).
-        offset: float32, the same shape; None: 0.
-        bits: 4, 5 or 8.
+        raw: uint8 (rows, bytes of a row).
+        ggml_type: the format of its blocks.
+        columns: how many numbers a row has.
+        order: which rows the matrix has, int64; None: all of them, as they lie.
     """
 
-    numbers: Bytes
-    scale: Floats
-    offset: Floats | None
-    bits: int
+    raw: Bytes
+    ggml_type: int
+    columns: int
+    order: npt.NDArray[np.int64] | None = None
 
-    @property
-    def zero(self) -> int:
-        """The number that stands for 0: without an offset the middle one."""
-        return 0 if self.offset is not None else 1 << self.bits - 1
+    def __len__(self) -> int:
+        """Its rows."""
+        return len(self.raw if self.order is None else self.order)
+
+    def rows(self, order: npt.NDArray[np.int64]) -> Blocks:
+        """Some rows of it, in this order."""
+        return replace(self, order=order if self.order is None else self.order[order])
+
+    def part(self, first: int, last: int) -> Blocks | None:
+        """Those columns of it; None: they do not begin and end with a block."""
+        _, block, nbytes = GGML_TYPES[self.ggml_type]
+        if first % block or last % block:
+            return None
+        raw = self.raw[:, first // block * nbytes : last // block * nbytes]
+        return replace(self, raw=np.ascontiguousarray(raw), columns=last - first)
 
     def values(self) -> Floats:
         """What it stands for, (rows, columns)."""
-        return _scaled(_signed(self.numbers, self.zero) if self.zero else self.numbers, self.scale, self.offset)
-
-    def rows(self, order: npt.NDArray[np.int64]) -> Grouped:
-        """Some rows of it, in this order."""
-        offset = None if self.offset is None else self.offset[order]
-        return Grouped(self.numbers[order], self.scale[order], offset, self.bits)
-
-    def columns(self, first: int, last: int) -> Grouped:
-        """Those columns of it, whole groups."""
-        groups = slice(first // 32, last // 32)
-        offset = None if self.offset is None else self.offset[:, groups]
-        return Grouped(self.numbers[:, first:last], self.scale[:, groups], offset, self.bits)
+        raw = self.raw if self.order is None else self.raw[self.order]
+        return dequantise(raw.reshape(-1), self.ggml_type, (len(raw), self.columns))
 
 
 def dequantise(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str = "") -> Floats:
@@ -73,6 +75,31 @@ def dequantise(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str = "
         UnsupportedError: the format is none of those above.
         ModelFileError: the bytes are not as many as the shape asks for.
     """
+    reader = _reader(ggml_type, name)
+    rows, block = _blocks(raw, ggml_type, shape, name)
+    out, step = np.empty((len(rows), block), np.float32), _VALUES // block
+    with np.errstate(all="ignore"):  # a broken file may hold infinite scales: its logits are refused when they are NaN
+        for start in range(0, len(rows), step):
+            out[start : start + step] = reader(rows[start : start + step])
+    return out.reshape(shape)
+
+
+def read_blocks(raw: Bytes, ggml_type: int, shape: tuple[int, int], name: str = "") -> Blocks | None:
+    """A matrix as its bytes are; None: each of its numbers stands alone.
+
+    Raises:
+        UnsupportedError, ModelFileError: as `dequantise`.
+    """
+    if ggml_type in _PLAIN:
+        return None
+    _reader(ggml_type, name)
+    rows, block = _blocks(raw, ggml_type, shape, name)
+    if shape[1] % block:
+        raise ModelFileError(f"tensor {name!r}: rows of {shape[1]} are not made of blocks of {block}")
+    return Blocks(rows.reshape(shape[0], -1), ggml_type, shape[1])
+
+
+def _reader(ggml_type: int, name: str) -> Callable[[Bytes], Floats]:
     reader = _READERS.get(ggml_type)
     if reader is None:
         known = GGML_TYPES[ggml_type][0] if ggml_type in GGML_TYPES else f"type {ggml_type}"
@@ -80,34 +107,7 @@ def dequantise(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str = "
         raise UnsupportedError(
             f"weights of format {known} are not read", pointer=name, hint=f"requantise the file to one of {formats}"
         )
-    rows, block = _blocks(raw, ggml_type, shape, name)
-    out, step = np.empty((len(rows), block), np.float32), _VALUES // block
-    with np.errstate(all="ignore"):  # a broken file may hold infinite scales: its logits are refused when they are NaN
-        for start in range(0, len(rows), step):
-            part = reader(rows[start : start + step])
-            out[start : start + step] = part.values() if isinstance(part, Grouped) else part
-    return out.reshape(shape)
-
-
-def read_grouped(raw: Bytes, ggml_type: int, shape: tuple[int, int], name: str = "") -> Grouped | None:
-    """A matrix as the integers that its bytes hold; None: its format has no groups of 32.
-
-    Raises:
-        ModelFileError: the bytes are not as many as the shape asks for.
-    """
-    if ggml_type not in GROUPED:
-        return None
-    rows, block = _blocks(raw, ggml_type, shape, name)
-    step = _VALUES // block
-    parts = [_GROUPED[ggml_type](rows[start : start + step]) for start in range(0, len(rows), step)]
-    groups = (shape[0], shape[1] // 32)
-    offsets = [part.offset for part in parts if part.offset is not None]
-    return Grouped(
-        np.concatenate([part.numbers for part in parts]).reshape(shape),
-        np.concatenate([part.scale for part in parts]).reshape(groups),
-        np.concatenate(offsets).reshape(groups) if offsets else None,
-        parts[0].bits,
-    )
+    return reader
 
 
 def _blocks(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str) -> tuple[Bytes, int]:
@@ -158,12 +158,12 @@ def _bf16(rows: Bytes) -> Floats:
     return (rows.view("<u2").astype(np.uint32) << 16).view(np.float32)
 
 
-def _q4_0(rows: Bytes) -> Grouped:
-    return Grouped(_unpack(rows[:, 2:], 4, 16), _half(rows, 0), None, 4)
+def _q4_0(rows: Bytes) -> Floats:
+    return _scaled(_signed(_unpack(rows[:, 2:], 4, 16), 8), _half(rows, 0))
 
 
-def _q4_1(rows: Bytes) -> Grouped:
-    return Grouped(_unpack(rows[:, 4:], 4, 16), _half(rows, 0), -_half(rows, 2), 4)
+def _q4_1(rows: Bytes) -> Floats:
+    return _scaled(_unpack(rows[:, 4:], 4, 16), _half(rows, 0), -_half(rows, 2))
 
 
 def _q5(rows: Bytes, start: int) -> Bytes:
@@ -172,16 +172,16 @@ def _q5(rows: Bytes, start: int) -> Bytes:
     return _joined(_unpack(rows[:, start + 4 :], 4, 16), fifth, 4)
 
 
-def _q5_0(rows: Bytes) -> Grouped:
-    return Grouped(_q5(rows, 2), _half(rows, 0), None, 5)
+def _q5_0(rows: Bytes) -> Floats:
+    return _scaled(_signed(_q5(rows, 2), 16), _half(rows, 0))
 
 
-def _q5_1(rows: Bytes) -> Grouped:
-    return Grouped(_q5(rows, 4), _half(rows, 0), -_half(rows, 2), 5)
+def _q5_1(rows: Bytes) -> Floats:
+    return _scaled(_q5(rows, 4), _half(rows, 0), -_half(rows, 2))
 
 
-def _q8_0(rows: Bytes) -> Grouped:
-    return Grouped(rows[:, 2:] ^ np.uint8(128), _half(rows, 0), None, 8)
+def _q8_0(rows: Bytes) -> Floats:
+    return _scaled(rows[:, 2:].view(np.int8), _half(rows, 0))
 
 
 def _q2_k(rows: Bytes) -> Floats:
@@ -210,15 +210,15 @@ def _k_scales(rows: Bytes) -> tuple[Floats, Floats]:
     return _half(rows, 0) * scale, _half(rows, 2) * offset
 
 
-def _q4_k(rows: Bytes) -> Grouped:
+def _q4_k(rows: Bytes) -> Floats:
     """Fields: scales, 128 bytes of numbers."""
-    return Grouped(_unpack(rows[:, 16:], 4, 32), *_k_scales(rows), 4)
+    return _scaled(_unpack(rows[:, 16:], 4, 32), *_k_scales(rows))
 
 
-def _q5_k(rows: Bytes) -> Grouped:
+def _q5_k(rows: Bytes) -> Floats:
     """Fields: scales, 32 bytes of fifth bits, 128 of four low bits."""
     numbers = _joined(_unpack(rows[:, 48:], 4, 32), _unpack(rows[:, 16:48], 1, 32), 4)
-    return Grouped(numbers, *_k_scales(rows), 5)
+    return _scaled(numbers, *_k_scales(rows))
 
 
 def _q6_k(rows: Bytes) -> Floats:
@@ -227,18 +227,34 @@ def _q6_k(rows: Bytes) -> Floats:
     return _scaled(_signed(numbers, 32), _half(rows, 208) * rows[:, 192:208].view(np.int8))
 
 
-_GROUPED: Final[Mapping[int, Callable[[Bytes], Grouped]]] = MappingProxyType(
-    {2: _q4_0, 3: _q4_1, 6: _q5_0, 7: _q5_1, 8: _q8_0, 12: _q4_k, 13: _q5_k}
+def _iq4_nl(rows: Bytes) -> Floats:
+    return _scaled(_IQ4[_unpack(rows[:, 2:], 4, 16)], _half(rows, 0))
+
+
+def _iq4_xs(rows: Bytes) -> Floats:
+    """Fields: scale, 2 bytes with the two high bits of the scales, 4 with their low bits, 128 of numbers."""
+    small = _joined(_unpack(rows[:, 4:8], 4, 1), _unpack(rows[:, 2:4], 2, 1), 4)
+    return _scaled(_IQ4[_unpack(rows[:, 8:], 4, 16)], _half(rows, 0) * _signed(small, 32))
+
+
+_IQ4: Final = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8)
+_PLAIN: Final[Mapping[int, Callable[[Bytes], Floats]]] = MappingProxyType(
+    {0: lambda rows: rows.view("<f4"), 1: lambda rows: rows.view("<f2").astype(np.float32), 30: _bf16}
 )
-_READERS: Final[Mapping[int, Callable[[Bytes], Floats | Grouped]]] = MappingProxyType(
+_READERS: Final[Mapping[int, Callable[[Bytes], Floats]]] = MappingProxyType(
     {
-        **_GROUPED,
-        0: lambda rows: rows.view("<f4"),
-        1: lambda rows: rows.view("<f2").astype(np.float32),
-        30: _bf16,
+        **_PLAIN,
+        2: _q4_0,
+        3: _q4_1,
+        6: _q5_0,
+        7: _q5_1,
+        8: _q8_0,
         10: _q2_k,
         11: _q3_k,
+        12: _q4_k,
+        13: _q5_k,
         14: _q6_k,
+        20: _iq4_nl,
+        23: _iq4_xs,
     }
 )
-GROUPED: Final = frozenset(_GROUPED)  # the formats that `read_grouped` reads

@@ -109,6 +109,11 @@ class TensorInfo:
         """The type's name in ggml, such as "Q4_1"."""
         return GGML_TYPES[self.ggml_type][0]
 
+    @property
+    def is_quantised(self) -> bool:
+        """Whether its numbers share scales, block by block."""
+        return GGML_TYPES[self.ggml_type][1] > 1
+
 
 class _Reader:
     """A cursor over the mapped file that never reads past its end."""
@@ -264,11 +269,13 @@ class GgufFile:
         info = self.tensors[name]
         return np.frombuffer(self._mapped(), dtype=np.uint8, count=info.nbytes, offset=info.offset)
 
-    def samples(self, count: int, size: int) -> list[bytes]:
-        """The complete header, and samples of `size` bytes at equal distances: these change if the file does."""
-        mapped, start = self._mapped(), min((tensor.offset for tensor in self.tensors.values()), default=0)
-        step = max(1, (len(mapped) - start - size) // count)
-        return [mapped[:start], *(mapped[at : at + size] for at in range(start, len(mapped), step))]
+    def forget(self, name: str) -> None:
+        """Give back the memory that a tensor's bytes take; a later look at them reads the file again."""
+        info = self.tensors[name]
+        if hasattr(mmap, "MADV_DONTNEED"):
+            start = -(-info.offset // mmap.PAGESIZE) * mmap.PAGESIZE
+            if (size := (info.offset + info.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - start) > 0:
+                self._mapped().madvise(mmap.MADV_DONTNEED, start, size)
 
     def _mapped(self) -> mmap.mmap:
         if self._map is None:

@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from guided.errors import GuidedError, ModelFileError, UnsupportedError
-from guided.files.dequantise import Grouped
+from guided.files.dequantise import Blocks
 
 __all__ = ["SafetensorFiles"]
 
@@ -59,9 +59,12 @@ class SafetensorFiles:
         tensor: Tensor = self._files[name].get_tensor(name)
         return tensor.clone()  # the file is mapped into memory: a model must outlive what happens to it
 
-    def read_grouped(self, name: str) -> Grouped | None:
+    def read_blocks(self, name: str) -> Blocks | None:
         """None: nothing here is quantised."""
         return None
+
+    def forget(self, name: str) -> None:
+        """Nothing: what was read is a copy."""
 
     def _add(self, path: Path) -> None:
         try:

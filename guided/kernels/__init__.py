@@ -5,9 +5,9 @@ Each has a form in torch that runs everywhere; `takes` says where the kernel is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +15,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from guided.files.gguf import GGML_TYPES
 from guided.kernels import _kernels
 from guided.logits.apply import apply_token_bitmask_inplace
 from guided.sampling.sampler import log_mass
 
 __all__ = [
+    "BlockTiles",
     "apply_bitmask",
     "each_row",
     "geglu",
     "gelu",
     "multiply",
-    "multiply4",
     "pack",
     "rms_norm",
     "rotate",
@@ -36,6 +37,8 @@ __all__ = [
 
 
 _KINDS = torch.float32, torch.bfloat16  # that all kernels read
+BlockRows: TypeAlias = tuple[int, npt.NDArray[np.uint8], npt.NDArray[np.int64] | None]
+"""A type of ggml, the bytes of rows (rows, bytes of a row), and which of them in which order; None: all as they lie."""
 
 
 def takes(x: Tensor) -> bool:
@@ -65,25 +68,58 @@ def multiply(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     return out
 
 
-def multiply4(x: Tensor, weights: Tensor, shape: tuple[int, int], planes: int, bias: Tensor | None) -> Tensor:
-    """The same of bfloat16 with numbers of 4 bits, a matrix of `shape` (out, in), as models/int4.py lays them out."""
-    outs, ins = shape
-    _check_product(x, bias, outs, ins, torch.bfloat16)
-    size = outs // 16 * (ins // 32) * (256 * planes + 64)  # bytes, see native/product4.hpp
-    if outs % 16 or ins % 32 or planes not in (1, 2) or weights.numel() != size:
-        raise ValueError(f"{weights.numel()} bytes are no matrix of {outs, ins} in {planes} planes of 4 bits")
-    x, bias = x.contiguous(), None if bias is None else bias.contiguous()
-    out = x.new_empty(len(x), outs)
-    of_weights = _address(weights, weights.shape, torch.uint8)
-    addresses = x.data_ptr(), of_weights, _address_if_any(bias, outs, x.dtype), out.data_ptr()
-    _kernels.multiply4(*addresses, len(x), outs, ins, planes, torch.get_num_threads())
-    return out
-
-
 def _check_product(x: Tensor, bias: Tensor | None, outs: int, ins: int, dtype: torch.dtype) -> None:
     biased = bias is None or (bias.shape == (outs,) and bias.dtype == dtype)
     if x.dim() != 2 or x.shape[1] != ins or x.dtype != dtype or not x.is_cpu or not biased:
         raise ValueError(f"{tuple(x.shape)} in {x.dtype} times the transpose of {outs, ins} in {dtype}: no product")
+
+
+class BlockTiles:
+    """A matrix (outs, columns) of ggml's blocks, as the kernel reads it; see native/block_product.hpp."""
+
+    def __init__(self, parts: Sequence[BlockRows], columns: int) -> None:
+        """Parts lie one below the other.
+
+        Raises:
+            ValueError: the format is not known, or rows are not made of its blocks. IndexError: there is no such row.
+        """
+        self._native, self.outs, self.columns = _kernels.BlockMatrix(columns), 0, columns
+        for ggml_type, raw, order in parts:
+            _, block, nbytes = GGML_TYPES[ggml_type]
+            if raw.dtype != np.uint8 or raw.shape != (len(raw), columns // block * nbytes):
+                raise ValueError(f"bytes of shape {raw.shape} are no rows of {columns} in blocks of {block}")
+            raw = np.ascontiguousarray(raw)
+            chosen = None if order is None else np.ascontiguousarray(order, np.int64)
+            count, address = (len(raw), None) if chosen is None else (len(chosen), chosen.ctypes.data)
+            self._native.add(ggml_type, raw.ctypes.data, len(raw), address, count, torch.get_num_threads())
+            self.outs += count
+
+    @property
+    def nbytes(self) -> int:
+        """That a product reads."""
+        return self._native.bytes
+
+    def multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
+        """`x @ weights.T + bias` for x (n, columns), in x's type. A row has the same bits whatever is beside it.
+
+        Raises:
+            ValueError: they do not fit together, or are of a type that `takes` does not name.
+        """
+        _check_product(x, bias, self.outs, self.columns, x.dtype)
+        if not takes(x):
+            raise ValueError(f"{x.dtype} on {x.device} is not multiplied here")
+        x, bias = x.contiguous(), None if bias is None else bias.contiguous()
+        out = x.new_empty(len(x), self.outs)
+        of_bias = 0 if bias is None else bias.data_ptr()
+        self._native.multiply(_half(x), x.data_ptr(), of_bias, out.data_ptr(), len(x), torch.get_num_threads())
+        return out
+
+    def rows(self, numbers: Tensor) -> Tensor:
+        """The rows with these numbers, int64 (n,): float32 (n, columns). Raises IndexError if there is none such."""
+        (count,), numbers = _sizes(numbers, 1), numbers.contiguous()
+        out = torch.empty(count, self.columns)
+        self._native.values(_address(numbers, (count,), torch.int64), count, out.data_ptr())
+        return out
 
 
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float, offset: float = 0.0) -> Tensor:

@@ -22,21 +22,6 @@ def multiply(
         threads: the most threads to use; they change no bit.
     """
 
-def multiply4(
-    x: int, weights: int, bias: int, out: int, rows: int, outs: int, ins: int, planes: int, threads: int
-) -> None:
-    """
-    Write `x @ weights.T + bias` to `out`, for bfloat16 x and weights of 4 bits.
-
-    Args:
-        x: address of (rows, ins), bfloat16.
-        weights: address of the packed matrix (native/product4.hpp has the layout).
-        bias: address of (outs,), bfloat16; 0: none.
-        out: address of (rows, outs), bfloat16.
-        planes: 1 for weights of 4 bits, 2 for weights of 8 bits.
-        threads: the most threads to use; they change no bit.
-    """
-
 def rms_norm(half: bool, x: int, weight: int, out: int, rows: int, size: int, eps: float, offset: float) -> None:
     """
     Write `x / sqrt(mean(x ** 2) + eps) * (offset + weight)` to `out`.
@@ -114,6 +99,58 @@ def apply_bitmask(logits: int, size: int, bits: int, words: int) -> tuple[float,
     Returns:
         The log of the sum of exponentials of all logits, and of those that are left.
     """
+
+def block_instructions() -> str:
+    """
+    What multiplies blocks on this processor: avx512, avxvnni, avx2 or plain.
+    """
+
+class BlockMatrix:
+    """A matrix that stays as ggml has quantised it, in tiles."""
+
+    def __init__(self, columns: int) -> None: ...
+    def add(self, ggml_type: int, raw: int, rows: int, order: int | None, count: int, threads: int) -> None:
+        """
+        Put rows of a GGUF file below those that are there.
+
+        Args:
+            ggml_type: their format.
+            raw: address of `rows` rows of blocks, as they lie in the file.
+            order: address of the numbers of the rows to take, int64 (count,); None: the first ones.
+            threads: the most threads to use.
+
+        Raises:
+            ValueError: the format is not known, or rows of this many columns are not made of its blocks.
+            IndexError: there is no such row.
+        """
+
+    def multiply(self, half: bool, x: int, bias: int, out: int, rows: int, threads: int) -> None:
+        """
+        Write `x @ weights.T + bias` to `out`.
+
+        Args:
+            half: x, bias and out are bfloat16, otherwise float32.
+            x: address of (rows, columns).
+            bias: address of (weights,); 0: none.
+            out: address of (rows, weights).
+            threads: the most threads to use; they change no bit.
+        """
+
+    def values(self, rows: int, count: int, out: int) -> None:
+        """
+        Write rows to `out`, float32 (count, columns).
+
+        Args:
+            rows: address of their numbers, int64 (count,).
+            out: address of the output.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+
+    @property
+    def bytes(self) -> int:
+        """That a product reads."""
 
 class Batch:
     """

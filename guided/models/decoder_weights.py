@@ -113,15 +113,15 @@ def load_decoder(
     """
     c, p, own = config, parallel, part_of(config, parallel, w.where)
     mine = p.layers(c.layers, w.where)
-    layers = [_Block(c, w, names, p, neighbours, gains, i).layer() for i in mine]
     norm = w.put(w.take(f"{names.norm}.weight", c.dim) - gains)
-    if p.is_first:
+    if p.is_first:  # the largest matrices first, while nothing else takes memory
         ends = (f"{names.embedding}.weight", f"{names.head}.weight")
         embedding, head = w.ends(*ends, c.vocab_size, c.dim, tied, cut=p.head)
     else:
         embedding = head = norm.new_empty(0, c.dim)
         for end in (names.embedding, names.head):
             w.skip(f"{re.escape(end)}.weight")
+    layers = [_Block(c, w, names, p, neighbours, gains, i).layer() for i in mine]
     for other in set(range(c.layers)).difference(mine):
         w.skip(f"^{re.escape(names.block.format(other))}.*")
     w.finish()

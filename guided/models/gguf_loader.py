@@ -2,8 +2,8 @@
 
 In: an open `GgufFile`. Out: the model of an architecture in registry.py; formats as in dequantise.py.
 Cost: one pass over the bytes, one tensor at a time. Everything in the file is used or refused: an unknown tensor, an
-unknown number of the architecture, another RoPE scaling or format is an error. On a CPU in bfloat16, weights of 4, 5
-and 8 bits in groups of 32 stay quantised (int4.py).
+unknown number of the architecture, another RoPE scaling or format is an error. On a CPU matrices may stay quantised
+(block_matrix.py).
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
-from guided.files.dequantise import Grouped, dequantise, read_grouped
+from guided.files.dequantise import Blocks, dequantise, read_blocks
 from guided.files.gguf import GgufFile
-from guided.models.decoder import Decoder, DecoderConfig
 from guided.models.model import Model
-from guided.models.packed import PackedFile
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.registry import for_gguf
 from guided.models.weights import Weights
@@ -41,27 +39,26 @@ class _Tensors:
         info = self._file.tensors[name]
         return torch.from_numpy(dequantise(self._file.tensor_bytes(name), info.ggml_type, info.shape, name))
 
-    def read_grouped(self, name: str) -> Grouped | None:
+    def read_blocks(self, name: str) -> Blocks | None:
         info = self._file.tensors[name]
         rows, columns = info.shape
-        return read_grouped(self._file.tensor_bytes(name), info.ggml_type, (rows, columns), name)
+        return read_blocks(self._file.tensor_bytes(name), info.ggml_type, (rows, columns), name)
+
+    def forget(self, name: str) -> None:
+        self._file.forget(name)
 
 
-def load_gguf(file: GgufFile, *, dtype: torch.dtype, device: torch.device, parallel: Parallel = WHOLE) -> Model:
+def load_gguf(
+    file: GgufFile, *, dtype: torch.dtype, device: torch.device, quantised: bool, parallel: Parallel = WHOLE
+) -> Model:
     """The model in the file, its weights in `dtype` on `device`; or this process's part of it.
+
+    `quantised`: matrices stay as they are in the file, on a CPU, and `dtype` is that of the activations.
 
     Raises:
         UnsupportedError: another architecture, a format that is not read, a tensor that this model has no place for.
         ModelFileError: a tensor is missing or has the wrong shape.
     """
-    weights = Weights(_Tensors(file), str(file.path), dtype, device)
+    weights = Weights(_Tensors(file), str(file.path), dtype, device, quantised)
     architecture = for_gguf(file.metadata.get("general.architecture"), weights.where)
-    config = architecture.config(file.metadata, weights)
-    store = weights.stay_quantised and parallel is WHOLE and isinstance(config, DecoderConfig)
-    packed = PackedFile.of(file) if store else None
-    if packed is not None and (mapped := packed.load(config)) is not None:
-        return mapped
-    model = architecture.load(config, weights, parallel)
-    if packed is not None and isinstance(model, Decoder):
-        packed.store(model)
-    return model
+    return architecture.load(architecture.config(file.metadata, weights), weights, parallel)

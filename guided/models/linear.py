@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from guided.kernels import each_row, multiply, takes
-from guided.models.int4 import Int4Matrix
+from guided.models.block_matrix import BlockMatrix
 
 __all__ = ["AdaptedMatrix", "Matrix", "linear"]
 
@@ -31,7 +31,7 @@ class AdaptedMatrix:
     ups: tuple[tuple[slice, slice, Tensor], ...]
 
 
-Matrix: TypeAlias = Tensor | Int4Matrix | AdaptedMatrix  # (out, in)
+Matrix: TypeAlias = Tensor | BlockMatrix | AdaptedMatrix  # (out, in)
 
 
 def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
@@ -46,7 +46,7 @@ def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
         for ranks, rows, up in weight.ups:
             out[:, rows] += linear(low[:, ranks], up)  # rounded once, to out's dtype
         return out
-    if isinstance(weight, Int4Matrix):
+    if isinstance(weight, BlockMatrix):
         return weight(x, bias)
     trained = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias))
     if x.device.type != "cpu" or trained or torch.compiler.is_compiling():

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from guided.errors import UnsupportedError
-from guided.models.int4 import ROWS
+from guided.models.block_matrix import ROWS
 from guided.models.weights import Rows, columns, in_order
 
 __all__ = ["ALONE", "WHOLE", "Group", "Parallel"]

@@ -1,13 +1,13 @@
 """Named tensors on their way from a file into a model: each is there, has the shape that is asked for, and is used.
 
-Where a file holds a matrix quantised, and there is a kernel for it (int4.py: a CPU, bfloat16), it stays so.
+Where a file holds a matrix quantised, it stays so if that is asked for (block_matrix.py: on a CPU).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,15 @@ import torch
 from torch import Tensor
 
 from guided.errors import ModelFileError, UnsupportedError
-from guided.files.dequantise import Grouped
-from guided.models.int4 import Int4Matrix
-from guided.models.linear import Matrix
+from guided.files.dequantise import Blocks
+from guided.models.block_matrix import BlockMatrix
+from guided.models.linear import AdaptedMatrix, Matrix
 
 __all__ = ["Rows", "TensorFile", "Weights", "check_heads", "columns", "in_order", "rows_of"]
 
-Rows: TypeAlias = Tensor | Grouped  # a matrix as a file holds it
+Rows: TypeAlias = Tensor | Blocks  # a matrix as a file holds it
 
+_Weight = TypeVar("_Weight")
 _MAX_TABLE = 1 << 29  # numbers in a table of rotary positions: four million positions of 128
 
 
@@ -50,34 +51,43 @@ class TensorFile(Protocol):
     def read(self, name: str) -> Tensor:
         """The values, in any floating dtype, on the CPU."""
 
-    def read_grouped(self, name: str) -> Grouped | None:
-        """A matrix as it is quantised; None: it is not, or in a form that nothing multiplies."""
+    def read_blocks(self, name: str) -> Blocks | None:
+        """A matrix as it is quantised; None: it is not."""
+
+    def forget(self, name: str) -> None:
+        """The tensor is in the model: what is in memory of the file's is not needed any more."""
 
 
 def in_order(rows: Rows, order: npt.NDArray[np.int64]) -> Rows:
     """Some rows of a matrix, in this order."""
-    return rows.rows(order) if isinstance(rows, Grouped) else rows[torch.from_numpy(order)]
+    return rows.rows(order) if isinstance(rows, Blocks) else rows[torch.from_numpy(order)]
 
 
 def rows_of(rows: Rows) -> int:
     """How many there are."""
-    return len(rows.numbers) if isinstance(rows, Grouped) else len(rows)
+    return len(rows)
 
 
 def columns(rows: Rows, first: int, last: int) -> Rows:
-    """Those columns of a matrix; where they cut a group of quantised numbers apart, it is one no longer."""
-    if isinstance(rows, Grouped) and first % 32 == last % 32 == 0:
-        return rows.columns(first, last)
-    return (torch.from_numpy(rows.values()) if isinstance(rows, Grouped) else rows)[:, first:last]
+    """Those columns of a matrix; where they cut a block of quantised numbers apart, it is one no longer."""
+    if isinstance(rows, Blocks):
+        part = rows.part(first, last)
+        return torch.from_numpy(rows.values())[:, first:last] if part is None else part
+    return rows[:, first:last]
 
 
 class Weights:
-    """Takes tensors out of a file for a model in `dtype` on `device`; remembers which were used."""
+    """Takes tensors out of a file for a model in `dtype` on `device`; remembers which were used.
 
-    def __init__(self, file: TensorFile, where: str, dtype: torch.dtype, device: torch.device) -> None:
+    `quantised`: matrices stay as they are in the file where they can, with activations in `dtype`.
+    """
+
+    def __init__(
+        self, file: TensorFile, where: str, dtype: torch.dtype, device: torch.device, quantised: bool = False
+    ) -> None:
         self._file, self.where, self.dtype, self.device = file, where, dtype, device
-        self._unused = set(file.names())
-        self.stay_quantised = device.type == "cpu" and dtype == torch.bfloat16
+        self._unused, self._taken = set(file.names()), list[str]()
+        self._quantised = quantised and device.type == "cpu"
 
     def __contains__(self, name: str) -> bool:
         return name in self._file.names()
@@ -102,19 +112,20 @@ class Weights:
     def take_rows(self, name: str, rows: int, columns: int) -> Rows:
         """A matrix, quantised where it may stay so. Raises as `take`."""
         self._use(name, (rows, columns))
-        grouped = self._file.read_grouped(name) if self.stay_quantised else None
-        return self._file.read(name) if grouped is None else grouped
+        blocks = self._file.read_blocks(name) if self._quantised else None
+        return self._file.read(name) if blocks is None else blocks
 
     def put(self, *parts: Tensor) -> Tensor:
         """Tensors, one below the other, as one weight of the model."""
         whole = parts[0] if len(parts) == 1 else torch.cat(parts)
-        return whole.to(device=self.device, dtype=self.dtype).contiguous()
+        return self._placed(whole.to(device=self.device, dtype=self.dtype).contiguous())
 
     def matrix(self, *parts: Rows) -> Matrix:
         """Matrices, one below the other, as one weight of the model."""
-        if Int4Matrix.fits(parts):
-            return Int4Matrix.of([part for part in parts if isinstance(part, Grouped)])
-        return self.put(*(torch.from_numpy(part.values()) if isinstance(part, Grouped) else part for part in parts))
+        blocks = [part for part in parts if isinstance(part, Blocks)]
+        if len(blocks) == len(parts):
+            return self._placed(BlockMatrix(blocks, self.dtype))
+        return self.put(*(torch.from_numpy(part.values()) if isinstance(part, Blocks) else part for part in parts))
 
     def ends(
         self,
@@ -124,16 +135,18 @@ class Weights:
         columns: int,
         tied: bool,
         cut: Callable[[Rows], Rows] = lambda rows: rows,
-    ) -> tuple[Tensor, Matrix]:
+    ) -> tuple[Tensor | BlockMatrix, Matrix]:
         """The embedding and what `cut` leaves of the output matrix. Where it is tied it is the embedding, and a copy of
         it must be equal."""
-        first = self.put(self.take(embedding, rows, columns))
+        stored = self.take_rows(embedding, rows, columns)
+        first = self.matrix(stored)
+        assert not isinstance(first, AdaptedMatrix)
         if not tied:
             return first, self.matrix(cut(self.take_rows(head, rows, columns)))
-        if head in self and not torch.equal(self.put(self.take(head, rows, columns)), first):
+        if head in self and not torch.equal(self.take(head, rows, columns), self.take(embedding, rows, columns)):
             raise ModelFileError(f"{self.where}: {head!r} is tied to the embedding, but another matrix")
-        stored = self.take_rows(embedding, rows, columns)
-        return first, self.matrix(cut(stored if isinstance(stored, Grouped) else first))
+        own = cut(stored)
+        return first, first if own is stored else self.matrix(own)
 
     def skip(self, pattern: str) -> None:
         """The model computes what these tensors hold; the pattern matches the end of their names."""
@@ -153,6 +166,14 @@ class Weights:
         if (found := self._file.shape(name)) != shape:
             raise ModelFileError(f"{self.where}: {name!r} has the shape {found}, expected {shape}")
         self._unused.discard(name)
+        self._taken.append(name)
+
+    def _placed(self, weight: _Weight) -> _Weight:
+        """Now that it is in the model, what it was made of is not needed."""
+        for name in self._taken:
+            self._file.forget(name)
+        self._taken.clear()
+        return weight
 
     def _check(self, name: str) -> None:
         if name not in self:

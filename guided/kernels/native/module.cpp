@@ -14,8 +14,8 @@
 
 #include "attend_prompt.hpp"
 #include "attend_slots.hpp"
+#include "block_matrix.hpp"
 #include "product.hpp"
-#include "product4.hpp"
 #include "rows.hpp"
 #include "team.hpp"
 
@@ -127,11 +127,23 @@ void multiply_rows(bool half, uintptr_t x, uintptr_t weights, uintptr_t bias, ui
   (half ? multiply_as<bfloat16> : multiply_as<float>)(x, weights, bias, out, rows, outs, ins, threads);
 }
 
-void multiply4_rows(uintptr_t x, uintptr_t weights, uintptr_t bias, uintptr_t out, int64_t rows, int64_t outs,
-                    int64_t ins, int64_t planes, int64_t threads) {
-  multiply4({at<const bfloat16>(x), at<const uint8_t>(weights), at<const bfloat16>(bias), at<bfloat16>(out), rows, outs,
-             ins, planes},
-            threads);
+void add_blocks(BlockMatrix& matrix, int32_t ggml_type, uintptr_t raw, int64_t rows, std::optional<uintptr_t> order,
+                int64_t count, int64_t threads) {
+  const auto* chosen = order ? at<const int64_t>(*order) : nullptr;
+  matrix.add(ggml_type, at<const uint8_t>(raw), rows, chosen, count, threads);
+}
+
+void multiply_by_blocks(const BlockMatrix& matrix, bool half, uintptr_t x, uintptr_t bias, uintptr_t out, int64_t rows,
+                        int64_t threads) {
+  const BlockProduct product{&matrix.parts(), rows, matrix.rows(), matrix.columns()};
+  if (half)
+    multiply_blocks(product, at<const bfloat16>(x), at<const bfloat16>(bias), at<bfloat16>(out), threads);
+  else
+    multiply_blocks(product, at<const float>(x), at<const float>(bias), at<float>(out), threads);
+}
+
+void block_values(const BlockMatrix& matrix, uintptr_t rows, int64_t count, uintptr_t out) {
+  matrix.values(at<const int64_t>(rows), count, at<float>(out));
 }
 
 void rms_norm_rows(bool half, uintptr_t x, uintptr_t weight, uintptr_t out, int64_t rows, int64_t size, float eps,
@@ -206,15 +218,35 @@ Args:
     out: address of (rows, outs).
     threads: the most threads to use; they change no bit.)";
 
-constexpr auto kMultiply4 = R"(Write `x @ weights.T + bias` to `out`, for bfloat16 x and weights of 4 bits.
+constexpr auto kAddBlocks = R"(Put rows of a GGUF file below those that are there.
 
 Args:
-    x: address of (rows, ins), bfloat16.
-    weights: address of the packed matrix (native/product4.hpp has the layout).
-    bias: address of (outs,), bfloat16; 0: none.
-    out: address of (rows, outs), bfloat16.
-    planes: 1 for weights of 4 bits, 2 for weights of 8 bits.
+    ggml_type: their format.
+    raw: address of `rows` rows of blocks, as they lie in the file.
+    order: address of the numbers of the rows to take, int64 (count,); None: the first ones.
+    threads: the most threads to use.
+
+Raises:
+    ValueError: the format is not known, or rows of this many columns are not made of its blocks.
+    IndexError: there is no such row.)";
+
+constexpr auto kMultiplyBlocks = R"(Write `x @ weights.T + bias` to `out`.
+
+Args:
+    half: x, bias and out are bfloat16, otherwise float32.
+    x: address of (rows, columns).
+    bias: address of (weights,); 0: none.
+    out: address of (rows, weights).
     threads: the most threads to use; they change no bit.)";
+
+constexpr auto kBlockValues = R"(Write rows to `out`, float32 (count, columns).
+
+Args:
+    rows: address of their numbers, int64 (count,).
+    out: address of the output.
+
+Raises:
+    IndexError: there is no such row.)";
 
 constexpr auto kRmsNorm = R"(Write `x / sqrt(mean(x ** 2) + eps) * (offset + weight)` to `out`.
 
@@ -308,8 +340,6 @@ NB_MODULE(_kernels, m) {
   const auto released = nb::call_guard<nb::gil_scoped_release>();
   m.def("multiply", &guided::multiply_rows, nb::arg("half"), nb::arg("x"), nb::arg("weights"), nb::arg("bias"),
         nb::arg("out"), nb::arg("rows"), nb::arg("outs"), nb::arg("ins"), nb::arg("threads"), kMultiply, released);
-  m.def("multiply4", &guided::multiply4_rows, nb::arg("x"), nb::arg("weights"), nb::arg("bias"), nb::arg("out"),
-        nb::arg("rows"), nb::arg("outs"), nb::arg("ins"), nb::arg("planes"), nb::arg("threads"), kMultiply4, released);
   m.def("rms_norm", &guided::rms_norm_rows, nb::arg("half"), nb::arg("x"), nb::arg("weight"), nb::arg("out"),
         nb::arg("rows"), nb::arg("size"), nb::arg("eps"), nb::arg("offset"), kRmsNorm, released);
   m.def("swiglu", &guided::swiglu_rows, nb::arg("half"), nb::arg("x"), nb::arg("out"), nb::arg("rows"), nb::arg("size"),
@@ -326,6 +356,16 @@ NB_MODULE(_kernels, m) {
         nb::arg("heads"), nb::arg("size"), kPack, released);
   m.def("apply_bitmask", &guided::apply_bitmask_row, nb::arg("logits"), nb::arg("size"), nb::arg("bits"),
         nb::arg("words"), kApplyBitmask, released);
+  m.def("block_instructions", &guided::block_instructions,
+        "What multiplies blocks on this processor: avx512, avxvnni, avx2 or plain.");
+  nb::class_<guided::BlockMatrix>(m, "BlockMatrix", "A matrix that stays as ggml has quantised it, in tiles.")
+      .def(nb::init<int64_t>(), nb::arg("columns"))
+      .def("add", &guided::add_blocks, nb::arg("ggml_type"), nb::arg("raw"), nb::arg("rows"), nb::arg("order").none(),
+           nb::arg("count"), nb::arg("threads"), kAddBlocks, released)
+      .def("multiply", &guided::multiply_by_blocks, nb::arg("half"), nb::arg("x"), nb::arg("bias"), nb::arg("out"),
+           nb::arg("rows"), nb::arg("threads"), kMultiplyBlocks, released)
+      .def("values", &guided::block_values, nb::arg("rows"), nb::arg("count"), nb::arg("out"), kBlockValues, released)
+      .def_prop_ro("bytes", &guided::BlockMatrix::bytes, "That a product reads.");
   nb::class_<guided::Batch>(m, "Batch", "The sequences of one forward pass, for attention over slots of a cache.")
       .def(nb::init<int64_t, int64_t, int64_t, bool, bool, const std::vector<guided::Batch::Row>&>(), nb::arg("heads"),
            nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("packed"), nb::arg("rows"), kBatch)

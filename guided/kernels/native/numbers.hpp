@@ -38,6 +38,16 @@ GUIDED_INLINE void write(float number, bfloat16& out) {
   out.bits = static_cast<uint16_t>((number != number ? bits | 0x400000 : rounded) >> 16);
 }
 
+// float16, by its bits. Zeros and numbers below the normal ones come out right by the product, for the exponent is only
+// shifted; infinity and NaN are what is left.
+GUIDED_INLINE float half_to_float(uint16_t half) {
+  const uint32_t bits = static_cast<uint32_t>(half & 0x7FFF) << 13, sign = static_cast<uint32_t>(half & 0x8000) << 16;
+  const uint32_t magnitude = (half & 0x7C00) == 0x7C00
+                                 ? bits | 0x7F800000
+                                 : std::bit_cast<uint32_t>(std::bit_cast<float>(bits) * 0x1p112F);
+  return std::bit_cast<float>(magnitude | sign);
+}
+
 // e ** x for x <= 0, to some 1e-7: 2 ** whole * e ** rest, the polynomial of Cephes' expf. NaN stays NaN.
 GUIDED_INLINE float exponential(float x) {
   x = x < -87.0F ? -87.0F : x;

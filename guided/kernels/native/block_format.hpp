@@ -1,0 +1,91 @@
+// ggml's quantised formats, and how their blocks lie in memory for the kernel (block_product.hpp).
+//
+// A weight is (number - zero) * scale + rest: `number` has 2 to 8 bits, or is the place of a number in a table; 16 or 32
+// neighbours share a scale and maybe a rest. In K formats a scale is a small integer times the block's own.
+//
+// Layout: a tile is 16 rows of the matrix. For each block of 32 or 256 columns it holds the scales of the 16 rows side by
+// side, then the numbers, as planes of 8, 4, 2 or 1 bits. 32 columns are eight vectors of 64 bytes: vector v has columns
+// 4 v to 4 v + 3 of row 0, the same of row 1, and so on. A plane of b bits takes 64 b bytes; its line w holds, from the low
+// bits up, vectors w, w + b, w + 2 b and so on. So the bytes are as many as in the file, but for the scales of 6 bits
+// (Q3_K to Q5_K, IQ4_XS), which become 8: 2 to 4 percent more.
+//
+// Source: the structs in https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h.
+#pragma once
+
+#include <cstdint>
+
+namespace guided {
+
+constexpr int64_t kTileRows = 16, kColumns = 32;  // columns: those of one scale of the activations
+
+enum class Scales : uint8_t {
+  Half,          // float16 of each row
+  HalfRest,      // float16, and the rest
+  Small,         // float16 of the block, times int8 of the group
+  SmallRest,     // the same, and another float16 of the block times uint8 of the group, which is subtracted
+  NibblesRest,   // the same in 4 bits each
+};
+
+struct Format {
+  int32_t columns;  // of a block: 32 or 256
+  int32_t bytes;    // of a block in the file
+  int32_t group;    // columns of one scale: 16 or 32
+  int32_t low;      // bits of a number's lower plane
+  int32_t high;     // and of the other; 0: there is none
+  int32_t zero;     // the number that stands for 0
+  Scales scales;
+  bool table = false;  // numbers are looked up in kTable
+
+  constexpr bool operator==(const Format&) const = default;
+  constexpr int32_t groups() const { return columns / group; }
+  // Of a tile's block.
+  constexpr int32_t scale_bytes() const {
+    switch (scales) {
+      case Scales::Half: return 32;
+      case Scales::HalfRest: return 64;
+      case Scales::Small: return 32 + 16 * groups();
+      case Scales::SmallRest: return 64 + 32 * groups();
+      default: return 64 + 16 * groups();
+    }
+  }
+  constexpr int32_t plane_bytes() const { return 64 * (low + high); }  // of 32 columns
+  constexpr int32_t tile_bytes() const { return scale_bytes() + columns / 32 * plane_bytes(); }
+};
+
+constexpr Format kQ4_0{32, 18, 32, 4, 0, 8, Scales::Half};
+constexpr Format kQ4_1{32, 20, 32, 4, 0, 0, Scales::HalfRest};
+constexpr Format kQ5_0{32, 22, 32, 4, 1, 16, Scales::Half};
+constexpr Format kQ5_1{32, 24, 32, 4, 1, 0, Scales::HalfRest};
+constexpr Format kQ8_0{32, 34, 32, 8, 0, 128, Scales::Half};
+constexpr Format kQ2_K{256, 84, 16, 2, 0, 0, Scales::NibblesRest};
+constexpr Format kQ3_K{256, 110, 16, 2, 1, 4, Scales::Small};
+constexpr Format kQ4_K{256, 144, 32, 4, 0, 0, Scales::SmallRest};
+constexpr Format kQ5_K{256, 176, 32, 4, 1, 0, Scales::SmallRest};
+constexpr Format kQ6_K{256, 210, 16, 4, 2, 32, Scales::Small};
+constexpr Format kIQ4_NL{32, 18, 32, 4, 0, 128, Scales::Half, true};
+constexpr Format kIQ4_XS{256, 136, 32, 4, 0, 128, Scales::Small, true};
+
+// The numbers of IQ4_NL and IQ4_XS, each with 128 added.
+alignas(16) constexpr uint8_t kTable[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+
+// Calls work.template operator()<format>() for a type of ggml; false: it is none of these.
+template <typename Work>
+bool with_format(int32_t ggml_type, const Work& work) {
+  switch (ggml_type) {
+    case 2: work.template operator()<kQ4_0>(); return true;
+    case 3: work.template operator()<kQ4_1>(); return true;
+    case 6: work.template operator()<kQ5_0>(); return true;
+    case 7: work.template operator()<kQ5_1>(); return true;
+    case 8: work.template operator()<kQ8_0>(); return true;
+    case 10: work.template operator()<kQ2_K>(); return true;
+    case 11: work.template operator()<kQ3_K>(); return true;
+    case 12: work.template operator()<kQ4_K>(); return true;
+    case 13: work.template operator()<kQ5_K>(); return true;
+    case 14: work.template operator()<kQ6_K>(); return true;
+    case 20: work.template operator()<kIQ4_NL>(); return true;
+    case 23: work.template operator()<kIQ4_XS>(); return true;
+    default: return false;
+  }
+}
+
+}  // namespace guided

@@ -1,0 +1,403 @@
+#include "block_product.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "block_format.hpp"
+#include "team.hpp"
+#include "vectors.hpp"
+
+namespace guided {
+namespace {
+
+constexpr int64_t kShare = 4;             // tiles that a thread takes at once
+constexpr int64_t kFewProducts = 1 << 17;  // below these a second thread starts too late to help
+constexpr float kLeast = 1e-30F;           // numbers up to this count as 0
+constexpr int64_t kCached = 256 << 10;     // bytes of x that stay near while the weights pass by
+
+// Rows of x as whole numbers of 8 bits.
+struct Inputs {
+  std::vector<int8_t> numbers;  // (rows, ins)
+  std::vector<float> scales;    // (rows, ins / 32)
+  std::vector<int32_t> sums;    // (rows, ins / 16)
+};
+
+template <int Lanes>
+struct Types {
+  typedef float Float __attribute__((vector_size(4 * Lanes)));
+  typedef int32_t Int __attribute__((vector_size(4 * Lanes)));
+  typedef uint32_t Word __attribute__((vector_size(4 * Lanes)));
+  typedef uint16_t Half __attribute__((vector_size(2 * Lanes)));
+  typedef int8_t Byte __attribute__((vector_size(Lanes)));
+};
+
+// What differs between processors: four products in each lane, added to `sum`; `numbers` are unsigned, those of x signed.
+// `Wide`: numbers may have 8 bits.
+struct PlainInstructions {
+  static constexpr int kLanes = 4;
+  using T = Types<kLanes>;
+  template <bool Wide>
+  static GUIDED_INLINE void add(const T::Word& numbers, const int8_t* x, T::Int& sum) {
+    for (int i = 0; i < 4; ++i) {
+      const T::Word each = (numbers >> (8 * i)) & 0xFF;
+      sum += __builtin_convertvector(each, T::Int) * int32_t{x[i]};
+    }
+  }
+  static GUIDED_INLINE void look_up(T::Word& numbers) {
+    uint8_t bytes[4 * kLanes];
+    std::memcpy(bytes, &numbers, sizeof bytes);
+    for (uint8_t& byte : bytes) byte = kTable[byte];
+    std::memcpy(&numbers, bytes, sizeof bytes);
+  }
+  static GUIDED_INLINE void load_halves(const uint8_t* from, T::Float& out) {
+    uint16_t halves[kLanes];
+    std::memcpy(halves, from, sizeof halves);
+    float numbers[kLanes];
+    for (int i = 0; i < kLanes; ++i) numbers[i] = half_to_float(halves[i]);
+    std::memcpy(&out, numbers, sizeof out);
+  }
+};
+
+#if defined(GUIDED_X86_CLONES)
+struct Avx2 {
+  static constexpr int kLanes = 8;
+  using T = Types<kLanes>;
+  template <bool Wide>
+  static GUIDED_INLINE void add(const T::Word& numbers, const int8_t* x, T::Int& sum) {
+    using Shorts = int16_t __attribute__((vector_size(32)));
+    uint32_t four;
+    std::memcpy(&four, x, sizeof four);
+    const T::Word both = T::Word{} + four;
+    const Shorts ones = Shorts{} + 1;
+    // Two products of 7 bits and 8 fit into 16 bits; the eighth bit alone does, too.
+    const T::Word low = Wide ? numbers & 0x7F7F7F7F : numbers;
+    T::Int products;
+    asm("vpmaddubsw %2, %1, %0" : "=x"(products) : "x"(low), "x"(both));
+    asm("vpmaddwd %2, %1, %0" : "=x"(products) : "x"(products), "x"(ones));
+    sum += products;
+    if constexpr (Wide) {
+      const T::Word high = numbers & 0x80808080;
+      asm("vpmaddubsw %2, %1, %0" : "=x"(products) : "x"(high), "x"(both));
+      asm("vpmaddwd %2, %1, %0" : "=x"(products) : "x"(products), "x"(ones));
+      sum += products;
+    }
+  }
+  static GUIDED_INLINE void look_up(T::Word& numbers) {
+    T::Word table;
+    std::memcpy(&table, kTable, 16);
+    std::memcpy(reinterpret_cast<char*>(&table) + 16, kTable, 16);
+    asm("vpshufb %1, %2, %0" : "=x"(numbers) : "x"(numbers), "x"(table));
+  }
+  static GUIDED_INLINE void load_halves(const uint8_t* from, T::Float& out) {
+    T::Half halves;
+    std::memcpy(&halves, from, sizeof halves);
+    asm("vcvtph2ps %1, %0" : "=x"(out) : "x"(halves));
+  }
+};
+
+struct AvxVnni : Avx2 {
+  template <bool Wide>
+  static GUIDED_INLINE void add(const T::Word& numbers, const int8_t* x, T::Int& sum) {
+    uint32_t four;
+    std::memcpy(&four, x, sizeof four);
+    const T::Word both = T::Word{} + four;
+    T::Int in_register = sum;  // whose address is not taken
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(in_register) : "x"(numbers), "x"(both));
+    sum = in_register;
+  }
+};
+
+struct Avx512 {
+  static constexpr int kLanes = 16;
+  using T = Types<kLanes>;
+  template <bool Wide>
+  static GUIDED_INLINE void add(const T::Word& numbers, const int8_t* x, T::Int& sum) {
+    T::Int in_register = sum;
+    asm("vpdpbusd %2%{1to16%}, %1, %0"
+        : "+v"(in_register)
+        : "v"(numbers), "m"(*reinterpret_cast<const uint32_t(*)[1]>(x)));
+    sum = in_register;
+  }
+  static GUIDED_INLINE void look_up(T::Word& numbers) {
+    T::Word table;
+    for (int i = 0; i < 4; ++i) std::memcpy(reinterpret_cast<char*>(&table) + 16 * i, kTable, 16);
+    asm("vpshufb %1, %2, %0" : "=v"(numbers) : "v"(numbers), "v"(table));
+  }
+  static GUIDED_INLINE void load_halves(const uint8_t* from, T::Float& out) {
+    T::Half halves;
+    std::memcpy(&halves, from, sizeof halves);
+    asm("vcvtph2ps %1, %0" : "=v"(out) : "v"(halves));
+  }
+};
+#endif
+
+// Vector v of the numbers of 32 columns, for the outputs from `part` on.
+template <typename Is, Format F, int V>
+GUIDED_INLINE void take_numbers(const uint8_t* planes, typename Is::T::Word& out) {
+  using Word = typename Is::T::Word;
+  constexpr uint32_t kEach = 0x01010101;
+  std::memcpy(&out, planes + 64 * (V % F.low), sizeof out);
+  if constexpr (F.low < 8) out = (out >> (V / F.low * F.low)) & (((1U << F.low) - 1) * kEach);
+  if constexpr (F.high > 0) {
+    Word high;
+    std::memcpy(&high, planes + 64 * F.low + 64 * (V % F.high), sizeof high);
+    constexpr int kShift = V / F.high * F.high - F.low;
+    if constexpr (kShift >= 0)
+      high >>= kShift;
+    else
+      high <<= -kShift;
+    out |= high & ((((1U << F.high) - 1) << F.low) * kEach);
+  }
+  if constexpr (F.table) Is::look_up(out);
+}
+
+// What a group's sums are multiplied by, and the rest.
+template <typename Is, Format F>
+struct Factors {
+  using T = typename Is::T;
+  typename T::Float block, rest_of_block;
+  const uint8_t* small;
+
+  GUIDED_INLINE void begin(const uint8_t* scales, int64_t part) {
+    Is::load_halves(scales + 2 * part, block);
+    if constexpr (F.scales != Scales::Half && F.scales != Scales::Small)
+      Is::load_halves(scales + 32 + 2 * part, rest_of_block);
+    small = scales + (F.scales == Scales::Small ? 32 : 64) + part;
+  }
+  GUIDED_INLINE void of_group(int group, typename T::Float& scale, typename T::Float& rest) const {
+    if constexpr (F.scales == Scales::Half || F.scales == Scales::HalfRest) {
+      scale = block;
+      if constexpr (F.scales == Scales::HalfRest) rest = rest_of_block;
+      return;
+    }
+    typename T::Byte bytes;
+    std::memcpy(&bytes, small + 16 * group, sizeof bytes);
+    typename T::Int whole = __builtin_convertvector(bytes, typename T::Int);
+    if constexpr (F.scales == Scales::NibblesRest) {
+      rest = -(rest_of_block * __builtin_convertvector((whole >> 4) & 15, typename T::Float));
+      whole &= 15;
+    }
+    scale = block * __builtin_convertvector(whole, typename T::Float);
+    if constexpr (F.scales == Scales::SmallRest) {
+      std::memcpy(&bytes, small + 16 * (F.groups() + group), sizeof bytes);
+      rest = -(rest_of_block * __builtin_convertvector(__builtin_convertvector(bytes, typename T::Int), typename T::Float));
+    }
+  }
+};
+
+// Where some rows of x are.
+struct Rows {
+  const int8_t* numbers;
+  const float* scales;
+  const int32_t* sums;
+  int64_t ins;
+};
+
+// Vectors `First` up to `Last` of 32 columns, times those of `Count` rows.
+template <typename Is, Format F, int Count, int First, int Last>
+GUIDED_INLINE void add_vectors(const uint8_t* planes, const int8_t* x, int64_t stride, typename Is::T::Int* sums) {
+  if constexpr (First < Last) {
+    typename Is::T::Word numbers;
+    take_numbers<Is, F, First>(planes, numbers);
+#pragma GCC unroll 16
+    for (int m = 0; m < Count; ++m)
+      Is::template add<F.low == 8 || F.table>(numbers, x + m * stride + 4 * First, sums[m]);
+    add_vectors<Is, F, Count, First + 1, Last>(planes, x, stride, sums);
+  }
+}
+
+// One group: `Half` 0 or 1 of 32 columns, if it has 16 of them.
+template <typename Is, Format F, int Count, int Half>
+GUIDED_INLINE void add_group(const uint8_t* planes, const Factors<Is, F>& factors, int group, const Rows& x, int64_t column,
+                             typename Is::T::Float* totals) {
+  using T = typename Is::T;
+  constexpr int kFirst = 4 * Half, kLast = F.group == 32 ? 8 : kFirst + 4;
+  constexpr bool kRest = F.scales != Scales::Half && F.scales != Scales::Small;
+  typename T::Int sums[Count];
+  int32_t of_x[Count];
+#pragma GCC unroll 16
+  for (int m = 0; m < Count; ++m) {
+    const int32_t* s = x.sums + (m * x.ins + column) / 16;
+    of_x[m] = F.group == 32 ? s[0] + s[1] : s[Half];
+    sums[m] = typename T::Int{} - F.zero * of_x[m];
+  }
+  add_vectors<Is, F, Count, kFirst, kLast>(planes, x.numbers + column, x.ins, sums);
+  typename T::Float scale, rest;
+  factors.of_group(group, scale, rest);
+#pragma GCC unroll 16
+  for (int m = 0; m < Count; ++m) {
+    const float of_row = x.scales[(m * x.ins + column) / 32];
+    totals[m] += scale * __builtin_convertvector(sums[m], typename T::Float) * of_row;
+    if constexpr (kRest) totals[m] += rest * (of_row * static_cast<float>(of_x[m]));
+  }
+}
+
+// `Count` rows of x times the outputs from `part` on, as many as a vector has lanes, of a tile.
+template <typename Is, Format F, int Count>
+GUIDED_INLINE void multiply_tile(const uint8_t* tile, int64_t part, const Rows& x, typename Is::T::Float* totals) {
+  for (int m = 0; m < Count; ++m) totals[m] = typename Is::T::Float{};
+  for (int64_t column = 0; column < x.ins; tile += F.tile_bytes()) {
+    Factors<Is, F> factors;
+    factors.begin(tile, part);
+    const uint8_t* planes = tile + F.scale_bytes() + 4 * part;
+#pragma GCC unroll 1
+    for (int c = 0; c < F.columns; c += 32, column += 32, planes += F.plane_bytes()) {
+      add_group<Is, F, Count, 0>(planes, factors, c / F.group, x, column, totals);
+      if constexpr (F.group == 16) add_group<Is, F, Count, 1>(planes, factors, c / 16 + 1, x, column, totals);
+    }
+  }
+}
+
+template <typename Number>
+struct Output {
+  const Number* bias;  // of the first output of the tile; null: none
+  Number* out;
+  int64_t stride, outs;  // outs: of the tile, up to 16
+};
+
+// `Count` rows from `row` on.
+template <typename Is, Format F, int Count, typename Number>
+GUIDED_INLINE void some_rows(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t row, const Output<Number>& to) {
+  const Rows x{in.numbers.data() + row * ins, in.scales.data() + row * ins / 32, in.sums.data() + row * ins / 16, ins};
+  for (int64_t part = 0; part < to.outs; part += Is::kLanes) {
+    typename Is::T::Float totals[Count];
+    multiply_tile<Is, F, Count>(tile, part, x, totals);
+    for (int m = 0; m < Count; ++m)
+      for (int64_t n = 0; n < Is::kLanes && part + n < to.outs; ++n) {
+        const float total = totals[m][n];
+        write(to.bias == nullptr ? total : total + read(to.bias[part + n]), to.out[(row + m) * to.stride + part + n]);
+      }
+  }
+}
+
+template <typename Is, Format F, int Most, typename Number>
+GUIDED_INLINE void all_rows(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows, const Output<Number>& to) {
+  int64_t row = 0;
+  for (; row + Most <= rows; row += Most) some_rows<Is, F, Most>(tile, in, ins, row, to);
+  if constexpr (Most > 4)
+    for (; row + 4 <= rows; row += 4) some_rows<Is, F, 4>(tile, in, ins, row, to);
+  for (; row + 2 <= rows; row += 2) some_rows<Is, F, 2>(tile, in, ins, row, to);
+  if (row < rows) some_rows<Is, F, 1>(tile, in, ins, row, to);
+}
+
+#define GUIDED_TILE(name, level, Is, Most)                                                                    \
+  template <Format F, typename Number>                                                                        \
+  level void name(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows, const Output<Number>& to) { \
+    all_rows<Is, F, Most>(tile, in, ins, rows, to);                                                           \
+  }
+GUIDED_TILE(tile_plain, , PlainInstructions, 2)
+#if defined(GUIDED_X86_CLONES)
+GUIDED_TILE(tile_avx2, GUIDED_V3, Avx2, 4)
+GUIDED_TILE(tile_avxvnni, GUIDED_V3, AvxVnni, 4)
+GUIDED_TILE(tile_avx512, GUIDED_V4, Avx512, 12)
+#endif
+
+enum class Level { Plain, Avx2, AvxVnni, Avx512 };
+
+// GUIDED_CPU=avx2 or =plain: less than the processor has, for tests.
+Level choose_level() {
+#if defined(GUIDED_X86_CLONES)
+  const char* set = std::getenv("GUIDED_CPU");
+  const std::string_view most = set == nullptr ? "" : set;
+  if (most == "plain" || !__builtin_cpu_supports("x86-64-v3")) return Level::Plain;
+  if (most == "avx2") return Level::Avx2;
+  if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni")) return Level::Avx512;
+#if __GNUC__ >= 12
+  if (__builtin_cpu_supports("avxvnni")) return Level::AvxVnni;
+#endif
+  return Level::Avx2;
+#else
+  return Level::Plain;
+#endif
+}
+
+Level level() {
+  static const Level chosen = choose_level();
+  return chosen;
+}
+
+template <Format F, typename Number>
+void multiply_one(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows, const Output<Number>& to) {
+#if defined(GUIDED_X86_CLONES)
+  if (level() == Level::Avx512) return tile_avx512<F>(tile, in, ins, rows, to);
+  if (level() == Level::AvxVnni) return tile_avxvnni<F>(tile, in, ins, rows, to);
+  if (level() == Level::Avx2) return tile_avx2<F>(tile, in, ins, rows, to);
+#endif
+  tile_plain<F>(tile, in, ins, rows, to);
+}
+
+// The greatest of 32 neighbours becomes 127; the others are rounded to the nearest, ties to even. What is not finite makes
+// the scale NaN, and so all outputs of the row; what is next to nothing becomes 0.
+template <typename Number>
+GUIDED_FOR_EACH_CPU void quantise(const Number* x, int64_t size, int8_t* numbers, float* scales, int32_t* sums) {
+  for (int64_t k = 0; k < size; k += kColumns) {
+    float some[kColumns], greatest = 0.0F;
+    int32_t wrong = 0;
+    for (int i = 0; i < kColumns; ++i) {
+      some[i] = read(x[k + i]);
+      const float magnitude = some[i] < 0 ? -some[i] : some[i];
+      greatest = magnitude > greatest ? magnitude : greatest;
+      wrong |= magnitude <= std::numeric_limits<float>::max() ? 0 : 1;
+    }
+    for (int i = 0; i < kColumns; ++i) some[i] = wrong ? 0.0F : some[i];
+    const float inverse = greatest > kLeast ? 127.0F / greatest : 0.0F;
+    const float scale = wrong ? std::numeric_limits<float>::quiet_NaN() : inverse > 0 ? greatest / 127.0F : 0.0F;
+    int32_t whole[kColumns];
+    for (int i = 0; i < kColumns; ++i) whole[i] = static_cast<int32_t>(std::nearbyint(some[i] * inverse));
+    int32_t first = 0, second = 0;
+    for (int i = 0; i < 16; ++i) {
+      first += whole[i];
+      second += whole[16 + i];
+    }
+    for (int i = 0; i < kColumns; ++i) numbers[k + i] = static_cast<int8_t>(whole[i]);
+    scales[k / 32] = scale;
+    sums[k / 16] = first;
+    sums[k / 16 + 1] = second;
+  }
+}
+
+}  // namespace
+
+template <typename Number>
+void multiply_blocks(const BlockProduct& p, const Number* x, const Number* bias, Number* out, int64_t threads) {
+  const int64_t near = std::max<int64_t>(12, kCached / std::max<int64_t>(1, p.ins) / 12 * 12);
+  thread_local Inputs in;
+  for (int64_t row = 0; row < p.rows; row += near) {
+    const int64_t rows = std::min(near, p.rows - row), size = rows * p.ins;
+    in.numbers.resize(static_cast<size_t>(size));
+    in.scales.resize(static_cast<size_t>(size / 32));
+    in.sums.resize(static_cast<size_t>(size / 16));
+    quantise(x + row * p.ins, size, in.numbers.data(), in.scales.data(), in.sums.data());
+    const Inputs& inputs = in;  // the caller's, on every thread
+    int64_t first = 0;
+    for (const BlockPart& part : *p.parts) {
+      with_format(part.ggml_type, [&]<Format F>() {
+        const int64_t tiles = (part.outs + kTileRows - 1) / kTileRows, bytes = p.ins / F.columns * F.tile_bytes();
+        share((tiles + kShare - 1) / kShare, size * part.outs < kFewProducts ? 1 : threads, [&](int64_t i) {
+          for (int64_t t = i * kShare; t < std::min(tiles, (i + 1) * kShare); ++t) {
+            const int64_t at = first + t * kTileRows;
+            const Output<Number> to{bias == nullptr ? nullptr : bias + at, out + row * p.outs + at, p.outs,
+                                    std::min(kTileRows, part.outs - t * kTileRows)};
+            multiply_one<F>(part.tiles + t * bytes, inputs, p.ins, rows, to);
+          }
+        });
+      });
+      first += part.outs;
+    }
+  }
+}
+
+template void multiply_blocks(const BlockProduct&, const float*, const float*, float*, int64_t);
+template void multiply_blocks(const BlockProduct&, const bfloat16*, const bfloat16*, bfloat16*, int64_t);
+
+const char* block_instructions() {
+  constexpr const char* kNames[] = {"plain", "avx2", "avxvnni", "avx512"};
+  return kNames[static_cast<int>(level())];
+}
+
+}  // namespace guided
