@@ -16,7 +16,8 @@ The settings are read once, when PyTorch is loaded; a program that has imported 
 A thread that compiles specifications computes all the time, too, and holds Python's lock while it does. It gives way in
 two respects. It has a low priority for the cores, the lowest once it has computed for some time (polite_pool.py); on
 Linux each thread has its own. And it gives up the lock after 50 us (`SWITCH_SECONDS`, which a server sets), not after
-Python's 5 ms, since a step of the model takes the lock some 400 times. Milliseconds between tokens, 50 streams of SmolLM2 on two cores, beside a thread that always compiles:
+Python's 5 ms, since a step of the model takes the lock some 400 times. Milliseconds between tokens, 50 streams of
+SmolLM2 on two cores, beside a thread that always compiles:
 
     alone 113    with neither 870    with the lock given up early 348    with both 179
 
