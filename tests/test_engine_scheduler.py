@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import Future
+from threading import Event, get_ident
+from time import thread_time
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence
+from guided.engine.stepper import SLOW, Stepper
 from guided.engine.stopping import Stops
 from guided.kv.cache import KVCache
 from guided.kv.dense import DenseCache
@@ -234,6 +237,65 @@ def test_what_decodes_waits_no_longer_than_long_text_may_take(monkeypatch: pytes
     assert passes[2:7] == [[1, 64], [1, 48], [1, 48], [1, 48], [1, 32]], "0.75 seconds are 48 tokens"
 
 
+def test_a_slow_matcher_takes_its_steps_on_a_thread_of_its_own() -> None:
+    threads: dict[str, list[int]] = {"slow": [], "quick": []}
+
+    class Noted(GrammarMatcher):
+        seconds = 0.0
+
+        def fill_next_token_bitmask(self, *args: object, **options: object) -> bool:
+            end = thread_time() + self.seconds
+            threads["slow" if self.seconds else "quick"].append(get_ident())
+            while thread_time() < end:
+                pass
+            return super().fill_next_token_bitmask(*args, **options)  # type: ignore[arg-type]
+
+    class Slow(Noted):
+        seconds = 2 * SLOW
+
+    grammar = COMPILER.compile_regex("[abcde]{20}")
+    tasks = [
+        Task(Sequence(VOCABULARY, [1, 2], kind(grammar), SamplingParams(1.0, seed=4), max_tokens=30))
+        for kind in (Slow, Noted)
+    ]
+    batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 64, 4)))
+    for task in tasks:
+        batch.add([task])
+    ended = []
+    while batch:
+        ended += [outcome.result for _, outcome in batch.step() if not isinstance(outcome, Exception)]
+    slow, quick = (result for result in ended if result is not None)
+    assert slow.text == quick.text == alone(tasks[1].sequence, MODEL).text
+    assert set(threads["quick"]) == {get_ident()}
+    assert get_ident() not in threads["slow"][2:], "the first tells that it is slow"
+
+
+def test_a_slow_task_can_be_cancelled_while_its_step_is_taken() -> None:
+    begun, go_on = Event(), Event()
+
+    class Held(GrammarMatcher):
+        def fill_next_token_bitmask(self, *args: object, **options: object) -> bool:
+            if task.stepper is not None and task.stepper.is_slow:
+                begun.set()
+                go_on.wait(10)
+            return super().fill_next_token_bitmask(*args, **options)  # type: ignore[arg-type]
+
+    grammar = COMPILER.compile_regex("[abcde]{20}")
+    task = Task(Sequence(VOCABULARY, [1, 2], Held(grammar), SamplingParams(), max_tokens=30))
+    batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 16, 4)))
+    batch.add([task])
+    assert task.stepper is not None
+    task.stepper.is_slow = True
+    while not begun.is_set():
+        batch.step()
+    batch.cancel(task)
+    assert batch, "its step is still being taken"
+    go_on.set()
+    while batch:
+        assert not batch.step()
+    assert batch.runner.cache.available == batch.runner.cache.capacity
+
+
 def test_what_does_not_fit_even_alone_fails_alone() -> None:
     batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 4, 4)))
     large = Task(Sequence(VOCABULARY, [1] * 30, None, SamplingParams(), max_tokens=4))
@@ -290,7 +352,10 @@ def test_some_wait_for_their_grammar_while_others_run() -> None:
             if number == 4:
                 futures[number].set_exception(ValueError("it does not compile"))
             else:
-                futures[number].set_result([twin(made[number]) for _ in range(2)])
+                steppers = [Stepper(twin(made[number])) for _ in range(2)]
+                if number % 2:
+                    steppers[0].begin()
+                futures[number].set_result(steppers)
         for task, outcome in batch.step():
             if isinstance(outcome, Exception):
                 errors[task] = outcome

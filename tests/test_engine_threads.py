@@ -105,4 +105,4 @@ def test_threads_that_compile_give_way():
     small = small_engine()
     own = os.getpriority(os.PRIO_PROCESS, 0)
     there = small._pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-    assert there.result() == 19 > own == os.getpriority(os.PRIO_PROCESS, 0)
+    assert there.result() == 10 > own == os.getpriority(os.PRIO_PROCESS, 0)

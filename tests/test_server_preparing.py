@@ -136,9 +136,13 @@ def test_known_grammars_are_found_by_all_lanes():
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux alone")
 def test_all_threads_that_compile_give_way():
     preparing = Preparing(small_engine())
-    for pool, niceness in ((preparing._quick, 10), (preparing._slow, 19)):
-        there = pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        assert there.result() == niceness
+
+    def given() -> tuple[int, int]:
+        thread = threading.get_native_id()
+        return os.getpriority(os.PRIO_PROCESS, thread), os.sched_getscheduler(thread)
+
+    assert preparing._quick.submit(given).result() == (10, os.SCHED_OTHER)
+    assert preparing._slow.submit(given).result()[1] == os.SCHED_IDLE
     preparing.close()
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, Literal, Self, Unpack, cast, overload
 
@@ -22,6 +21,7 @@ from guided.engine.batch import Answer, answer_each
 from guided.engine.driver import Driver
 from guided.engine.loading import load, make_runner
 from guided.engine.matchers import matcher_maker, prompt_ids
+from guided.engine.polite_pool import PolitePool
 from guided.engine.progress import Meter, ShowProgress
 from guided.engine.prompts import PromptReader
 from guided.engine.ranks.leader import Ranks
@@ -30,8 +30,8 @@ from guided.engine.result import Result, StreamEvent, ValueT_co
 from guided.engine.runner import Chunk, KVDtype, ModelRunner
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence as Output
+from guided.engine.stepper import begun
 from guided.engine.stopping import Stops
-from guided.engine.threads import give_way
 from guided.engine.tool_calls import ToolCalls, with_tools
 from guided.errors import GuidedError, OptionError
 from guided.keywords import keywords_checked, read_items
@@ -150,9 +150,9 @@ class Engine:
         return GrammarCompiler(self.vocabulary)
 
     @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
+    def _pool(self) -> PolitePool:
         """Compiles for requests that come together."""
-        return ThreadPoolExecutor(_COMPILERS, "guided compiler", initializer=give_way)
+        return PolitePool(_COMPILERS, "guided compiler")
 
     # A type gives its values, a regular expression or a choice its text; what other constraints give is not told.
     @overload
@@ -329,7 +329,7 @@ class Engine:
 
     def _later(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
         """The same, made on another thread: others run while its grammar is compiled; a refusal is its outcome."""
-        coming = self._pool.submit(self._outputs, prompt, constraint, n, **options)
+        coming = self._pool.submit(lambda: begun(self._outputs(prompt, constraint, n, **options)))
         return [Task.later(coming, number) for number in range(n if isinstance(n, int) and n > 0 else 1)]
 
     def _outputs(

@@ -15,7 +15,7 @@ Order: by priority, then first come, first served. When the cache has no room, t
 preempted: its keys and values are dropped and computed again when there is room. Its output does not change. A sequence
 that does not fit into an empty cache fails with MemoryError. The samples of one prompt wait until the first of them has
 read it; then they continue from a fork of its cache and a copy of its logits. An error of one sequence does not reach
-the others.
+the others. Nor does a slow matcher: its steps are taken aside (stepper.py), and the others go on without it.
 
 No output depends on the batch composition: a choice is a function of seed, position and logits.
 """
@@ -36,7 +36,8 @@ from torch import Tensor
 from guided.engine.long_chunks import SHORT, LongChunks
 from guided.engine.result import StreamEvent
 from guided.engine.runner import Chunk, ModelRunner
-from guided.engine.sequence import Forward, Sequence, Steps
+from guided.engine.sequence import Sequence
+from guided.engine.stepper import Aside, Said, Stepper
 from guided.kv.cache import Lease
 
 __all__ = ["Outcome", "Scheduler", "Task"]
@@ -63,11 +64,11 @@ class Task:
     priority: int = 0
     salt: str = ""
     done: bool = False
-    coming: Future[list[Sequence]] | None = None
+    coming: Future[list[Stepper]] | None = None
     number: int = 0
     admitted: float = 0.0
     arrival: int = 0
-    steps: Steps | None = None
+    stepper: Stepper | None = None
     read: list[int] = field(default_factory=list)  # tokens that the model has read or must read next
     keep: int = 1  # how many of their last positions need logits
     lease: Lease | None = None  # the room in the cache; None while the task waits
@@ -75,7 +76,7 @@ class Task:
     followers: list[Task] = field(default_factory=list)  # tasks that wait until this one has read their common prompt
 
     @classmethod
-    def later(cls, coming: Future[list[Sequence]], number: int) -> Task:
+    def later(cls, coming: Future[list[Stepper]], number: int) -> Task:
         """A task whose sequence is still being made."""
         return cls(cast("Sequence", None), coming=coming, number=number)  # `_take_compiled` sets it before any use
 
@@ -106,16 +107,17 @@ class Scheduler:
         self._long_chunks = LongChunks(long_seconds)
         self.token_budget, self.max_running = token_budget, max_running
         self._arrivals = count()
-        self._compiling: list[tuple[Future[list[Sequence]], list[Task]]] = []  # groups
+        self._compiling: list[tuple[Future[list[Stepper]], list[Task]]] = []  # groups
         self._waiting: list[Task] = []  # a heap
         self._running: list[Task] = []
         self._outcomes: list[tuple[Task, Outcome]] = []
+        self._aside = Aside[Task]()
         self.preemptions = 0
         self.prefix_queries = self.prefix_hits = 0
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self._compiling or self._waiting or self._running or self._outcomes)
+        return bool(self._compiling or self._waiting or self._running or self._outcomes or self._aside)
 
     @property
     def compiling(self) -> int:
@@ -152,8 +154,8 @@ class Scheduler:
     def _begin(self, group: Items[Task]) -> None:
         """Run tasks up to the first tokens that the model must read, and queue them."""
         for task in group:
-            task.steps = task.sequence.steps()
-            self._go_on(task, None)
+            task.stepper = task.stepper or Stepper(task.sequence)
+            self._settle(task, task.stepper.advance(None))
         alive = [task for task in group if not task.done]
         if alive:
             leader, *others = alive
@@ -173,10 +175,13 @@ class Scheduler:
         """One round: admit tasks, run one forward pass, return the outcomes. Those of one task are in order."""
         begin = perf_counter()
         self._take_compiled()
+        self._take_aside(0.0)
         self._admit()
         planned = self._plan()
         if planned:
             self._run(planned)
+        else:
+            self._take_aside(_PATIENCE)
         for task, _ in planned:
             task.sequence.timings.total += perf_counter() - begin
         out, self._outcomes = self._outcomes, []
@@ -192,14 +197,20 @@ class Scheduler:
             self._compiling.remove((coming, group))
             alive = [task for task in group if not task.done]
             try:
-                sequences = coming.result()
+                steppers = coming.result()
             except Exception as error:
                 for task in alive:
                     self._finish(task, error)
                 continue
             for task in alive:
-                task.sequence = sequences[task.number]
+                task.stepper = steppers[task.number]
+                task.sequence = task.stepper.sequence
             self._begin(alive)
+
+    def _take_aside(self, patience: float) -> None:
+        """Let tasks go on whose steps were taken on other threads; wait for one at most so many seconds."""
+        for task, said in self._aside.done(patience) if self._aside else ():
+            self._settle(task, said)
 
     def _admit(self) -> None:
         """Admit waiting tasks in order, while the cache has room for all the tokens that they must read."""
@@ -253,10 +264,11 @@ class Scheduler:
         """Reserve room for a task; tasks behind it are preempted if necessary."""
         assert task.lease is not None
         while not self._cache.reserve(task.lease, number):
-            last = max((other for other in self._running if other not in planned), default=task)
+            idle = (other for other in self._running if other not in planned and other not in self._aside)
+            last = max(idle, default=task)
             if last is not task:
                 self._preempt(last)
-            elif planned:
+            elif planned or self._aside:
                 self._preempt(task)
                 return False
             else:
@@ -308,8 +320,10 @@ class Scheduler:
 
     def _fill_mask(self, task: Task) -> None:
         """Let a sequence do what needs no logits: fill its bitmask row."""
+        if task.stepper is None or task.stepper.is_slow:
+            return  # it is filled aside, when it is needed
         try:
-            task.sequence.meanwhile()
+            task.stepper.fill_mask()
         except Exception as error:
             self._finish(task, error)
 
@@ -331,22 +345,28 @@ class Scheduler:
 
     def _go_on(self, task: Task, rows: Tensor | None) -> None:
         """Give a sequence its logits, and run it up to the next tokens that the model must read."""
-        assert task.steps is not None
-        try:
-            while not isinstance(said := task.steps.send(rows), Forward):
-                rows = None
-                self._outcomes.append((task, said))
-        except StopIteration:
-            self._finish(task)
-        except Exception as error:
-            self._finish(task, error)
+        assert task.stepper is not None
+        if task.stepper.is_slow:
+            self._aside.start(task, task.stepper, rows)
         else:
-            if said.forget:
-                del task.read[-said.forget :]
-                if task.lease is not None:
-                    self._cache.truncate(task.lease, len(task.read))
-            task.read += said.tokens
-            task.keep = said.keep
+            self._settle(task, task.stepper.advance(rows))
+
+    def _settle(self, task: Task, said: Said) -> None:
+        """Take what has come of a step."""
+        assert task.stepper is not None
+        if task.done:  # it was cancelled meanwhile
+            task.stepper.close()
+            return
+        self._outcomes += [(task, event) for event in said.events]
+        if said.forward is None:
+            self._finish(task, said.error)
+            return
+        if said.forward.forget:
+            del task.read[-said.forward.forget :]
+            if task.lease is not None:
+                self._cache.truncate(task.lease, len(task.read))
+        task.read += said.forward.tokens
+        task.keep = said.forward.keep
 
     def _finish(self, task: Task, error: Exception | None = None) -> None:
         if task.done:
@@ -354,8 +374,8 @@ class Scheduler:
         task.done = True
         if error is not None:
             self._outcomes.append((task, error))
-        if task.steps is not None:
-            task.steps.close()
+        if task.stepper is not None and task not in self._aside:
+            task.stepper.close()
         if task.lease is not None:
             self._cache.close(task.lease)
             task.lease = None

@@ -14,9 +14,10 @@ own, which outlive the work): eight sequences then took a fifth longer. OMP_WAIT
 The settings are read once, when PyTorch is loaded; a program that has imported torch before guided keeps its own.
 
 A thread that compiles specifications computes all the time, too, and holds Python's lock while it does. It gives way in
-two respects. It has the lowest priority for the cores; on Linux each thread has its own. And it gives up the lock after
-50 us (`SWITCH_SECONDS`, which a server sets), not after Python's 5 ms, since a step of the model takes the lock some
-400 times. Milliseconds between tokens, 50 streams of SmolLM2 on two cores, beside a thread that always compiles:
+two respects. It has a low priority for the cores, the lowest once it has computed for some time (polite_pool.py); on
+Linux each thread has its own. And it gives up the lock after 50 us (`SWITCH_SECONDS`, which a server sets), not after
+Python's 5 ms, since a step of the model takes the lock some 400 times. Milliseconds between tokens, 50 streams of
+SmolLM2 on two cores, beside a thread that always compiles:
 
     alone 113    with neither 870    with the lock given up early 348    with both 179
 
@@ -33,7 +34,15 @@ import threading
 from pathlib import Path
 from typing import Final
 
-__all__ = ["SWITCH_SECONDS", "asked_environment", "available_cores", "give_way", "limit_threads", "shorten_waiting"]
+__all__ = [
+    "SWITCH_SECONDS",
+    "asked_environment",
+    "available_cores",
+    "give_way",
+    "give_way_to_all",
+    "limit_threads",
+    "shorten_waiting",
+]
 
 SWITCH_SECONDS: Final = 50e-6
 """For `sys.setswitchinterval`: how long a thread computes while another one waits for Python's lock."""
@@ -70,6 +79,21 @@ def give_way(niceness: int = _LOWEST_PRIORITY) -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a sandbox may refuse it
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+
+
+def give_way_to_all(thread: int) -> bool:
+    """Let a thread of this process, by its native id, have a core only while nobody else wants it, for good.
+
+    Returns:
+        Whether it does: elsewhere than on Linux, or where a sandbox refuses it, it does not.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
+    except OSError:
+        return False
+    return True
 
 
 def available_cores(cgroup: Path = _CGROUP) -> int:

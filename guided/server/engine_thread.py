@@ -31,7 +31,7 @@ from guided.engine.driver import Take
 from guided.engine.request import Request
 from guided.engine.result import Result, StreamEvent
 from guided.engine.scheduler import Outcome, Task
-from guided.engine.sequence import Sequence
+from guided.engine.stepper import Stepper
 from guided.engine.threads import SWITCH_SECONDS
 from guided.errors import GuidedError
 from guided.server.freed_memory import FreedMemory
@@ -300,7 +300,7 @@ class EngineThread:
             for task in left:
                 self._close(task)
 
-    def _refuse(self, stream: Stream, coming: Future[list[Sequence]]) -> None:
+    def _refuse(self, stream: Stream, coming: Future[list[Stepper]]) -> None:
         """Tell why the sequences of a request were not made, if they were not; on any thread."""
         error = None if coming.cancelled() else coming.exception()
         if isinstance(error, Exception):

@@ -8,7 +8,7 @@ short request would wait until a long one is read, however fast it could be answ
 
 So a body waits only for bodies of the same thread, which have at most four times its size, and never for a longer one.
 Threads run side by side: all of them together take the cores and Python's lock in turns, and those of long bodies give
-way to the model's steps and to short ones (guided/engine/threads.py).
+way to the model's steps and to short ones (guided/engine/polite_pool.py).
 
 Cost: six threads at most, each begun when it is first needed. Not done: to interrupt a body that is being read. What it
 may cost at most is bounded where it is read (bodies.py, requests.py, guided/chat/meter.py).
@@ -16,29 +16,26 @@ may cost at most is bounded where it is read (bodies.py, requests.py, guided/cha
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final
 
-from guided.engine.threads import give_way
+from guided.engine.polite_pool import PolitePool
 
 __all__ = ["SMALL", "Lanes"]
 
 SMALL: Final = 32 << 10
 """Bytes of a body of the first lane."""
 _LANES: Final = 6
-_NICENESS: Final = 10  # of long bodies, as of compilations
 
 
 class Lanes:
     """See the head."""
 
     def __init__(self) -> None:
-        first = ThreadPoolExecutor(1, "guided reader")
-        made = partial(ThreadPoolExecutor, 1, initializer=give_way, initargs=(_NICENESS,))
-        self._threads = [first, *(made(thread_name_prefix=f"guided reader {lane}") for lane in range(1, _LANES))]
+        first: Executor = ThreadPoolExecutor(1, "guided reader")
+        self._threads = [first, *(PolitePool(1, f"guided reader {lane}") for lane in range(1, _LANES))]
 
-    def of(self, size: int) -> ThreadPoolExecutor:
+    def of(self, size: int) -> Executor:
         """The thread for what is about so many bytes."""
         lane = (max(0, size - 1) // SMALL).bit_length() + 1 >> 1
         return self._threads[min(lane, _LANES - 1)]

@@ -54,5 +54,5 @@ def _findings(stream: Stream) -> Sequence[Finding]:
     coming = stream.tasks[0].coming
     if coming is None or not coming.done() or coming.cancelled() or coming.exception() is not None:
         return ()
-    matcher = coming.result()[0].matcher
+    matcher = coming.result()[0].sequence.matcher
     return next((part.grammar.findings for part in layers(matcher) if isinstance(part, GrammarMatcher)), ())

@@ -12,8 +12,8 @@ a compilation looks at its `Limits` all the time, its seconds among them, and en
 
 So a prompt without a constraint, and a grammar that is known, never wait for a long compilation; a short one waits for
 at most `QUICK` seconds of each that came before. What waits for the slow lane is bounded: in all, and for each key;
-past that a request is refused with `CompilerBusy`. Threads that compile give way to the model's steps
-(guided/engine/threads.py).
+past that a request is refused with `CompilerBusy`. Threads that compile for long give way to the model's
+steps (guided/engine/polite_pool.py).
 
 What holds: at most three compilations for answers run at once, whatever is sent (and two for /v1/grammars). What each
 may use is bounded by `Limits`: work, nodes and states, which bound its memory, and seconds. Where a client goes away,
@@ -26,7 +26,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -35,10 +35,10 @@ from traceback import clear_frames
 from typing import Final, TypeAlias
 
 from guided.engine import Engine
+from guided.engine.polite_pool import PolitePool
 from guided.engine.request import Prompt, Request
 from guided.engine.scheduler import Task
-from guided.engine.sequence import Sequence
-from guided.engine.threads import give_way
+from guided.engine.stepper import Stepper, begun
 from guided.errors import GuidedError, LimitExceeded
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
@@ -48,7 +48,6 @@ from guided.server.lanes import Lanes
 __all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "Preparing", "bounded", "in_time"]
 
 QUICK: Final = 0.5  # seconds
-_QUICK_NICENESS: Final = 10  # so that small specifications are compiled beside programs that keep all cores busy, too
 _MOST_WAITING: Final = 8  # for the slow lane
 _MOST_OF_A_KEY: Final = 2
 
@@ -78,8 +77,8 @@ class Preparing:
         self.seconds = Limits().seconds if seconds is None else seconds
         self.told: Told | None = None
         self.lanes = Lanes()
-        self._quick = ThreadPoolExecutor(2, "guided compiler", give_way, (_QUICK_NICENESS,))
-        self._slow = ThreadPoolExecutor(1, "guided slow compiler", give_way)
+        self._quick = PolitePool(2, "guided compiler")
+        self._slow = PolitePool(1, "guided slow compiler", gives_way=True)
         self._lock, self._waiting = threading.Lock(), Counter[str]()
 
     @property
@@ -98,7 +97,7 @@ class Preparing:
             admit: is given the number of the prompt's tokens on another thread, and raises where there is no room.
             size: bytes of the body that it came in.
         """
-        coming = Future[list[Sequence]]()
+        coming = Future[list[Stepper]]()
         self.lanes.of(size).submit(self._read, coming, request, owner, admit)
         return [Task.later(coming, number) for number in range(request.n)]
 
@@ -109,7 +108,7 @@ class Preparing:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _read(
-        self, coming: Future[list[Sequence]], request: Request, owner: str, admit: Callable[[int], object]
+        self, coming: Future[list[Stepper]], request: Request, owner: str, admit: Callable[[int], object]
     ) -> None:
         if coming.cancelled():
             return
@@ -125,12 +124,12 @@ class Preparing:
         else:
             self._quick.submit(self._compile_quickly, coming, request, ids, owner)
 
-    def _compile_quickly(self, coming: Future[list[Sequence]], request: Request, ids: Prompt, owner: str) -> None:
+    def _compile_quickly(self, coming: Future[list[Stepper]], request: Request, ids: Prompt, owner: str) -> None:
         begin = perf_counter()
         if coming.cancelled():
             return
         try:
-            found: list[Sequence] | Exception = self._made(request, ids, min(QUICK, self.seconds))
+            found: list[Stepper] | Exception = self._made(request, ids, min(QUICK, self.seconds))
         except Exception as error:
             found = error
         if not _is_over(found) or self.seconds <= QUICK:
@@ -144,7 +143,7 @@ class Preparing:
         else:
             self._slow.submit(self._compile_slowly, coming, request, ids, owner)
 
-    def _compile_slowly(self, coming: Future[list[Sequence]], request: Request, ids: Prompt, owner: str) -> None:
+    def _compile_slowly(self, coming: Future[list[Stepper]], request: Request, ids: Prompt, owner: str) -> None:
         begin = perf_counter()
         try:
             if not coming.cancelled():
@@ -155,15 +154,15 @@ class Preparing:
             with self._lock:
                 self._waiting[owner] -= 1
 
-    def _made(self, request: Request, ids: Prompt, seconds: float) -> list[Sequence]:
+    def _made(self, request: Request, ids: Prompt, seconds: float) -> list[Stepper]:
         with collection_paused():
             try:
-                return self._engine.outputs(request, ids, bounded(self._engine.compiler, seconds))
+                return begun(self._engine.outputs(request, ids, bounded(self._engine.compiler, seconds)))
             except Exception as error:
                 _forget_frames(error)
                 raise
 
-    def _end(self, coming: Future[list[Sequence]], begin: float, found: list[Sequence] | Exception) -> None:
+    def _end(self, coming: Future[list[Stepper]], begin: float, found: list[Stepper] | Exception) -> None:
         if _is_over(found):
             found = _timeout(self.seconds)
         if self.told is not None:
@@ -212,7 +211,7 @@ def _is_over(found: object) -> bool:
     return isinstance(found, LimitExceeded) and found.limit == "seconds"
 
 
-def _end(coming: Future[list[Sequence]], found: list[Sequence] | Exception) -> None:
+def _end(coming: Future[list[Stepper]], found: list[Stepper] | Exception) -> None:
     if not coming.set_running_or_notify_cancel():
         return
     if isinstance(found, Exception):

@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
 from fastapi import FastAPI, Request
 
-from guided.engine.threads import give_way
+from guided.engine.polite_pool import PolitePool
 from guided.errors import LimitExceeded
 from guided.matching.collection import collection_paused
 from guided.meter import metered
@@ -31,7 +30,6 @@ from guided.spec.library import library
 __all__ = ["add"]
 
 _THREADS: Final = 2
-_NICENESS: Final = 10  # as of what compiles small specifications for answers
 _MOST_WAITING: Final = 32
 _PATIENCE: Final = 30.0  # seconds
 _Found = TypeVar("_Found")
@@ -55,7 +53,7 @@ class _Desk:
     """Does blocking work on a few threads, for a bounded number of requests that wait."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, "guided inspector", give_way, (_NICENESS,))
+        self._threads = PolitePool(_THREADS, "guided inspector")
         self._room = threading.Semaphore(_MOST_WAITING)
 
     async def run(self, work: Callable[[], _Found]) -> _Found:

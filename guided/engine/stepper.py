@@ -1,0 +1,130 @@
+"""Runs a sequence from one forward pass of the model to the next: where its matcher is slow, on a thread of its own.
+
+In: a sequence, and the logits of the pass before. Out: `Said`: its events, and what the model must read next. A mask
+under a budget, or a step of a grammar made to be slow, may take up to a few tenths of a second, as long as
+`Limits.call_work` allows. On the scheduler's thread every other sequence would wait. So a sequence whose steps take
+longer than `SLOW` runs them aside, until many of them were quick; meanwhile the scheduler goes on without it. The core
+gives up Python's lock while it computes, and the threads here give way to those of the model.
+
+The first steps can be taken before the scheduler sees the sequence at all (`begin`), on the thread that has compiled
+its grammar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from time import thread_time
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from torch import Tensor
+
+from guided.engine.polite_pool import PolitePool
+from guided.engine.result import StreamEvent
+from guided.engine.sequence import Forward, Sequence
+
+__all__ = ["SLOW", "Aside", "Said", "Stepper", "begun"]
+
+SLOW: Final = 0.01  # seconds of this thread's time
+_QUICK_STEPS: Final = 32  # in a row, after which a sequence is not slow any more
+_THREADS: Final = 2
+_Key = TypeVar("_Key")
+
+
+class Said(NamedTuple):
+    """What has come of a step.
+
+    Attributes:
+        events: in their order.
+        forward: what the model must read now; None: the sequence has ended.
+        error: why it has.
+    """
+
+    events: list[StreamEvent]
+    forward: Forward | None = None
+    error: Exception | None = None
+
+
+class Stepper:
+    """A sequence on its way, and how slow its steps are."""
+
+    def __init__(self, sequence: Sequence) -> None:
+        self.sequence, self.is_slow = sequence, False
+        self._steps, self._quick = sequence.steps(), 0
+        self._begun: Said | None = None
+
+    def begin(self) -> None:
+        """Take the first step, and fill the first mask, now: `advance(None)` then answers at once."""
+        self._begun = self._advance(None)
+        if self._begun.forward is not None:
+            self.fill_mask()
+
+    def advance(self, logits: Tensor | None) -> Said:
+        """Go on with the logits of the last pass; None at the beginning."""
+        said, self._begun = self._begun or self._advance(logits), None
+        return said
+
+    def fill_mask(self) -> None:
+        """What needs no logits. Raises what the matcher raises."""
+        begin = thread_time()
+        self.sequence.meanwhile()
+        self._note(thread_time() - begin)
+
+    def close(self) -> None:
+        """There will be no further step. Not while one is being taken."""
+        self._steps.close()
+
+    def _advance(self, logits: Tensor | None) -> Said:
+        events: list[StreamEvent] = []
+        begin = thread_time()
+        try:
+            while not isinstance(said := self._steps.send(logits), Forward):
+                logits = None
+                events.append(said)
+        except StopIteration:
+            return Said(events)
+        except Exception as error:
+            return Said(events, error=error)
+        self._note(thread_time() - begin)
+        return Said(events, said)
+
+    def _note(self, seconds: float) -> None:
+        self._quick = 0 if seconds > SLOW else self._quick + 1
+        self.is_slow = self._quick == 0 or (self.is_slow and self._quick < _QUICK_STEPS)
+
+
+def begun(sequences: Iterable[Sequence]) -> list[Stepper]:
+    """Sequences that have taken their first steps on this thread."""
+    steppers = list(map(Stepper, sequences))
+    for stepper in steppers:
+        stepper.begin()
+    return steppers
+
+
+class Aside(Generic[_Key]):
+    """Steps that are being taken on other threads, each of somebody."""
+
+    def __init__(self) -> None:
+        self._pool: PolitePool | None = None
+        self._steps: dict[_Key, Future[Said]] = {}
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._steps
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def start(self, key: _Key, stepper: Stepper, logits: Tensor | None) -> None:
+        """Take somebody's next step."""
+        if self._pool is None:
+            self._pool = PolitePool(_THREADS, "guided step", gives_way=True)
+        self._steps[key] = self._pool.submit(stepper.advance, logits)
+
+    def done(self, patience: float) -> list[tuple[_Key, Said]]:
+        """Steps that have ended; waits for one, at most so many seconds."""
+        if patience > 0:
+            wait(self._steps.values(), patience, FIRST_COMPLETED)
+        ended = [(key, step.result()) for key, step in self._steps.items() if step.done()]
+        for key, _ in ended:
+            del self._steps[key]
+        return ended

@@ -1,0 +1,95 @@
+"""Long calls give way to everything else; a pool is otherwise a pool."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from time import monotonic, sleep
+
+import pytest
+
+from guided.engine.polite_pool import PATIENCE, PolitePool
+
+WAIT = 20.0
+
+
+def policy() -> tuple[int, int]:
+    thread = threading.get_native_id()
+    return os.sched_getscheduler(thread), thread
+
+
+def after_a_while() -> tuple[int, int]:
+    end = monotonic() + WAIT
+    while policy()[0] != os.SCHED_IDLE and monotonic() < end:
+        sleep(PATIENCE)
+    return policy()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this policy")
+def test_a_long_call_gives_way_and_its_thread_is_replaced() -> None:
+    pool = PolitePool(1, "test")
+    first, thread = pool.submit(policy).result(WAIT)
+    assert first == os.SCHED_OTHER
+    assert pool.submit(policy).result(WAIT) == (os.SCHED_OTHER, thread), "a short call leaves it as it is"
+    assert pool.submit(after_a_while).result(WAIT) == (os.SCHED_IDLE, thread)
+    again, other = pool.submit(policy).result(WAIT)
+    assert again == os.SCHED_OTHER and other != thread
+    pool.shutdown()
+
+
+def test_no_more_run_at_once_than_are_allowed_and_all_run() -> None:
+    pool, running, most = PolitePool(2, "test"), [], []
+
+    def work(number: int) -> int:
+        running.append(number)
+        most.append(len(running))
+        sleep(0.002)
+        running.remove(number)
+        return number
+
+    futures = [pool.submit(work, number) for number in range(50)]
+    assert [future.result(WAIT) for future in futures] == list(range(50))
+    assert max(most) == 2
+    pool.shutdown()
+
+
+def test_errors_are_those_of_the_future() -> None:
+    pool = PolitePool(1, "test")
+    with pytest.raises(ZeroDivisionError):
+        pool.submit(lambda: 1 // 0).result(WAIT)
+    assert pool.submit(lambda: 1).result(WAIT) == 1
+    pool.shutdown()
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_shutdown_lets_what_waits_run_or_cancels_it(cancel: bool) -> None:
+    pool, begun, go_on = PolitePool(1, "test"), threading.Event(), threading.Event()
+
+    def held() -> int:
+        begun.set()
+        go_on.wait(WAIT)
+        return 1
+
+    first = pool.submit(held)
+    assert begun.wait(WAIT)
+    later = [pool.submit(lambda: 2) for _ in range(3)]
+    pool.shutdown(wait=False, cancel_futures=cancel)
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.submit(lambda: 3)
+    go_on.set()
+    assert first.result(WAIT) == 1
+    assert [future.cancelled() or future.result(WAIT) for future in later] == [True if cancel else 2] * 3
+
+
+def test_a_future_that_was_cancelled_is_left_out() -> None:
+    pool, begun, go_on = PolitePool(1, "test"), threading.Event(), threading.Event()
+    pool.submit(lambda: (begun.set(), go_on.wait(WAIT)))
+    assert begun.wait(WAIT)
+    ran: list[int] = []
+    second, third = pool.submit(ran.append, 2), pool.submit(ran.append, 3)
+    assert second.cancel()
+    go_on.set()
+    third.result(WAIT)
+    assert ran == [3]
+    pool.shutdown()
