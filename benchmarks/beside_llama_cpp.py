@@ -3,8 +3,8 @@
 `python -m benchmarks.beside_llama_cpp --node FOLDER [--model FILE ...] [--threads 1 2] [--rounds 5]`. In: the model's
 files (SmolLM2's by default), and a folder in which `npm install --ignore-scripts node-llama-cpp@3.21.1` was run: its
 prebuilt library chooses its kernels for the processor, and it runs its own loop (benchmarks/node/llama_cpp.mjs). Out: a
-row for each file and number of threads, in milliseconds per token: a prompt of 800 tokens, and 100 greedy tokens after a
-prompt of 20; the ratio is llama.cpp's time over guided's, the median of the rounds, in each of which both run.
+row for each file and number of threads, in milliseconds per token: a prompt of 800 tokens, and 100 greedy tokens after
+a prompt of 20; the ratio is llama.cpp's time over guided's, the median of the rounds, in each of which both run.
 """
 
 from __future__ import annotations

@@ -85,6 +85,8 @@ class BlockTiles:
         """
         self._native, self.outs, self.columns = _kernels.BlockMatrix(columns), 0, columns
         for ggml_type, raw, order in parts:
+            if ggml_type not in GGML_TYPES:
+                raise ValueError(f"{ggml_type} is not a known format")
             _, block, nbytes = GGML_TYPES[ggml_type]
             if raw.dtype != np.uint8 or raw.shape != (len(raw), columns // block * nbytes):
                 raise ValueError(f"bytes of shape {raw.shape} are no rows of {columns} in blocks of {block}")

@@ -108,7 +108,9 @@ def block_instructions() -> str:
 class BlockMatrix:
     """A matrix that stays as ggml has quantised it, in tiles."""
 
-    def __init__(self, columns: int) -> None: ...
+    def __init__(self, columns: int) -> None:
+        """Without rows."""
+
     def add(self, ggml_type: int, raw: int, rows: int, order: int | None, count: int, threads: int) -> None:
         """
         Put rows of a GGUF file below those that are there.

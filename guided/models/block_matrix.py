@@ -3,7 +3,7 @@
 In: `Blocks` (dequantise.py), one below the other, maybe of several formats. Out: products with activations, by
 kernels/native/block_product.hpp: the activations are rounded to 8 bits in groups of 32, products of whole numbers are
 added up exactly, scales in float32. So a row has the same bits whatever rows are beside it. As an embedding,
-`matrix[tokens]` is rows of it. Memory: the bytes of the file, rearranged for the kernel (kernels/native/block_format.hpp),
+`matrix[tokens]` is rows of it. Memory: the bytes of the file, rearranged for the kernel (native/block_format.hpp),
 1 to 4 percent more for some K formats. A product reads each of them once.
 """
 

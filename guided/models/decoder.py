@@ -18,7 +18,7 @@ from torch import Tensor
 
 from guided.kernels import geglu, rms_norm, rotate, softcap, swiglu
 from guided.models.embedded import Embedded
-from guided.models.linear import Matrix, linear
+from guided.models.linear import Embedding, Matrix, linear
 from guided.models.model import PLAIN, Attend, AttentionKind
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.random_weights import RandomWeights
@@ -127,7 +127,7 @@ class Decoder(Embedded):
     def __init__(
         self,
         config: DecoderConfig,
-        embedding: Tensor,
+        embedding: Embedding,
         layers: list[Layer],
         norm: Tensor,
         head: Matrix,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from guided.models.block_matrix import BlockMatrix
-from guided.models.linear import Matrix, linear
+from guided.models.linear import Embedding, Matrix, linear
 
 __all__ = ["Embedded"]
 
@@ -14,7 +13,7 @@ __all__ = ["Embedded"]
 class Embedded:
     """The part of `guided.models.model.Model` that is the same for all."""
 
-    embedding: Tensor | BlockMatrix
+    embedding: Embedding
     head: Matrix
 
     @property

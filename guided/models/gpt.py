@@ -16,7 +16,7 @@ from torch import Tensor
 
 from guided.kernels import gelu
 from guided.models.embedded import Embedded
-from guided.models.linear import Matrix, linear
+from guided.models.linear import Embedding, Matrix, linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
 
@@ -67,7 +67,7 @@ class GPT(Embedded):
     def __init__(
         self,
         config: GPTConfig,
-        embedding: Tensor,
+        embedding: Embedding,
         position_embedding: Tensor,
         layers: list[GPTLayer],
         norm: Affine,

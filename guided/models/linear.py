@@ -12,7 +12,7 @@ from torch import Tensor
 from guided.kernels import each_row, multiply, takes
 from guided.models.block_matrix import BlockMatrix
 
-__all__ = ["AdaptedMatrix", "Matrix", "linear"]
+__all__ = ["AdaptedMatrix", "Embedding", "Matrix", "linear"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +32,7 @@ class AdaptedMatrix:
 
 
 Matrix: TypeAlias = Tensor | BlockMatrix | AdaptedMatrix  # (out, in)
+Embedding: TypeAlias = Tensor | BlockMatrix  # rows by token
 
 
 def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:

@@ -135,8 +135,8 @@ class _Adapter:
         for module, inner, matrix in own:
             if (name := f"{_PREFIX}{module}{inner}.weight") not in self._weights:
                 continue
-            saved = self._weights.take(name, c.vocab_size, c.dim).to(embedding)
-            if not isinstance(matrix, Tensor) or not torch.equal(saved, matrix):
+            saved = self._weights.take(name, c.vocab_size, c.dim)
+            if not isinstance(matrix, Tensor) or not torch.equal(saved.to(matrix), matrix):
                 reason = "weights of the base beside the adapter are not this model's, or this model's are quantised"
                 hint = f"save it with save_embedding_layers=False, or {MERGE}"
                 raise UnsupportedError(reason, pointer=name, hint=hint)

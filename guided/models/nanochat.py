@@ -16,7 +16,7 @@ from torch import Tensor
 
 from guided.kernels import rms_norm, rotate, softcap
 from guided.models.embedded import Embedded
-from guided.models.linear import Matrix, linear
+from guided.models.linear import Embedding, Matrix, linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
 from guided.models.rotary import Rope, rotary_tables
@@ -54,7 +54,7 @@ class NanoChatLayer:
 class NanoChat(Embedded):
     """A nanochat GPT with its weights; see `guided.models.model.Model`."""
 
-    def __init__(self, config: NanoChatConfig, embedding: Tensor, layers: list[NanoChatLayer], head: Matrix) -> None:
+    def __init__(self, config: NanoChatConfig, embedding: Embedding, layers: list[NanoChatLayer], head: Matrix) -> None:
         self.config, self.embedding, self.layers, self.head = config, embedding, layers, head
         c = config
         cos, sin = rotary_tables(c.rope, c.head_dim, c.context, embedding.dtype, embedding.device)

@@ -181,4 +181,4 @@ WHOLE: Final = Parallel()
 
 
 def _shape(matrix: Rows) -> tuple[int, ...]:
-    return matrix.shape if isinstance(matrix, Tensor) else matrix.numbers.shape
+    return matrix.shape if isinstance(matrix, Tensor) else (len(matrix), matrix.columns)

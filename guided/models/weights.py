@@ -17,7 +17,7 @@ from torch import Tensor
 from guided.errors import ModelFileError, UnsupportedError
 from guided.files.dequantise import Blocks
 from guided.models.block_matrix import BlockMatrix
-from guided.models.linear import AdaptedMatrix, Matrix
+from guided.models.linear import AdaptedMatrix, Embedding, Matrix
 
 __all__ = ["Rows", "TensorFile", "Weights", "check_heads", "columns", "in_order", "rows_of"]
 
@@ -135,7 +135,7 @@ class Weights:
         columns: int,
         tied: bool,
         cut: Callable[[Rows], Rows] = lambda rows: rows,
-    ) -> tuple[Tensor | BlockMatrix, Matrix]:
+    ) -> tuple[Embedding, Matrix]:
         """The embedding and what `cut` leaves of the output matrix. Where it is tied it is the embedding, and a copy of
         it must be equal."""
         stored = self.take_rows(embedding, rows, columns)

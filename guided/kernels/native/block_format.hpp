@@ -19,11 +19,11 @@ namespace guided {
 constexpr int64_t kTileRows = 16, kColumns = 32;  // columns: those of one scale of the activations
 
 enum class Scales : uint8_t {
-  Half,          // float16 of each row
-  HalfRest,      // float16, and the rest
-  Small,         // float16 of the block, times int8 of the group
-  SmallRest,     // the same, and another float16 of the block times uint8 of the group, which is subtracted
-  NibblesRest,   // the same in 4 bits each
+  Half,         // float16 of each row
+  HalfRest,     // float16, and the rest
+  Small,        // float16 of the block, times int8 of the group
+  SmallRest,    // the same, and another float16 of the block times uint8 of the group, which is subtracted
+  NibblesRest,  // the same in 4 bits each
 };
 
 struct Format {
@@ -41,11 +41,16 @@ struct Format {
   // Of a tile's block.
   constexpr int32_t scale_bytes() const {
     switch (scales) {
-      case Scales::Half: return 32;
-      case Scales::HalfRest: return 64;
-      case Scales::Small: return 32 + 16 * groups();
-      case Scales::SmallRest: return 64 + 32 * groups();
-      default: return 64 + 16 * groups();
+      case Scales::Half:
+        return 32;
+      case Scales::HalfRest:
+        return 64;
+      case Scales::Small:
+        return 32 + 16 * groups();
+      case Scales::SmallRest:
+        return 64 + 32 * groups();
+      default:
+        return 64 + 16 * groups();
     }
   }
   constexpr int32_t plane_bytes() const { return 64 * (low + high); }  // of 32 columns
@@ -72,19 +77,44 @@ alignas(16) constexpr uint8_t kTable[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129
 template <typename Work>
 bool with_format(int32_t ggml_type, const Work& work) {
   switch (ggml_type) {
-    case 2: work.template operator()<kQ4_0>(); return true;
-    case 3: work.template operator()<kQ4_1>(); return true;
-    case 6: work.template operator()<kQ5_0>(); return true;
-    case 7: work.template operator()<kQ5_1>(); return true;
-    case 8: work.template operator()<kQ8_0>(); return true;
-    case 10: work.template operator()<kQ2_K>(); return true;
-    case 11: work.template operator()<kQ3_K>(); return true;
-    case 12: work.template operator()<kQ4_K>(); return true;
-    case 13: work.template operator()<kQ5_K>(); return true;
-    case 14: work.template operator()<kQ6_K>(); return true;
-    case 20: work.template operator()<kIQ4_NL>(); return true;
-    case 23: work.template operator()<kIQ4_XS>(); return true;
-    default: return false;
+    case 2:
+      work.template operator()<kQ4_0>();
+      return true;
+    case 3:
+      work.template operator()<kQ4_1>();
+      return true;
+    case 6:
+      work.template operator()<kQ5_0>();
+      return true;
+    case 7:
+      work.template operator()<kQ5_1>();
+      return true;
+    case 8:
+      work.template operator()<kQ8_0>();
+      return true;
+    case 10:
+      work.template operator()<kQ2_K>();
+      return true;
+    case 11:
+      work.template operator()<kQ3_K>();
+      return true;
+    case 12:
+      work.template operator()<kQ4_K>();
+      return true;
+    case 13:
+      work.template operator()<kQ5_K>();
+      return true;
+    case 14:
+      work.template operator()<kQ6_K>();
+      return true;
+    case 20:
+      work.template operator()<kIQ4_NL>();
+      return true;
+    case 23:
+      work.template operator()<kIQ4_XS>();
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -126,12 +126,18 @@ void read_iq4_xs(const uint8_t* block, Plain& out) {
 
 template <Format F>
 void read_block(const uint8_t* block, Plain& out) {
-  if constexpr (F == kQ2_K) read_q2_k(block, out);
-  else if constexpr (F == kQ3_K) read_q3_k(block, out);
-  else if constexpr (F == kQ4_K || F == kQ5_K) read_q45_k<F>(block, out);
-  else if constexpr (F == kQ6_K) read_q6_k(block, out);
-  else if constexpr (F == kIQ4_XS) read_iq4_xs(block, out);
-  else read_small<F>(block, out);
+  if constexpr (F == kQ2_K)
+    read_q2_k(block, out);
+  else if constexpr (F == kQ3_K)
+    read_q3_k(block, out);
+  else if constexpr (F == kQ4_K || F == kQ5_K)
+    read_q45_k<F>(block, out);
+  else if constexpr (F == kQ6_K)
+    read_q6_k(block, out);
+  else if constexpr (F == kIQ4_XS)
+    read_iq4_xs(block, out);
+  else
+    read_small<F>(block, out);
 }
 
 // One row's bits of a plane of `Bits`, 32 columns; `numbers` >> `shift` are what it holds. Four bytes at a time: no shift
@@ -208,7 +214,8 @@ std::pair<float, float> factors_of(const uint8_t* scales, int row, int group) {
   const uint8_t* small = scales + (F.scales == Scales::Small ? 32 : 64);
   const uint8_t one = small[16 * group + row];
   if (F.scales == Scales::Small) return {scale * static_cast<float>(static_cast<int8_t>(one)), 0.0F};
-  if (F.scales == Scales::NibblesRest) return {scale * static_cast<float>(one & 15), -rest * static_cast<float>(one >> 4)};
+  if (F.scales == Scales::NibblesRest)
+    return {scale * static_cast<float>(one & 15), -rest * static_cast<float>(one >> 4)};
   return {scale * static_cast<float>(one), -rest * static_cast<float>(small[16 * (F.groups() + group) + row])};
 }
 
@@ -234,7 +241,7 @@ void row_values(const uint8_t* tiles, int64_t columns, int64_t row, float* out) 
 }  // namespace
 
 int64_t bytes_of_tiles(int32_t ggml_type, int64_t count, int64_t columns) {
-  int64_t out = 0;
+  int64_t out = -1;
   with_format(ggml_type, [&]<Format F>() {
     if (columns % F.columns == 0) out = (count + kTileRows - 1) / kTileRows * (columns / F.columns) * F.tile_bytes();
   });

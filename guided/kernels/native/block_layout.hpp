@@ -17,7 +17,7 @@ struct Arrangement {
   uint8_t* out;
 };
 
-// Of count rows; 0: the type is none of block_format.hpp, or does not divide the columns.
+// Of count rows; -1: the type is none of block_format.hpp, or does not divide the columns.
 int64_t bytes_of_tiles(int32_t ggml_type, int64_t count, int64_t columns);
 void arrange(const Arrangement& arrangement, int64_t threads);
 // Row `row` as float32.

@@ -14,10 +14,11 @@ void BlockMatrix::Free::operator()(void* memory) const { std::free(memory); }
 void BlockMatrix::add(int32_t ggml_type, const uint8_t* raw, int64_t rows, const int64_t* order, int64_t count,
                       int64_t threads) {
   const int64_t size = bytes_of_tiles(ggml_type, count, columns_);
-  if (size <= 0) throw std::invalid_argument("these are no rows of whole blocks of a known format");
+  if (size < 0) throw std::invalid_argument("these are no rows of whole blocks of a known format");
   const auto is_there = [rows](int64_t row) { return row >= 0 && row < rows; };
   if (order == nullptr ? count > rows : !std::all_of(order, order + count, is_there))
     throw std::out_of_range("there is no such row");
+  if (count == 0) return;
   auto* memory = static_cast<uint8_t*>(std::aligned_alloc(64, static_cast<size_t>((size + 63) / 64 * 64)));
   if (memory == nullptr) throw std::bad_alloc();
   memory_.emplace_back(memory);

@@ -15,7 +15,7 @@
 namespace guided {
 namespace {
 
-constexpr int64_t kShare = 4;             // tiles that a thread takes at once
+constexpr int64_t kShare = 4;              // tiles that a thread takes at once
 constexpr int64_t kFewProducts = 1 << 17;  // below these a second thread starts too late to help
 constexpr float kLeast = 1e-30F;           // numbers up to this count as 0
 constexpr int64_t kCached = 256 << 10;     // bytes of x that stay near while the weights pass by
@@ -120,7 +120,7 @@ struct Avx512 {
     T::Int in_register = sum;
     asm("vpdpbusd %2%{1to16%}, %1, %0"
         : "+v"(in_register)
-        : "v"(numbers), "m"(*reinterpret_cast<const uint32_t(*)[1]>(x)));
+        : "v"(numbers), "m"(*reinterpret_cast<const uint32_t (*)[1]>(x)));
     sum = in_register;
   }
   static GUIDED_INLINE void look_up(T::Word& numbers) {
@@ -185,7 +185,8 @@ struct Factors {
     scale = block * __builtin_convertvector(whole, typename T::Float);
     if constexpr (F.scales == Scales::SmallRest) {
       std::memcpy(&bytes, small + 16 * (F.groups() + group), sizeof bytes);
-      rest = -(rest_of_block * __builtin_convertvector(__builtin_convertvector(bytes, typename T::Int), typename T::Float));
+      rest = -(rest_of_block *
+               __builtin_convertvector(__builtin_convertvector(bytes, typename T::Int), typename T::Float));
     }
   }
 };
@@ -213,8 +214,8 @@ GUIDED_INLINE void add_vectors(const uint8_t* planes, const int8_t* x, int64_t s
 
 // One group: `Half` 0 or 1 of 32 columns, if it has 16 of them.
 template <typename Is, Format F, int Count, int Half>
-GUIDED_INLINE void add_group(const uint8_t* planes, const Factors<Is, F>& factors, int group, const Rows& x, int64_t column,
-                             typename Is::T::Float* totals) {
+GUIDED_INLINE void add_group(const uint8_t* planes, const Factors<Is, F>& factors, int group, const Rows& x,
+                             int64_t column, typename Is::T::Float* totals) {
   using T = typename Is::T;
   constexpr int kFirst = 4 * Half, kLast = F.group == 32 ? 8 : kFirst + 4;
   constexpr bool kRest = F.scales != Scales::Half && F.scales != Scales::Small;
@@ -262,7 +263,8 @@ struct Output {
 
 // `Count` rows from `row` on.
 template <typename Is, Format F, int Count, typename Number>
-GUIDED_INLINE void some_rows(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t row, const Output<Number>& to) {
+GUIDED_INLINE void some_rows(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t row,
+                             const Output<Number>& to) {
   const Rows x{in.numbers.data() + row * ins, in.scales.data() + row * ins / 32, in.sums.data() + row * ins / 16, ins};
   for (int64_t part = 0; part < to.outs; part += Is::kLanes) {
     typename Is::T::Float totals[Count];
@@ -276,7 +278,8 @@ GUIDED_INLINE void some_rows(const uint8_t* tile, const Inputs& in, int64_t ins,
 }
 
 template <typename Is, Format F, int Most, typename Number>
-GUIDED_INLINE void all_rows(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows, const Output<Number>& to) {
+GUIDED_INLINE void all_rows(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows,
+                            const Output<Number>& to) {
   int64_t row = 0;
   for (; row + Most <= rows; row += Most) some_rows<Is, F, Most>(tile, in, ins, row, to);
   if constexpr (Most > 4)
@@ -285,10 +288,10 @@ GUIDED_INLINE void all_rows(const uint8_t* tile, const Inputs& in, int64_t ins, 
   if (row < rows) some_rows<Is, F, 1>(tile, in, ins, row, to);
 }
 
-#define GUIDED_TILE(name, level, Is, Most)                                                                    \
-  template <Format F, typename Number>                                                                        \
+#define GUIDED_TILE(name, level, Is, Most)                                                                      \
+  template <Format F, typename Number>                                                                          \
   level void name(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows, const Output<Number>& to) { \
-    all_rows<Is, F, Most>(tile, in, ins, rows, to);                                                           \
+    all_rows<Is, F, Most>(tile, in, ins, rows, to);                                                             \
   }
 GUIDED_TILE(tile_plain, , PlainInstructions, 2)
 #if defined(GUIDED_X86_CLONES)

@@ -359,7 +359,7 @@ NB_MODULE(_kernels, m) {
   m.def("block_instructions", &guided::block_instructions,
         "What multiplies blocks on this processor: avx512, avxvnni, avx2 or plain.");
   nb::class_<guided::BlockMatrix>(m, "BlockMatrix", "A matrix that stays as ggml has quantised it, in tiles.")
-      .def(nb::init<int64_t>(), nb::arg("columns"))
+      .def(nb::init<int64_t>(), nb::arg("columns"), "Without rows.")
       .def("add", &guided::add_blocks, nb::arg("ggml_type"), nb::arg("raw"), nb::arg("rows"), nb::arg("order").none(),
            nb::arg("count"), nb::arg("threads"), kAddBlocks, released)
       .def("multiply", &guided::multiply_by_blocks, nb::arg("half"), nb::arg("x"), nb::arg("bias"), nb::arg("out"),

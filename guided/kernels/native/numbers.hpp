@@ -42,9 +42,8 @@ GUIDED_INLINE void write(float number, bfloat16& out) {
 // shifted; infinity and NaN are what is left.
 GUIDED_INLINE float half_to_float(uint16_t half) {
   const uint32_t bits = static_cast<uint32_t>(half & 0x7FFF) << 13, sign = static_cast<uint32_t>(half & 0x8000) << 16;
-  const uint32_t magnitude = (half & 0x7C00) == 0x7C00
-                                 ? bits | 0x7F800000
-                                 : std::bit_cast<uint32_t>(std::bit_cast<float>(bits) * 0x1p112F);
+  const uint32_t magnitude =
+      (half & 0x7C00) == 0x7C00 ? bits | 0x7F800000 : std::bit_cast<uint32_t>(std::bit_cast<float>(bits) * 0x1p112F);
   return std::bit_cast<float>(magnitude | sign);
 }
 
