@@ -118,6 +118,22 @@ def test_memory_is_that_of_the_file(kind):
     assert share == 1 or GGML_TYPES[kind][0] in ("Q3_K", "Q4_K", "Q5_K", "IQ4_XS"), "scales of 6 bits take 8"
 
 
+@each_format
+def test_parts_without_rows(kind):
+    """Of an output matrix a rank may have no rows, or all of one part and none of another."""
+    blocks = random_blocks(kind, 20, 256)
+    none, x = blocks.rows(np.zeros(0, np.int64)), noise(1, 3, 256)
+    empty = BlockMatrix([none], torch.float32)
+    assert (empty.shape, empty.nbytes, empty(x).shape) == ((0, 256), 0, (3, 0))
+    with pytest.raises(IndexError, match="no such row"):
+        empty[torch.tensor([0])]
+    want = BlockMatrix([blocks], torch.float32)
+    for parts in ([none, blocks], [blocks, none], [none, none, blocks, none]):
+        matrix = BlockMatrix(parts, torch.float32)
+        assert matrix.shape == (20, 256) and torch.equal(matrix(x), want(x))
+        assert torch.equal(matrix[torch.arange(20)], want[torch.arange(20)])
+
+
 def test_bytes_need_not_be_contiguous_or_stay():
     blocks = random_blocks(8, 20, 64)
     wide = np.zeros((20, 200), np.uint8)
@@ -242,12 +258,14 @@ def on_processor(name: str, path: Path) -> dict[str, np.ndarray]:
 
 def test_other_processors_compute_the_same(tmp_path):
     """Bit for bit, if they fuse multiplication and addition; what does not, rounds once more."""
-    own, avx2, plain = (on_processor(name, tmp_path) for name in ("", "avx2", "plain"))
-    levels = [str(found.pop("level")) for found in (own, avx2, plain)]
-    assert levels[1:] == (["plain", "plain"] if levels[0] == "plain" else ["avx2", "plain"])
-    assert own.keys() == avx2.keys() == plain.keys()
+    own, avxvnni, avx2, plain = (on_processor(name, tmp_path) for name in ("", "avxvnni", "avx2", "plain"))
+    levels = [str(found.pop("level")) for found in (own, avxvnni, avx2, plain)]
+    assert levels[2:] == (["plain", "plain"] if levels[0] == "plain" else ["avx2", "plain"])
+    assert levels[1] != "avx512"
+    assert own.keys() == avxvnni.keys() == avx2.keys() == plain.keys()
     for name, want in own.items():
         assert np.array_equal(avx2[name], want), (name, levels)
+        assert np.array_equal(avxvnni[name], want), (name, levels)
         if name.startswith("rows"):
             assert np.array_equal(plain[name], want), name
         else:  # where terms cancel, a share of the largest results

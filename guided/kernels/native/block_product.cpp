@@ -302,14 +302,15 @@ GUIDED_TILE(tile_avx512, GUIDED_V4, Avx512, 12)
 
 enum class Level { Plain, Avx2, AvxVnni, Avx512 };
 
-// GUIDED_CPU=avx2 or =plain: less than the processor has, for tests.
+// GUIDED_CPU=avxvnni, =avx2 or =plain: less than the processor has, for tests.
 Level choose_level() {
 #if defined(GUIDED_X86_CLONES)
   const char* set = std::getenv("GUIDED_CPU");
   const std::string_view most = set == nullptr ? "" : set;
   if (most == "plain" || !__builtin_cpu_supports("x86-64-v3")) return Level::Plain;
   if (most == "avx2") return Level::Avx2;
-  if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni")) return Level::Avx512;
+  if (most != "avxvnni" && __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni"))
+    return Level::Avx512;
 #if __GNUC__ >= 12
   if (__builtin_cpu_supports("avxvnni")) return Level::AvxVnni;
 #endif
