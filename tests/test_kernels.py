@@ -15,6 +15,7 @@ from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention
 from guided.kernels import apply_bitmask, gelu, rms_norm, rotate, swiglu
 from guided.kv.cache import KVView
+from guided.models.model import PLAIN, AttentionKind
 from guided.models.rotary import Rope, rotary_tables
 from tests.json_schema_support import QUIET
 
@@ -124,6 +125,24 @@ def test_attention_tells_what_is_no_number():
     k[0, 3, 0, 2] = float("nan")
     out = SlotAttention(1, [KVView(k, k, slice(0, 8))], [(0, 8)])(0, torch.randn(8, 1, 16))
     assert out.isnan().flatten(1).any(1).tolist() == [False] * 3 + [True] * 5
+
+
+@pytest.mark.parametrize("new", [1, 5, 40])
+@pytest.mark.parametrize("size", [16, 64, 72])
+def test_queries_of_float32_over_bfloat16_are_over_the_same_numbers(new: int, size: int) -> None:
+    """Bit for bit what they read where the same keys and values are stored in float32."""
+    generator = torch.Generator().manual_seed(size + new)
+    q = torch.randn(new, 4, size, generator=generator)
+    k, v = (torch.randn(2, 90, 2, size, generator=generator).bfloat16() for _ in range(2))
+    slots = torch.randperm(90, generator=generator)[:60]
+    kinds = PLAIN, AttentionKind(window=7, softcap=20.0)
+    for where in (slice(10, 70), slots):
+        narrow = SlotAttention(4, [KVView(k, v, where)], [(0, new)], torch.float32)
+        wide = SlotAttention(4, [KVView(k.float(), v.float(), where)], [(0, new)])
+        for kind in kinds:
+            assert torch.equal(narrow(1, q, kind), wide(1, q, kind))
+    with pytest.raises(ValueError, match="float32"):
+        SlotAttention(4, [KVView(k.float(), v.float(), slice(0, 60))], [(0, new)], torch.bfloat16)
 
 
 @QUIET

@@ -3,7 +3,8 @@
 In: views of the keys and values of some sequences (kv/cache.py). Out: what the new queries read. This is to a CPU what
 `flash_attn_with_kvcache` is to CUDA: one call for all sequences of a layer, in which nothing is gathered, whatever the
 slots. A few new positions are read where they are stored (native/attend_slots.hpp in kernels/). Prompts are read by
-blocks (native/attend_prompt.hpp), with the same bits. Numbers are float32 or bfloat16, and sums are float32. What a
+blocks (native/attend_prompt.hpp), with the same bits. Numbers are float32 or bfloat16 (or queries are the one, and what
+is stored the other), and sums are float32. What a
 query reads depends neither on the queries beside it, nor on other sequences, nor on the number of threads. Keys and
 values may be packed (kv/quantised.py); the kernel reads them in that form.
 """
@@ -30,16 +31,20 @@ def reads(view: KVView) -> bool:
 
 class SlotAttention:
     """The attention of one forward pass over views of one form. `spans` has the first and the last new position of each
-    sequence, as rows of the queries; each row belongs to one sequence.
+    sequence, as rows of the queries; each row belongs to one sequence. `dtype`: of the queries, float32 where what is
+    stored is bfloat16; None: as stored.
 
     Raises:
         ValueError, IndexError: views differ in form, or slots or positions do not exist.
     """
 
-    def __init__(self, heads: int, views: Sequence[KVView], spans: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self, heads: int, views: Sequence[KVView], spans: Sequence[tuple[int, int]], dtype: torch.dtype | None = None
+    ) -> None:
         first = views[0]
         self._kept = [(view.k, view.v) for view in views]  # the kernel has their addresses
-        (size, self._dtype), kv_heads = _head(first), first.k.shape[2]
+        (size, stored), kv_heads = _head(first), first.k.shape[2]
+        self._dtype = stored if dtype is None else dtype
         self._shape = (heads, size)
         for i, view in enumerate(views):
             if i == 0 or view.k is not first.k or view.v is not first.v:
@@ -47,8 +52,7 @@ class SlotAttention:
             if type(view) is not type(first) or _head(view) != _head(first) or view.k.shape[2] != kv_heads:
                 raise ValueError("views of more than one form")
         rows = [_row(view, span) for view, span in zip(views, spans, strict=True)]
-        packed = isinstance(first, PackedKVView)
-        self._batch = Batch(heads, kv_heads, size, self._dtype == torch.bfloat16, packed, rows)
+        self._batch = Batch(heads, kv_heads, size, self._dtype == torch.bfloat16, first.k.dtype.itemsize, rows)
 
     def __call__(self, layer: int, q: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """What the queries (n, heads, head_dim) of all spans read, in their shape.

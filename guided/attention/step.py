@@ -52,7 +52,7 @@ class ViewAttention:
         """Of a layer, in the shape of q: (n, heads, head_dim)."""
         if self._views and reads(self._views[0]):
             if self._kernel is None:
-                self._kernel = SlotAttention(q.shape[1], self._views, self._spans)
+                self._kernel = SlotAttention(q.shape[1], self._views, self._spans, q.dtype)
             return self._kernel(layer, q, kind)
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
         for view, (first, last) in zip(self._views, self._spans, strict=True):

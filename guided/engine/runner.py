@@ -22,6 +22,7 @@ from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVCache, Lease, Plan, SegmentedPlan
 from guided.kv.paged import PagedCache
 from guided.kv.quantised import QuantisedCache, quantised
+from guided.models.decoder import Decoder
 from guided.models.model import Attend, Model
 
 __all__ = [
@@ -36,7 +37,8 @@ __all__ = [
 ]
 
 KVDtype: TypeAlias = Literal["auto", "int8"]
-"""The type of the stored keys and values; "auto" is the type that the model computes."""
+"""The type of the stored keys and values; "auto" is the one that the model computes, or bfloat16 where weights stay
+quantised."""
 
 _POSITIONS = 4096  # the least capacity of the default cache
 
@@ -58,8 +60,8 @@ class Chunk:
 
 def cache_shape(model: Model) -> CacheShape:
     """The shape of a cache for this model."""
-    c = model.config
-    return CacheShape(c.layers, c.kv_heads, c.head_dim, model.dtype, model.device)
+    c, dtype = model.config, model.kv_dtype if isinstance(model, Decoder) else model.dtype
+    return CacheShape(c.layers, c.kv_heads, c.head_dim, dtype, model.device)
 
 
 def default_blocks(model: Model) -> tuple[int, int]:

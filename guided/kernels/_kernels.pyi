@@ -165,7 +165,7 @@ class Batch:
         kv_heads: int,
         head_dim: int,
         half: bool,
-        packed: bool,
+        stored: int,
         rows: Sequence[tuple[int, int, int, int, int, int | None, int, int, int, int]],
     ) -> None:
         """
@@ -176,13 +176,13 @@ class Batch:
             kv_heads: heads of keys and values.
             head_dim: numbers of a head.
             half: queries and output are bfloat16, otherwise float32.
-            packed: keys and values are int8 (`pack`), otherwise as the queries.
+            stored: bytes of a number of keys and values: 4 (float32), 2 (bfloat16) or 1 (int8, `pack`).
             rows: for each sequence (address of the keys of layer 0, address of its values, layers, numbers between two
                 layers, slots of the cache, address of this sequence's slots as int64 or None if they follow one
                 another, the first slot, positions, first new row of the queries, new positions).
 
         Raises:
-            ValueError: the heads do not fit together.
+            ValueError: the heads do not fit together; or the types do not.
             IndexError: a row names slots or positions that do not exist.
         """
 

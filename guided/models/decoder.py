@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from guided.kernels import geglu, rms_norm, rotate, softcap, swiglu
+from guided.models.block_matrix import BlockMatrix
 from guided.models.embedded import Embedded
-from guided.models.linear import Embedding, Matrix, linear
+from guided.models.linear import Embedding, Matrix, base_of, linear
 from guided.models.model import PLAIN, Attend, AttentionKind
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.random_weights import RandomWeights
@@ -166,11 +167,17 @@ class Decoder(Embedded):
         """Hidden states after the last norm, (n, dim), of tokens (n,) at positions (n,)."""
         parallel = self.parallel
         turns = [(cos[positions], sin[positions]) for cos, sin in self._tables]  # (n, 1, turned)
-        x = parallel.enter(self._embed(tokens))
+        x, stored = parallel.enter(self._embed(tokens)), self.kv_dtype
         for index, (layer, (kind, rope)) in enumerate(zip(self.layers, self._kinds, strict=True)):
             q, k, v = self._before(layer, x, *((None, None) if rope is None else turns[rope]))
-            x = self._after(layer, x, attend(index, q, k, v, kind))
+            x = self._after(layer, x, attend(index, q, k.to(stored), v.to(stored), kind))
         return self._norm(parallel.leave(x), self.norm)
+
+    @property
+    def kv_dtype(self) -> torch.dtype:
+        """As activations; bfloat16 where weights stay quantised, which costs them no accuracy to speak of."""
+        quantised = any(isinstance(base_of(layer.qkv), BlockMatrix) for layer in self.layers[:1])
+        return torch.bfloat16 if quantised else self.dtype
 
     def logits(self, hidden: Tensor) -> Tensor:
         """See `Embedded`. Of the stages of a pipeline the first has them; elsewhere they are anything."""

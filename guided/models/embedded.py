@@ -18,7 +18,7 @@ class Embedded:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of weights, activations, keys and values."""
+        """Of activations, and of the weights that are not quantised."""
         return self.embedding.dtype
 
     @property

@@ -12,7 +12,7 @@ from torch import Tensor
 from guided.kernels import each_row, multiply, takes
 from guided.models.block_matrix import BlockMatrix
 
-__all__ = ["AdaptedMatrix", "Embedding", "Matrix", "linear"]
+__all__ = ["AdaptedMatrix", "Embedding", "Matrix", "base_of", "linear"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +33,13 @@ class AdaptedMatrix:
 
 Matrix: TypeAlias = Tensor | BlockMatrix | AdaptedMatrix  # (out, in)
 Embedding: TypeAlias = Tensor | BlockMatrix  # rows by token
+
+
+def base_of(matrix: Matrix) -> Matrix:
+    """The matrix below adapters."""
+    while isinstance(matrix, AdaptedMatrix):
+        matrix = matrix.base
+    return matrix
 
 
 def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:

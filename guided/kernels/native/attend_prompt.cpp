@@ -270,6 +270,7 @@ void attend_prompt(const Sequence& sequence, const Heads& shape, const Kind& kin
   template void attend_prompt<Stored>(const Sequence&, const Heads&, const Kind&, int64_t, const Queries<Number>&, \
                                       int64_t);
 GUIDED_PROMPTS(float, float)
+GUIDED_PROMPTS(float, bfloat16)
 GUIDED_PROMPTS(float, int8_t)
 GUIDED_PROMPTS(bfloat16, bfloat16)
 GUIDED_PROMPTS(bfloat16, int8_t)

@@ -241,6 +241,7 @@ void attend_slots(const Sequence& sequence, const Heads& shape, const Kind& kind
   template void attend_slots<Stored>(const Sequence&, const Heads&, const Kind&, int64_t, int64_t, \
                                      const Queries<Number>&);
 GUIDED_SLOTS(float, float)
+GUIDED_SLOTS(float, bfloat16)
 GUIDED_SLOTS(float, int8_t)
 GUIDED_SLOTS(bfloat16, bfloat16)
 GUIDED_SLOTS(bfloat16, int8_t)

@@ -35,8 +35,10 @@ class Batch {
   using Row = std::tuple<uintptr_t, uintptr_t, int64_t, int64_t, int64_t, std::optional<uintptr_t>, int64_t, int64_t,
                          int64_t, int64_t>;
 
-  Batch(int64_t heads, int64_t kv_heads, int64_t head_dim, bool half, bool packed, const std::vector<Row>& rows)
-      : shape_{heads, kv_heads, head_dim}, half_(half), packed_(packed) {
+  Batch(int64_t heads, int64_t kv_heads, int64_t head_dim, bool half, int64_t stored, const std::vector<Row>& rows)
+      : shape_{heads, kv_heads, head_dim}, half_(half), stored_(stored) {
+    if (stored != 1 && stored != 2 && (stored != 4 || half))
+      throw std::invalid_argument("keys and values are int8, bfloat16 or, for queries of float32, float32");
     if (heads <= 0 || kv_heads <= 0 || head_dim <= 0 || heads % kv_heads != 0 || heads > kMany || head_dim > kMany)
       throw std::invalid_argument("heads are as many as KV heads, or several times as many, and have some numbers");
     for (const auto& [keys, values, layers, layer_stride, slots, chosen, start, total, first, count] : rows) {
@@ -66,12 +68,14 @@ class Batch {
     if (kind.window < 1) throw std::invalid_argument("a window holds at least one position");
     if (layer < 0 || layer >= layers_) throw std::out_of_range("there is no such layer");
     if (queries != queries_) throw std::out_of_range("there are fewer queries than the spans name, or more");
-    if (packed_)
+    if (stored_ == 1)
       half_ ? run_as<bfloat16, int8_t>(kind, layer, q, q_stride, out, threads)
             : run_as<float, int8_t>(kind, layer, q, q_stride, out, threads);
-    else
+    else if (stored_ == 2)
       half_ ? run_as<bfloat16, bfloat16>(kind, layer, q, q_stride, out, threads)
-            : run_as<float, float>(kind, layer, q, q_stride, out, threads);
+            : run_as<float, bfloat16>(kind, layer, q, q_stride, out, threads);
+    else
+      run_as<float, float>(kind, layer, q, q_stride, out, threads);
   }
 
  private:
@@ -102,7 +106,8 @@ class Batch {
   }
 
   Heads shape_;
-  bool half_, packed_;
+  bool half_;
+  int64_t stored_;
   std::vector<Sequence> few_, many_;
   std::vector<std::vector<int64_t>> slots_;
   int64_t layers_ = std::numeric_limits<int64_t>::max(), queries_ = 0;
@@ -309,13 +314,13 @@ Args:
     kv_heads: heads of keys and values.
     head_dim: numbers of a head.
     half: queries and output are bfloat16, otherwise float32.
-    packed: keys and values are int8 (`pack`), otherwise as the queries.
+    stored: bytes of a number of keys and values: 4 (float32), 2 (bfloat16) or 1 (int8, `pack`).
     rows: for each sequence (address of the keys of layer 0, address of its values, layers, numbers between two
         layers, slots of the cache, address of this sequence's slots as int64 or None if they follow one
         another, the first slot, positions, first new row of the queries, new positions).
 
 Raises:
-    ValueError: the heads do not fit together.
+    ValueError: the heads do not fit together; or the types do not.
     IndexError: a row names slots or positions that do not exist.)";
 
 constexpr auto kRun = R"(Write the attention of one layer to `out`.
@@ -367,8 +372,9 @@ NB_MODULE(_kernels, m) {
       .def("values", &guided::block_values, nb::arg("rows"), nb::arg("count"), nb::arg("out"), kBlockValues, released)
       .def_prop_ro("bytes", &guided::BlockMatrix::bytes, "That a product reads.");
   nb::class_<guided::Batch>(m, "Batch", "The sequences of one forward pass, for attention over slots of a cache.")
-      .def(nb::init<int64_t, int64_t, int64_t, bool, bool, const std::vector<guided::Batch::Row>&>(), nb::arg("heads"),
-           nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("packed"), nb::arg("rows"), kBatch)
+      .def(nb::init<int64_t, int64_t, int64_t, bool, int64_t, const std::vector<guided::Batch::Row>&>(),
+           nb::arg("heads"), nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("stored"),
+           nb::arg("rows"), kBatch)
       .def("run", &guided::Batch::run, nb::arg("layer"), nb::arg("q"), nb::arg("q_stride"), nb::arg("out"),
            nb::arg("queries"), nb::arg("scale"), nb::arg("softcap"), nb::arg("window").none(), nb::arg("threads"), kRun,
            released);
