@@ -18,6 +18,8 @@ from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
 from guided.kv.quantised import QuantisedCache, quantised
 from guided.kv.radix import RadixCache
+from guided.models.block_matrix import BlockMatrix
+from guided.models.decoder import Decoder
 from tests.engine_support import Reader
 
 pytestmark = pytest.mark.model
@@ -189,3 +191,14 @@ def test_quantised_caches_agree(path):
     distances = [float((exact.exp() * (exact - other)).sum(-1).mean()) for other in (plain, packed)]
     assert 0 < distances[0] < 0.008 and 0 < distances[1] < 0.01 and distances[0] != distances[1]
     assert (exact.argmax(-1) == packed.argmax(-1)).float().mean() > 0.95
+
+
+def test_a_model_that_is_compiled_has_plain_weights(path, monkeypatch):
+    """torch.compile cannot trace the products of quantised ones; it made something else of them, without a word."""
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+    compiled, own = (Engine.from_pretrained(path, compile=compile).model for compile in (True, False))
+    assert isinstance(compiled, Decoder) and isinstance(own, Decoder)
+    assert isinstance(own.layers[0].qkv, BlockMatrix) and isinstance(compiled.layers[0].qkv, torch.Tensor)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="is not multiplied here"):
+        Reader(own.compiled(backend="eager"), 8).forward([1, 2], 1)
