@@ -82,6 +82,35 @@ def test_shutdown_lets_what_waits_run_or_cancels_it(cancel: bool) -> None:
     assert [future.cancelled() or future.result(WAIT) for future in later] == [True if cancel else 2] * 3
 
 
+def test_shutdown_waits_for_what_runs_and_what_waits() -> None:
+    pool, ended = PolitePool(1, "test"), []
+
+    def work(number: int) -> None:
+        sleep(0.05)
+        ended.append(number)
+
+    for number in range(3):
+        pool.submit(work, number)
+    pool.shutdown()
+    assert ended == [0, 1, 2]
+
+
+def test_whoever_is_told_of_a_cancelled_call_may_use_the_pool() -> None:
+    pool, begun, go_on, told = PolitePool(1, "test"), threading.Event(), threading.Event(), []
+    pool.submit(lambda: (begun.set(), go_on.wait(WAIT)))
+    assert begun.wait(WAIT)
+
+    def refused(_: object) -> None:
+        with pytest.raises(RuntimeError, match="closed"):
+            pool.submit(int)
+        told.append(True)
+
+    pool.submit(int).add_done_callback(refused)
+    pool.shutdown(wait=False, cancel_futures=True)
+    assert told == [True]
+    go_on.set()
+
+
 def test_a_future_that_was_cancelled_is_left_out() -> None:
     pool, begun, go_on = PolitePool(1, "test"), threading.Event(), threading.Event()
     pool.submit(lambda: (begun.set(), go_on.wait(WAIT)))

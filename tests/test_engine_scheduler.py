@@ -251,9 +251,9 @@ def test_a_slow_matcher_takes_its_steps_on_a_thread_of_its_own() -> None:
             return super().fill_next_token_bitmask(*args, **options)  # type: ignore[arg-type]
 
     class Slow(Noted):
-        seconds = 2 * SLOW
+        seconds = 1.2 * SLOW
 
-    grammar = COMPILER.compile_regex("[abcde]{20}")
+    grammar = COMPILER.compile_regex("[abcde]{8}")
     tasks = [
         Task(Sequence(VOCABULARY, [1, 2], kind(grammar), SamplingParams(1.0, seed=4), max_tokens=30))
         for kind in (Slow, Noted)

@@ -117,7 +117,7 @@ class Aside(Generic[_Key]):
     def start(self, key: _Key, stepper: Stepper, logits: Tensor | None) -> None:
         """Take somebody's next step."""
         if self._pool is None:
-            self._pool = PolitePool(_THREADS, "guided step", gives_way=True)
+            self._pool = PolitePool(_THREADS, "guided step")
         self._steps[key] = self._pool.submit(stepper.advance, logits)
 
     def done(self, patience: float) -> list[tuple[_Key, Said]]:

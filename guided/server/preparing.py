@@ -78,7 +78,7 @@ class Preparing:
         self.told: Told | None = None
         self.lanes = Lanes()
         self._quick = PolitePool(2, "guided compiler")
-        self._slow = PolitePool(1, "guided slow compiler", gives_way=True)
+        self._slow = PolitePool(1, "guided slow compiler")
         self._lock, self._waiting = threading.Lock(), Counter[str]()
 
     @property
