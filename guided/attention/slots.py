@@ -3,10 +3,10 @@
 In: views of the keys and values of some sequences (kv/cache.py). Out: what the new queries read. This is to a CPU what
 `flash_attn_with_kvcache` is to CUDA: one call for all sequences of a layer, in which nothing is gathered, whatever the
 slots. A few new positions are read where they are stored (native/attend_slots.hpp in kernels/). Prompts are read by
-blocks (native/attend_prompt.hpp), with the same bits. Numbers are float32 or bfloat16 (or queries are the one, and what
-is stored the other), and sums are float32. What a
-query reads depends neither on the queries beside it, nor on other sequences, nor on the number of threads. Keys and
-values may be packed (kv/quantised.py); the kernel reads them in that form.
+blocks (native/attend_prompt.hpp), with the same bits. Numbers are float32 or bfloat16, or
+queries are float32 and keys and values bfloat16; sums are float32. What a query reads depends neither on the queries
+beside it, nor on other sequences, nor on the number of threads. Keys and values may be packed (kv/quantised.py); the
+kernel reads them in that form.
 """
 
 from __future__ import annotations

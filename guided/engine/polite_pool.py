@@ -1,15 +1,15 @@
-"""A pool of threads whose long work gives way to everything else. In: calls. Out: their futures.
+"""A thread pool whose long calls yield the cores to every other thread. In: calls. Out: their futures.
 
 Problem. Beside a thread that computes for a second, even one of low priority, each step of the model takes twice as
-long: the model's threads sleep and wake hundreds of times in a step, and Linux lets a thread of low priority finish its
-slice before it wakes another. It does not if that thread has the policy SCHED_IDLE. But such a thread gets next to
-nothing where other programs keep all cores busy, and what is short would then never end; and no thread can leave this
-policy again.
+long: the model's threads sleep and wake hundreds of times in a step, and Linux lets a running thread of low priority
+finish its time slice before it schedules the one that woke. A thread with the policy SCHED_IDLE is preempted at once.
+But where other programs keep all cores busy, such a thread gets next to no time, so that even short calls would take
+seconds; and a thread cannot leave this policy again.
 
-So a call begins at a low priority, gets the policy SCHED_IDLE once it has run for `PATIENCE` seconds, and its thread
-is replaced when it ends. Milliseconds between the tokens of 50 streams of SmolLM2 on two cores, p99, beside the twenty
-most costly requests that a search has found: alone 59 to 95, low priorities 237 to 343, as here 145 to 301; with
-SCHED_IDLE from the beginning 85 to 218, at the price above.
+So a call starts at a low priority. Once it has run for `PATIENCE` seconds, its thread gets the policy SCHED_IDLE, and
+is replaced when the call ends. Milliseconds between the tokens of 50 streams of SmolLM2 on two cores, p99, beside the
+twenty most costly requests that a search has found: alone 59 to 95, low priorities 237 to 343, as here 145 to 301;
+with SCHED_IDLE from the beginning 85 to 218, at the price above.
 
 Cost: a wake-up every 5 ms while something runs, and a new thread for each long call. Elsewhere than on Linux it is an
 ordinary pool.
@@ -30,7 +30,6 @@ from guided.engine.threads import give_way, give_way_to_all
 __all__ = ["PATIENCE", "PolitePool"]
 
 PATIENCE: Final = 0.01  # seconds
-_NICENESS: Final = 10
 _LOOK: Final = 0.005  # seconds between looks at what is running
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -69,7 +68,7 @@ class PolitePool(Executor):
                 self._waiting.clear()
             free, self._free = self._free, []
             left = list(self._running | {future for future, _ in self._waiting})
-        for future in dropped:  # without the lock: somebody may be told
+        for future in dropped:  # not under the lock: this runs the callbacks of the future
             future.cancel()
         for thread in free:
             if thread is not None:
@@ -80,12 +79,13 @@ class PolitePool(Executor):
     def _dispatch(self) -> None:
         """Under the lock: begin what can be begun."""
         while self._waiting and self._free:
-            thread = self._free.pop() or ThreadPoolExecutor(1, self._name, give_way, (_NICENESS,))
+            thread = self._free.pop() or ThreadPoolExecutor(1, self._name, give_way)
             future, call = self._waiting.popleft()
             self._running.add(future)
             thread.submit(self._run, thread, future, call)
 
-    def _run(self, thread: ThreadPoolExecutor, future: Future[Any], call: Callable[[], Any]) -> None:
+    def _run(self, own: ThreadPoolExecutor, future: Future[Any], call: Callable[[], Any]) -> None:
+        thread: ThreadPoolExecutor | None = own
         if future.set_running_or_notify_cancel():
             _watch.begin()
             try:
@@ -96,23 +96,22 @@ class PolitePool(Executor):
                 future.set_result(result)
                 del result
             if _watch.end():
-                thread.shutdown(wait=False)
-                thread = None  # type: ignore[assignment]
+                own.shutdown(wait=False)
+                thread = None  # the next call gets a new one
         with self._lock:
             self._running.discard(future)
             if self._closed and not self._waiting:
-                if thread is not None:
-                    thread.shutdown(wait=False)
+                own.shutdown(wait=False)
             else:
                 self._free.append(thread)
                 self._dispatch()
 
 
 class _Watch:
-    """Notes who runs since when, and makes those give way to all that run for long."""
+    """Knows since when each thread has been running its call, and sets SCHED_IDLE for those that run for long."""
 
     def __init__(self) -> None:
-        self._since: dict[int, float] = {}  # by thread; infinity: it has given way
+        self._since: dict[int, float] = {}  # by thread; infinity: it has SCHED_IDLE
         self._lock, self._any = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -126,7 +125,7 @@ class _Watch:
         self._any.set()
 
     def end(self) -> bool:
-        """It has ended; whether the thread gives way to all now."""
+        """The call of this thread has ended. Returns whether the thread has SCHED_IDLE by now."""
         with self._lock:
             return self._since.pop(threading.get_native_id()) == float("inf")
 

@@ -3,8 +3,9 @@
 In: a sequence, and the logits of the pass before. Out: `Said`: its events, and what the model must read next. A mask
 under a budget, or a step of a grammar made to be slow, may take up to a few tenths of a second, as long as
 `Limits.call_work` allows. On the scheduler's thread every other sequence would wait. So a sequence whose steps take
-longer than `SLOW` runs them aside, until many of them were quick; meanwhile the scheduler goes on without it. The core
-gives up Python's lock while it computes, and the threads here give way to those of the model.
+longer than `SLOW` takes them on another thread, until 32 in a row were quick, and the scheduler runs the other
+sequences meanwhile. The core releases Python's lock while it computes, and these threads yield the cores to those of
+the model.
 
 The first steps can be taken before the scheduler sees the sequence at all (`begin`), on the thread that has compiled
 its grammar.

@@ -49,7 +49,7 @@ SWITCH_SECONDS: Final = 50e-6
 
 _CGROUP: Final = Path("/sys/fs/cgroup")
 _CHECKS: Final = "1000"
-_LOWEST_PRIORITY: Final = 19
+_NICENESS: Final = 10
 
 
 def shorten_waiting() -> None:
@@ -69,16 +69,11 @@ def asked_environment() -> dict[str, str]:
     return environment
 
 
-def give_way(niceness: int = _LOWEST_PRIORITY) -> None:
-    """Let others have the cores before this thread (on Linux; elsewhere nothing changes).
-
-    Args:
-        niceness: 19: it gets a core only when no other thread wants one, so next to nothing where other programs keep
-            all cores busy; 10: a tenth of what others get.
-    """
+def give_way() -> None:
+    """Let this thread have a tenth of the processor time that others get (on Linux; elsewhere nothing changes)."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a sandbox may refuse it
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def give_way_to_all(thread: int) -> bool:

@@ -10,6 +10,7 @@ added up exactly, scales in float32. So a row has the same bits whatever rows ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -33,7 +34,7 @@ class BlockMatrix:
         self._tiles = BlockTiles([(part.ggml_type, part.raw, part.order) for part in parts], parts[0].columns)
 
     @staticmethod
-    def fits(parts: Sequence[object]) -> bool:
+    def fits(parts: Sequence[object]) -> TypeGuard[Sequence[Blocks]]:
         """Whether these matrices, one below the other, can be one of this kind."""
         return all(isinstance(part, Blocks) for part in parts)
 

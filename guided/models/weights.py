@@ -122,9 +122,8 @@ class Weights:
 
     def matrix(self, *parts: Rows) -> Matrix:
         """Matrices, one below the other, as one weight of the model."""
-        blocks = [part for part in parts if isinstance(part, Blocks)]
-        if len(blocks) == len(parts):
-            return self._placed(BlockMatrix(blocks, self.dtype))
+        if BlockMatrix.fits(parts):
+            return self._placed(BlockMatrix(parts, self.dtype))
         return self.put(*(torch.from_numpy(part.values()) if isinstance(part, Blocks) else part for part in parts))
 
     def ends(

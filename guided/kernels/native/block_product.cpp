@@ -6,11 +6,9 @@
 #include <cstring>
 #include <limits>
 #include <string_view>
-#include <utility>
 
 #include "block_format.hpp"
 #include "team.hpp"
-#include "vectors.hpp"
 
 namespace guided {
 namespace {
