@@ -62,9 +62,10 @@ def find_weights(given: str | None = None) -> Path:
     Raises:
         FileNotFoundError: it is nowhere.
     """
-    from guided.files.hub import MODELS, cache_directory
+    from guided.files.hub import cache_directory
+    from guided.files.known_models import MODELS
 
-    name = Path(MODELS["smollm2-135m-instruct"].member).name
+    name = MODELS["smollm2-135m-instruct"].file
     places = [Path(given)] if given else [cache_directory() / name]
     if not given and "GUIDED_ASSETS" in os.environ:
         places += Path(os.environ["GUIDED_ASSETS"]).rglob(name)

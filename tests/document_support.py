@@ -24,7 +24,8 @@ import textwrap
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from guided.files.hub import MODELS, cache_directory
+from guided.files.hub import cached_model
+from guided.files.known_models import MODELS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -102,9 +103,9 @@ def _marks(said: str) -> dict[str, object]:
 
 def missing(needs: str) -> str:
     """Why something is not there; empty if it is."""
-    if needs == "model":
-        path = cache_directory() / Path(MODELS["smollm2-135m-instruct"].member).name
-        return "" if path.is_file() else f"{path} is not there: `make demo` fetches it"
+    name = "smollm2-135m-instruct" if needs == "model" else needs
+    if name in MODELS:
+        return "" if cached_model(name) else f"{name} is not in the cache: `guided models --fetch {name}` fetches it"
     return "" if importlib.util.find_spec(needs) else f"{needs} is not installed"
 
 

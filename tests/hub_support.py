@@ -8,10 +8,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["COMMITS", "Hub", "running_hub"]
+import pytest
+
+__all__ = ["COMMITS", "Hub", "library_asks", "running_hub"]
 
 COMMITS = {"main": "a" * 40, "v1": "b" * 40, "refs/pr/1": "c" * 40}
 
@@ -108,3 +111,20 @@ def running_hub(hub: Hub) -> Iterator[Hub]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def library_asks(hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """The hub, running, as the only one that `huggingface_hub` asks; the library's cache and token are in `folder`."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    constants = "huggingface_hub.constants"
+    monkeypatch.setattr(f"{constants}.HF_HUB_CACHE", str(folder / "hub"))
+    monkeypatch.setattr(f"{constants}.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(f"{constants}.HF_TOKEN_PATH", str(folder / "token"))
+    with running_hub(hub):
+        monkeypatch.setattr(f"{constants}.ENDPOINT", hub.url)
+        template = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(f"{constants}.HUGGINGFACE_CO_URL_TEMPLATE", template)
+        yield hub

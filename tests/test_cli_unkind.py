@@ -436,8 +436,13 @@ def ends_at_once(engine, monkeypatch):  # noqa: F811
     monkeypatch.setattr(serve, "_serve", nothing)
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS, "serve"])
-@pytest.mark.usefixtures("with_engine", "ends_at_once", "example_files")
+@pytest.fixture
+def fetches_nothing(monkeypatch):
+    monkeypatch.setattr("guided.files.hub.fetch_model", Path)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS, "serve", "models"])
+@pytest.mark.usefixtures("with_engine", "ends_at_once", "example_files", "fetches_nothing")
 def test_the_examples_of_help_run(monkeypatch, command):
     shown = examples(command)
     assert len(shown) >= 3
@@ -452,7 +457,7 @@ def test_the_examples_of_help_run(monkeypatch, command):
         assert code == EXIT_CODES.get(example.partition("  #")[0].rstrip(), 0), (example, out, err)
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "serve"])
+@pytest.mark.parametrize("command", [*COMMANDS, "serve", "models"])
 def test_help_begins_with_what_the_command_is_for(command):
     text = run(command, "--help")[1]
     purpose, usage = text.split("\n\n")[:2]

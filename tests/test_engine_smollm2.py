@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import jsonschema
@@ -12,7 +11,6 @@ import torch
 from guided.engine.engine import Engine
 from guided.engine.runner import cache_shape
 from guided.files.gguf import GgufFile
-from guided.files.hub import MODELS, cache_directory
 from guided.kv.dense import DenseCache
 from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
@@ -21,9 +19,9 @@ from guided.kv.radix import RadixCache
 from guided.models.block_matrix import BlockMatrix
 from guided.models.decoder import Decoder
 from tests.engine_support import Reader
+from tests.weights import SMOLLM2, weights_of
 
 pytestmark = pytest.mark.model
-ENTRY = MODELS["smollm2-135m-instruct"]
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -40,12 +38,7 @@ MESSAGES = [{"role": "user", "content": TEXT}]
 
 @pytest.fixture(scope="module")
 def path() -> Path:
-    name = Path(ENTRY.member).name
-    given = os.environ.get("GUIDED_ASSETS")
-    for candidate in (cache_directory() / name, *(Path(given).rglob(name) if given else ())):
-        if candidate.is_file() and candidate.stat().st_size == ENTRY.size:
-            return candidate
-    pytest.skip(f"{name} is neither in {cache_directory()} nor below $GUIDED_ASSETS")
+    return weights_of(SMOLLM2)
 
 
 @pytest.fixture(scope="module", params=["auto", "bfloat16", "float32"])

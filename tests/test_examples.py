@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 
 from guided.engine.engine import Engine
-from guided.files.hub import MODELS, cache_directory
 from guided.models.gpt import GPT, GPTConfig
 from tests.engine_support import Reader
+from tests.weights import SMOLLM2, weights_of
 
 torch.set_num_threads(1)
 CONFIG = GPTConfig(layers=2, dim=32, heads=2, hidden=64, vocab_size=9, context=16)
@@ -69,10 +69,7 @@ def test_it_learns_what_pairs_of_characters_do_not_tell(script, tmp_path, monkey
 
 @pytest.mark.model
 def test_the_record_of_the_demo_is_right(capsys) -> None:
-    entry = MODELS["smollm2-135m-instruct"]
-    path = cache_directory() / Path(entry.member).name
-    if not path.is_file():
-        pytest.skip(f"{path} is not there: `make demo` fetches it")
+    path = weights_of(SMOLLM2)
     demo = load(ROOT / "examples" / "demo.py")
     record = demo.run(Engine.from_pretrained(path), "", demo.ASK_RECORD, demo.SCHEMA, demo.BUDGET, demo.jsonschema_says)
     assert record.good

@@ -13,7 +13,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from guided.files.hub import MODELS, cache_directory
+from tests.weights import SMOLLM2, weights_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ENGINES = {
@@ -84,11 +84,9 @@ def test_the_client_of_sglang_at_a_server_that_understands_the_same_fields():
 
 @pytest.mark.model
 def test_llama_cpp():
-    path = cache_directory() / Path(MODELS["smollm2-135m-instruct"].member).name
     if importlib.util.find_spec("llama_cpp") is None:
         pytest.skip("llama_cpp is not installed: `make test-llama-cpp` does it")
-    if not path.is_file():
-        pytest.skip(f"{path} is not there: `make demo` fetches it")
+    path = weights_of(SMOLLM2)
     command = [sys.executable, "-m", "examples.llama_cpp_completion", str(path)]  # it and torch need two processes
     done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

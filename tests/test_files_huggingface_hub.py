@@ -14,7 +14,7 @@ import pytest
 from guided.errors import ModelFileError, VocabularyError
 from guided.files.hub import find_model
 from guided.vocabulary import Vocabulary
-from tests.hub_support import COMMITS, Hub, running_hub
+from tests.hub_support import COMMITS, Hub, library_asks
 
 library = pytest.importorskip("huggingface_hub", reason="names of the hub need the package huggingface_hub")
 
@@ -62,19 +62,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
             "org/empty": {"main": {"README.md": b"x"}},
         }
     )
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    constants = "huggingface_hub.constants"
-    monkeypatch.setattr(f"{constants}.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(f"{constants}.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(f"{constants}.HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.chdir(tmp_path)
-    with running_hub(hub):
-        monkeypatch.setattr(f"{constants}.ENDPOINT", hub.url)
-        monkeypatch.setattr(
-            f"{constants}.HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}"
-        )
+    with library_asks(hub, tmp_path, monkeypatch):
         yield hub
 
 

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from guided.files.hub import MODELS, cache_directory
 from tests.llama_cpp_sides import BUDGETS, MOST, PROMPTS, as_float32
+from tests.weights import SMOLLM2, missing_weights, weights_of
 
 pytestmark = pytest.mark.model
-QUANTISED = cache_directory() / Path(MODELS["smollm2-135m-instruct"].member).name
 for package in ("llama_cpp", "torch", "gguf"):  # not imported here: llama.cpp and torch need processes of their own
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed: `make test-llama-cpp` does it", allow_module_level=True)
-if not QUANTISED.is_file():
-    pytest.skip(f"{QUANTISED} is not there: `make demo` fetches it", allow_module_level=True)
+if why := missing_weights(SMOLLM2):
+    pytest.skip(why, allow_module_level=True)
+QUANTISED = weights_of(SMOLLM2)
 
 
 def side(name: str, model: Path, folder: Path, *more: Path):

@@ -1,4 +1,4 @@
-"""The command line: guided generate | check | explain | sample | bench.
+"""The command line: guided generate | check | explain | sample | serve | lint | bench | models.
 
 In: arguments. Out: the exit code: 0 done; 1 the answer is no; 2 bad input; 3 a defect of guided; 130 interrupted; 141
 the reader of the output went away. Each command is a module that adds its own arguments and runs; what it needs beyond

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from guided import __version__
-from guided.cli import bench, check, explain, generate, lint, sample, serve
+from guided.cli import bench, check, explain, generate, lint, models, sample, serve
 from guided.cli.console import (
     BAD_INPUT,
     InputError,
@@ -40,6 +40,7 @@ _EPILOG = """examples:
   guided serve
   guided lint --lark query.lark
   guided bench --schema order.schema.json --vocabulary model.gguf
+  guided models
 
 exit codes: 0 done; 1 the answer is no; 2 bad input; 3 a defect of guided; 130 interrupted; 141 the reader of the
 output went away. Each command explains itself with --help.
@@ -100,7 +101,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"guided {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (generate, check, explain, sample, serve, lint, bench):
+    for module in (generate, check, explain, sample, serve, lint, bench, models):
         sub = commands.add_parser(
             module.NAME,
             help=module.HELP,

@@ -16,7 +16,8 @@ __all__ = ["DEFAULT_MODEL", "MODEL_HELP", "add_model_options", "engine_of"]
 
 DEFAULT_MODEL: Final = "smollm2-135m-instruct"
 MODEL_HELP: Final = (
-    "a name, org/model[:QUANTISATION][@REVISION] of the Hugging Face hub, a GGUF file or a directory (%(default)s)"
+    "a name that `guided models` lists, org/model[:QUANTISATION][@REVISION] of the Hugging Face hub, a GGUF file or a "
+    "directory (%(default)s)"
 )
 
 

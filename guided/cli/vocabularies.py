@@ -26,9 +26,9 @@ def add_vocabulary(parser: argparse.ArgumentParser) -> None:
         "--vocabulary",
         metavar="WHICH",
         default="bytes",
-        help="bytes (the default: one token a byte); a model's name (smollm2-135m-instruct, or "
-        "org/model of the Hugging Face hub); or a file: *.gguf, "
-        "tokenizer.json, *.model (SentencePiece), tekken*.json, *.tiktoken",
+        help="bytes (the default: one token a byte); a model's name (see `guided models`), or "
+        "org/model of the Hugging Face hub; or a file: *.gguf, tokenizer.json, *.model (SentencePiece), tekken*.json, "
+        "*.tiktoken",
     )
     group.add_argument("--eos", metavar="ID,ID", help="ids of the end tokens, where the file does not say (tiktoken)")
 

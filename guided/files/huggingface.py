@@ -10,6 +10,8 @@ In: a name, and what is needed of the model. Out: the path of a directory, or of
 What is in the cache already is used without asking the network, so a model that was fetched once works offline. Only
 what is read is fetched: configuration, tokenizer, chat templates, and the safetensors that the index names. Weights as
 pickles (`*.bin`) are never fetched, because to load one runs its code.
+
+`fetch_hub_file` is for the models that guided knows by a short name: it fetches one file into a folder of the caller.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from typing import Any, Final
 
 from guided.errors import ModelFileError
 from guided.files.json_file import read_json
+from guided.files.known_models import HubFile
 
-__all__ = ["HubName", "fetch_from_hub", "fetch_tokenizer", "is_hub_name"]
+__all__ = ["HubName", "fetch_from_hub", "fetch_hub_file", "fetch_tokenizer", "is_hub_name"]
 
 _PART: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _NAME: Final = re.compile(
@@ -84,6 +87,25 @@ def fetch_from_hub(name: str, revision: str | None = None) -> Path:
 def fetch_tokenizer(name: str, revision: str | None = None) -> Path:
     """As `fetch_from_hub`, of a tokenizer alone: its tokenizer.json."""
     return _fetched(name, revision, _tokenizer)
+
+
+def fetch_hub_file(file: HubFile, folder: Path) -> Path:
+    """Fetch one file of a repository into `folder`. The hub's cache is used only if the file is in it already.
+
+    Raises:
+        ModelFileError: the package is missing, the hub has no such file, or it cannot be reached. OSError: of the disk.
+    """
+    try:
+        import huggingface_hub as hub
+    except ModuleNotFoundError:
+        raise ModelFileError(f"fetching {file} needs a package: pip install 'guided-decoding[hub]'") from None
+    try:
+        return Path(hub.hf_hub_download(file.repository, file.path, revision=file.revision, local_dir=folder))
+    except Exception as error:  # of the package, of its HTTP client, of the operating system
+        if type(error) in (OSError, PermissionError):  # others, of the network, are subclasses
+            raise
+        reason, hint = _why(hub, HubName(file.repository, file.revision, file.path), error)
+        raise ModelFileError(f"cannot fetch {file}: {reason}").located("", (0, 0), hint=hint) from None
 
 
 def _fetched(name: str, revision: str | None, fetch: Callable[[Any, HubName, bool], Path]) -> Path:

@@ -1,0 +1,84 @@
+"""`guided models`: the models that have a short name, and which of them are here.
+
+In: nothing, or names to fetch. Out: a table, or JSON. Any other model is given by its path or its name on the hub, and
+is not listed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from guided.cli.console import DONE, print_json
+
+__all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
+
+NAME = "models"
+USAGE = "[--fetch NAME ...] [OPTION ...]"
+HELP = "list the models that have a short name, or fetch them"
+PURPOSE = (
+    "List the models that have a short name: their size, their licence, and where they are. A model is fetched when\n"
+    "it is first used; --fetch does it now, as for an image or for a machine without a network."
+)
+EXAMPLES = """examples:
+  guided models
+  guided models --json
+  guided models --fetch qwen2.5-coder-0.5b-instruct
+  guided models --fetch smollm2-135m-instruct qwen2.5-coder-0.5b-instruct --quiet
+
+The cache is $GUIDED_CACHE, or guided/ below $XDG_CACHE_HOME or ~/.cache. A file is checked by its SHA-256 when it is
+fetched, and --fetch checks it again. Other models are given by a path, or as org/model of the Hugging Face hub.
+exit codes: 0 done, 2 bad input, or a model cannot be fetched
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument_group("models").add_argument(
+        "--fetch",
+        nargs="+",
+        metavar="NAME",
+        help="fetch these that are not in the cache, check those that are, and list them",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table."""
+    from guided.files.hub import cache_directory, fetch_model, model_names
+
+    for name in arguments.fetch or ():
+        fetch_model(name)
+    names = model_names() if arguments.fetch is None else dict.fromkeys(name.lower() for name in arguments.fetch)
+    rows = [_row(name) for name in names]
+    if arguments.json:
+        print_json({"cache": str(cache_directory()), "models": rows})
+    else:
+        _show(rows)
+    return DONE
+
+
+def _row(name: str) -> dict[str, Any]:
+    """A model as JSON has it; its path is None if it has not been fetched."""
+    from guided.files.hub import cached_model
+    from guided.files.known_models import MODELS, SHIPPED
+
+    if name in SHIPPED:
+        shipped = SHIPPED[name]
+        size = sum(file.stat().st_size for file in shipped.folder.iterdir())
+        row = {"name": name, "size": size, "licence": shipped.licence, "about": shipped.about}
+        return row | {"path": str(shipped.folder), "source": "part of guided", "sha256": None}
+    entry, path = MODELS[name], cached_model(name)
+    row = {"name": name, "size": entry.size, "licence": entry.licence, "about": entry.about}
+    return row | {"path": path and str(path), "source": str(entry.source), "sha256": entry.sha256}
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    """A line for each model, and below it what the model is good for."""
+    table = [("name", "size", "licence", "where it is", "")]
+    for row in rows:
+        is_shipped = row["sha256"] is None
+        where = row["source"] if is_shipped else row["path"] or "not here; fetched when it is first used"
+        table.append((row["name"], f"{row['size'] / 1e6:,.0f} MB", row["licence"], where, f"\n  {row['about']}"))
+    widths = [max(len(line[column]) for line in table) for column in range(3)]
+    for name, size, licence, where, about in table:
+        print(f"{name:{widths[0]}}  {size:>{widths[1]}}  {licence:{widths[2]}}  {where}{about}")

