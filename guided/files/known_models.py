@@ -1,7 +1,7 @@
 """The models that guided knows by a short name: where each file comes from, and what it must be.
 
 In: nothing. Out: two tables. A model of `MODELS` is fetched when it is first used; the folders of `SHIPPED` are part of
-this package. A new model needs a line here and nothing elsewhere. Nothing is computed or fetched.
+this package. Nothing is computed or fetched here.
 """
 
 from __future__ import annotations
