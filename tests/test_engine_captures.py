@@ -11,8 +11,9 @@ import torch
 import guided
 from guided.cli.results import fields
 from guided.engine.engine import Engine
+from guided.kernels.choose import answer
 from guided.models.llama import Llama, LlamaConfig
-from guided.sampling import sampler
+from guided.sampling.choice import Answer, Choose
 from guided.vocabulary.vocabulary import Vocabulary
 
 LETTERS = [*(bytes([byte]) for byte in b"abcdefg,.:=01"), b"ab", b",c", b"=0", "é".encode()[:1], "é".encode()[1:]]
@@ -61,13 +62,12 @@ def test_without_captures_there_are_none() -> None:
 
 def test_temperatures(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float] = []
-    choose = sampler.choose
 
-    def noted(logits: torch.Tensor, params: guided.SamplingParams, position: int) -> int:
-        seen.append(params.temperature)
-        return choose(logits, params, position)
+    def noted(requests: list[Choose]) -> list[Answer]:
+        seen.extend(choice.params.temperature for request in requests for choice in request.choices)
+        return answer(requests)
 
-    monkeypatch.setattr("guided.engine.sequence.choose", noted)
+    monkeypatch.setattr("guided.engine.scheduler.answer", noted)
     grammar = guided.lark('start: /[a-c]/ "." hot /[a-c]/\nhot[temperature=0.7]: /[01]{5}/')
     text = ENGINE.generate([0, 1], grammar, max_tokens=20, temperature=0.25, drafts=4).text
     assert re.fullmatch(r"[a-c]\.[01]{5}[a-c]", text)

@@ -22,7 +22,7 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.models.llama import Llama, LlamaConfig
 from guided.sampling import SamplingParams
-from guided.sampling.penalties import Penalties
+from guided.sampling.penalties import Penalties, apply_changes
 from guided.vocabulary.vocabulary import Vocabulary
 from tests.engine_support import Reader, drive
 
@@ -172,7 +172,7 @@ def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ram
             by_budget.append(float(probabilities[plain].sum() - kept))
         masked = torch.full_like(logits, -math.inf)
         masked[allowed] = (logits - lowered)[allowed]
-        Penalties(params, PROMPT, [EOS], len(LETTERS) + 1).apply(masked, tokens)
+        apply_changes(Penalties(params, PROMPT, [EOS], len(LETTERS) + 1).changes(tokens), masked, len(tokens))
         token = choose(masked, params, len(tokens))
         removed.append(-math.log(float(kept)) - float(lowered[token]))
         assert oracle.accept_token(token)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention
-from guided.kernels import apply_bitmask, gelu, rms_norm, rotate, swiglu
+from guided.kernels import gelu, rms_norm, rotate, swiglu
 from guided.kv.cache import KVView
 from guided.models.model import PLAIN, AttentionKind
 from guided.models.rotary import Rope, rotary_tables
@@ -143,34 +141,3 @@ def test_queries_of_float32_over_bfloat16_are_over_the_same_numbers(new: int, si
             assert torch.equal(narrow(1, q, kind), wide(1, q, kind))
     with pytest.raises(ValueError, match="float32"):
         SlotAttention(4, [KVView(k.float(), v.float(), slice(0, 60))], [(0, new)], torch.bfloat16)
-
-
-@QUIET
-@given(
-    st.integers(1, 200), st.integers(1, 8), st.integers(0, 99), st.sampled_from([0.0, 0.05, 0.5, 1.0]), st.booleans()
-)
-def test_masks_on_logits(size, words, seed, share, far):
-    """Bits may be fewer or more than logits; what is left may be far below all that is taken."""
-    rng = np.random.default_rng(seed)
-    flags = rng.random(32 * words) < share
-    bits = np.packbits(flags, bitorder="little").view(np.int32)
-    logits = noise(seed, size) * 9
-    kept = torch.from_numpy(np.resize(np.append(flags, np.zeros(max(0, size - 32 * words), bool)), size))
-    if far:
-        logits[~kept] += 500
-    want = logits.masked_fill(~kept, -float("inf"))
-    masses = apply_bitmask(got := logits.clone(), bits)
-    assert torch.equal(got, want)
-    torch.testing.assert_close(torch.tensor(masses), torch.stack((logits.logsumexp(0), want.logsumexp(0))))
-    if words <= -(-size // 32) and kept.any():  # the form for all other tensors
-        strided = torch.stack((logits, logits), dim=1)[:, 0]
-        others = apply_bitmask(strided, bits)
-        assert torch.equal(strided, want)
-        torch.testing.assert_close(torch.tensor(masses), torch.tensor(others))
-
-
-def test_logits_that_are_no_numbers():
-    bits = np.array([-1], np.int32)
-    before, after = apply_bitmask(torch.tensor([0.0, float("nan"), 1.0]), bits)
-    assert math.isnan(before) and math.isnan(after)
-    assert apply_bitmask(torch.full((20,), -float("inf")), bits) == (-math.inf, -math.inf)

@@ -161,18 +161,6 @@ def pack_rows():
     x = numbers(some(0, 1, 5), some(0, 1, 3), some(0, 1, 7, 64), dtype=some(*KINDS))
     close(unpack(kernels.pack(x), torch.float64), x.double())
 
-def apply_bitmask():
-    size = some(0, 1, 33, 64)
-    logits, words = numbers(size), some(0, 1, 2, 9)
-    bits = np.random.default_rng(1).integers(-(2**31), 2**31, words)
-    bits = bits.astype(some(np.int32, np.int32, np.int64, np.uint8))
-    bits = some(bits, bits, bits[::2], bits.reshape(-1, 1), bits.tolist())
-    before = logits.clone()
-    kernels.apply_bitmask(logits, bits)
-    kept = [at // 32 < len(bits) and bool(int(bits[at // 32]) >> at % 32 & 1) for at in range(len(before))]
-    if logits.is_contiguous():  # else they may all be one number
-        assert torch.equal(logits, before.masked_fill(~torch.tensor(kept, dtype=torch.bool), -torch.inf))
-
 def attention():
     dtype, (heads, kv), size = some(*KINDS), some((1, 1), (2, 1), (6, 2), (6, 3)), some(1, 20, 64, 128)
     if rng.random() < 0.1:
@@ -214,7 +202,7 @@ def attention():
             mask = causal_mask(last - first, len(keys), window=window)
             close(out[first:last], sdpa(*(t.double() for t in (q[first:last], keys, values)), mask, kind))
 
-CALLS = multiply, block_tiles, rms_norm, swiglu, geglu, softcap, gelu, rotate, pack_rows, apply_bitmask, attention
+CALLS = multiply, block_tiles, rms_norm, swiglu, geglu, softcap, gelu, rotate, pack_rows, attention
 for call in CALLS:
     fine = wrong = 0
     for _ in range(int(sys.argv[2])):

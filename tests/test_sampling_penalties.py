@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from guided.errors import GuidedError
 from guided.sampling import SamplingParams
-from guided.sampling.penalties import Penalties
+from guided.sampling.penalties import Penalties, apply_changes
 from guided.sampling.sampler import choose, uniform
 from tests.effort import examples
 
@@ -40,6 +40,10 @@ NUMBERS = st.fixed_dictionaries(
         "seed": st.integers(0, 2**64 - 1),
     },
 )
+
+
+def penalise(penalties: Penalties, logits: torch.Tensor, output: list[int]) -> None:
+    apply_changes(penalties.changes(output), logits, len(output))
 
 
 def oracle(row: list[float], params: SamplingParams, prompt: list[int], output: list[int]) -> dict[int, float]:
@@ -86,13 +90,13 @@ def test_the_definitions(row, numbers, prompt, output):
     penalties = Penalties(params, prompt, ENDS, SIZE)
     if not expected:
         with pytest.raises(GuidedError, match="forbid each token"):
-            penalties.apply(logits, output)
+            penalise(penalties, logits, output)
         return
     for i in range(len(output)):  # what was seen before changes nothing
-        penalties.apply(
-            torch.zeros(SIZE), output[:i]
+        penalise(
+            penalties, torch.zeros(SIZE), output[:i]
         ) if not params.bad_words and not params.allowed_token_ids else None
-    penalties.apply(logits, output)
+    penalise(penalties, logits, output)
     assert {i for i, x in enumerate(logits.tolist()) if x > -math.inf} == set(expected)
     assert [float(logits[i]) for i in expected] == pytest.approx(list(expected.values()), rel=1e-5, abs=1e-4)
     if params.keeps_logits:
@@ -131,7 +135,7 @@ def test_greedy_is_untouched_by_the_seed(row, numbers, output):
         tokens = set()
         for seed in (0, 1, 2**63):
             params, logits = SamplingParams(**{**numbers, "temperature": 0.0, "seed": seed}), torch.tensor(row)
-            Penalties(params, [], ENDS, SIZE).apply(logits, output)
+            penalise(Penalties(params, [], ENDS, SIZE), logits, output)
             tokens.add(choose(logits, params, len(output)))
         assert len(tokens) == 1
     except GuidedError:
@@ -151,7 +155,7 @@ def test_frequencies_are_those_of_the_distribution():
 def test_an_empty_mask_and_broken_logits_are_left_to_the_choice():
     penalties = Penalties(SamplingParams(bad_words=[[1]], min_tokens=3, repetition_penalty=2.0), [0], ENDS, SIZE)
     for row in (torch.full((SIZE,), -math.inf), torch.full((SIZE,), math.nan)):
-        penalties.apply(row, [])
+        penalise(penalties, row, [])
         with pytest.raises(GuidedError):
             choose(row, penalties.params, 0)
 
@@ -162,9 +166,9 @@ def test_reading_the_output_bit_by_bit_or_at_once(numbers, prompt, output):
     whole, bits = (Penalties(SamplingParams(**kept), prompt, ENDS, SIZE) for _ in range(2))
     rows = torch.ones(SIZE), torch.ones(SIZE)
     for i in range(len(output)):
-        bits.apply(torch.ones(SIZE), output[:i])
-    bits.apply(rows[0], output)
-    whole.apply(rows[1], output)
+        penalise(bits, torch.ones(SIZE), output[:i])
+    penalise(bits, rows[0], output)
+    penalise(whole, rows[1], output)
     assert rows[0].tolist() == rows[1].tolist()
 
 

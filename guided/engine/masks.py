@@ -1,4 +1,4 @@
-"""The bitmask rows of one output: the matcher fills them under the remaining budget, and they are applied to logits.
+"""The bitmask rows of one output, which the matcher fills under the remaining budget.
 
 There is one row for the next token, and one for each draft after it (drafting.py). A row is filled at most once between
 two moves of the matcher, by whoever needs it first. Where the budget removed tokens from a row, the row without a
@@ -12,48 +12,26 @@ The model is thereby led to an end before the budget cuts it off. The set of all
 
 from __future__ import annotations
 
-from math import exp
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from guided.errors import BudgetError, GuidedError
-from guided.kernels import apply_bitmask
-from guided.matching.bitmask import bits_of, is_allowed, row_of
+from guided.matching.bitmask import is_allowed, row_of
 from guided.matching.protocol import Matcher
-from guided.sampling.sampler import log_mass
+from guided.sampling.choice import Bits, Ramp
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Applied", "Masks"]
+__all__ = ["MaskRow", "Masks"]
 
 
-class Applied(NamedTuple):
-    """How much probability a mask has removed from some logits.
+class MaskRow(NamedTuple):
+    """What is allowed at one place, see `Choice`; valid until the matcher moves."""
 
-    Attributes:
-        removed: -log of the probability of the tokens that remain.
-        by_budget: the probability of tokens that the specification allows and the budget removed; None if there are
-            no such tokens.
-    """
-
-    removed: float
-    by_budget: float | None
-
-
-class Ramp(NamedTuple):
-    """The budget ramp of one row.
-
-    Attributes:
-        penalty: is subtracted from the logits of some tokens.
-        bits: (words,), these tokens, as a bitmask row.
-    """
-
-    penalty: float
-    bits: npt.NDArray[np.int32]
+    allowed: Bits | None = None
+    unbudgeted: Bits | None = None
+    ramp: Ramp | None = None
 
 
 class Masks:
@@ -82,7 +60,7 @@ class Masks:
         self._everything = row_of(vocabulary.size, slice(vocabulary.size))
         self._only_end = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         self._bits = np.zeros((rows, len(self._everything)), np.int32)
-        self._plain: dict[int, npt.NDArray[np.int32]] = {}  # rows without a budget, where it removed something
+        self._plain: dict[int, Bits] = {}  # rows without a budget, where it removed something
         self._ramps: dict[int, Ramp] = {}
         self._filled = 0
         self._took = 0.0  # seconds of the matcher's last call
@@ -131,14 +109,14 @@ class Masks:
                 self._ramps[row] = Ramp(self._most * (1 - (left - needed) / needed), longer)
             return True
 
-    def _mask(self, rows: npt.NDArray[np.int32], row: int, left: int | None) -> npt.NDArray[np.int32]:
+    def _mask(self, rows: Bits, row: int, left: int | None) -> Bits:
         """Fill a row of `rows`, and return it."""
         start = perf_counter()
         masked = self.matcher.fill_next_token_bitmask(rows, row, max_tokens=left)
         self._took = perf_counter() - start
         if not masked:
             rows[row] = self._everything
-        words: npt.NDArray[np.int32] = rows[row]
+        words: Bits = rows[row]
         return words
 
     def has(self, token: int, row: int = 0) -> bool:
@@ -189,18 +167,9 @@ class Masks:
         """Declare all rows stale, after the matcher was moved elsewhere."""
         self._filled = 0
 
-    def apply(self, logits: Tensor, row: int = 0) -> Applied:
-        """Apply a row to logits (vocab_size,) in place, with the ramp where there is one."""
-        plain, ramp = self._plain.get(row), self._ramps.get(row)
-        before, allowed = apply_bitmask(logits, self._bits[row] if plain is None else plain)
-        if plain is None and ramp is None:
-            return Applied(max(0.0, before - allowed), None)
-        after = allowed if plain is None else apply_bitmask(logits, self._bits[row])[1]
-        if ramp is not None:
-            bits = bits_of(ramp.bits)[: len(logits)]
-            logits[torch.from_numpy(bits.nonzero()[0]).to(logits.device)] -= ramp.penalty
-            after = log_mass(logits)
-        return Applied(max(0.0, before - after), max(0.0, exp(allowed - before) - exp(after - before)))
+    def row(self, row: int = 0) -> MaskRow:
+        """A row that must have been filled."""
+        return MaskRow(self._bits[row], self._plain.get(row), self._ramps.get(row))
 
     def penalty(self, token: int, row: int = 0) -> float:
         """The penalty that the ramp subtracted from the logit of this token."""

@@ -6,7 +6,7 @@ of the prompt for others, and never more than `token_budget` tokens together. Se
 long prompts are read in chunks while the others continue (chunked prefill), and these chunks add no more than about
 `long_seconds` to a pass in which others decode. A short prompt is read beside a long one that came before it. After the
 pass is launched the bitmask rows of all sequences are filled; only then are the logits read, so filling overlaps with
-the accelerator's work.
+the accelerator's work. Then the tokens of all sequences are chosen in one call.
 
 A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other
 sequences continue meanwhile, and an error of the compilation ends this task alone.
@@ -14,7 +14,7 @@ sequences continue meanwhile, and an error of the compilation ends this task alo
 Order: by priority, then first come, first served. When the cache has no room, the last sequence in this order is
 preempted: its keys and values are dropped and computed again when there is room. Its output does not change. A sequence
 that does not fit into an empty cache fails with MemoryError. The samples of one prompt wait until the first of them has
-read it; then they continue from a fork of its cache and a copy of its logits. An error of one sequence does not reach
+read it; then they continue from a fork of its cache and from its logits. An error of one sequence does not reach
 the others. Nor does a slow matcher: its steps are taken aside (stepper.py), and the others go on without it.
 
 No output depends on the batch composition: a choice is a function of seed, position and logits.
@@ -38,7 +38,9 @@ from guided.engine.result import StreamEvent
 from guided.engine.runner import Chunk, ModelRunner
 from guided.engine.sequence import Sequence
 from guided.engine.stepper import Aside, Said, Stepper
+from guided.kernels.choose import answer
 from guided.kv.cache import Lease
+from guided.sampling.choice import Choose
 
 __all__ = ["Outcome", "Scheduler", "Task"]
 
@@ -111,6 +113,7 @@ class Scheduler:
         self._waiting: list[Task] = []  # a heap
         self._running: list[Task] = []
         self._outcomes: list[tuple[Task, Outcome]] = []
+        self._asking: list[tuple[Task, Choose]] = []
         self._aside = Aside[Task]()
         self.preemptions = 0
         self.prefix_queries = self.prefix_hits = 0
@@ -317,6 +320,7 @@ class Scheduler:
                 task.rows = []
                 self._let_follow(task, rows)
                 self._go_on(task, rows)
+        self._choose()
 
     def _fill_mask(self, task: Task) -> None:
         """Let a sequence do what needs no logits: fill its bitmask row."""
@@ -341,7 +345,7 @@ class Scheduler:
                 continue
             task.admitted = task.admitted or perf_counter()
             self._running.append(task)
-            self._go_on(task, rows.clone())
+            self._go_on(task, rows)
 
     def _go_on(self, task: Task, rows: Tensor | None) -> None:
         """Give a sequence its logits, and run it up to the next tokens that the model must read."""
@@ -351,6 +355,19 @@ class Scheduler:
         else:
             self._settle(task, task.stepper.advance(rows))
 
+    def _choose(self) -> None:
+        """Choose the tokens of all sequences that have asked for some, and let these go on."""
+        asking, self._asking = self._asking, []
+        try:
+            answers = answer([request for _, request in asking])
+        except Exception as error:  # out of memory
+            for task, _ in asking:
+                self._finish(task, error)
+            return
+        for (task, _), chosen in zip(asking, answers, strict=True):
+            if task.stepper is not None and not task.done:
+                self._settle(task, task.stepper.advance(chosen))
+
     def _settle(self, task: Task, said: Said) -> None:
         """Take what has come of a step."""
         assert task.stepper is not None
@@ -358,15 +375,18 @@ class Scheduler:
             task.stepper.close()
             return
         self._outcomes += [(task, event) for event in said.events]
-        if said.forward is None:
+        if isinstance(said.request, Choose):
+            self._asking.append((task, said.request))
+            return
+        if said.request is None:
             self._finish(task, said.error)
             return
-        if said.forward.forget:
-            del task.read[-said.forward.forget :]
+        if said.request.forget:
+            del task.read[-said.request.forget :]
             if task.lease is not None:
                 self._cache.truncate(task.lease, len(task.read))
-        task.read += said.forward.tokens
-        task.keep = said.forward.keep
+        task.read += said.request.tokens
+        task.keep = said.request.keep
 
     def _finish(self, task: Task, error: Exception | None = None) -> None:
         if task.done:

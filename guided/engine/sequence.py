@@ -1,15 +1,15 @@
 """One output while it grows: what the constraint forces, masks and accepts, and what is chosen.
 
 `Sequence.steps` is a coroutine. It yields `Forward`, the tokens that the model must read next, and is sent the logits;
-and it yields `StreamEvent`s. So the rounds of an output stand here as plain code, one after the other, and whoever
-drives it (scheduler.py) runs one sequence or a hundred.
+it yields `Choose`, rows of logits to choose tokens from, and is sent the answer; and it yields `StreamEvent`s. So the
+rounds of an output stand here as plain code, one after the other, and whoever drives it (scheduler.py) answers the
+requests of one sequence or of a hundred at once.
 
 One round: what the grammar forces is taken from it and joins the last token in **one** forward pass, and so do drafts,
 as far as the grammar allows them (drafting.py). The mask is filled once that pass is launched (`meanwhile`: on an
-accelerator it runs then; on a CPU filling takes microseconds); it is applied on the raw logits, so that all else
-(penalties.py, sampler.py) is about what is allowed, and nothing can allow a token again; a token is chosen, and the
-matcher must accept it, or the output fails: never one that it has not agreed to. While tokens are chosen as they were
-drafted, the next one is chosen from the same pass; what was drafted after them is forgotten.
+accelerator it runs then; on a CPU filling takes microseconds). A token is chosen (sampling/choice.py), and the matcher
+must accept it, or the output fails: never one that it has not agreed to. With drafts, a token is chosen at the place of
+each, as if those before it held; after the first one that did not, drafts and choices are forgotten.
 
 The budget counts the tokens of the text, forced ones included; its end costs nothing. Every mask gets what is left of
 it, and one token more for the end, which a matcher's budget counts. Forced tokens too are checked against such a mask,
@@ -24,14 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Any, Final, TypeAlias
 
 import torch
 from torch import Tensor
 
 from guided.engine.drafting import Ngrams
-from guided.engine.masks import Masks
+from guided.engine.masks import MaskRow, Masks
 from guided.engine.matchers import layers
 from guided.engine.reasoning import ReasoningGate
 from guided.engine.result import BudgetBound, FinishReason, Result, StreamEvent, Timings
@@ -43,13 +42,14 @@ from guided.matching.canonical.matcher import CanonicalMatcher
 from guided.matching.healing import HealingMatcher
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import Matcher
+from guided.sampling.choice import Answer, Choice, Choose, Chosen
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
-from guided.sampling.sampler import choose, log_mass
+from guided.sampling.sampler import log_mass
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Forward", "Sequence"]
+__all__ = ["Forward", "Sequence", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,10 @@ class Forward:
     forget: int = 0
 
 
-Steps: TypeAlias = Generator[Forward | StreamEvent, Tensor | None, None]
+Step: TypeAlias = Forward | Choose | StreamEvent
+Steps: TypeAlias = Generator[Step, Tensor | Answer | None, None]
 _NO_STOPS: Final = Stops()
+_NO_MASK: Final = MaskRow()
 _NO_LOGPROBS: Final = LogprobParams()
 _PIECE: Final = 128  # of a prompt that is scored: positions whose logits are held at once
 
@@ -133,7 +135,7 @@ class Sequence:
         self.regions = next((it for it in parts if isinstance(it, GrammarMatcher) and it.grammar.regions), None)
         self.canonical = next((it for it in parts if isinstance(it, CanonicalMatcher)), None)
         self.healed = next((it.prefix for it in parts if isinstance(it, HealingMatcher)), b"")
-        if self.regions is not None:  # a draft is chosen from the logits before the matcher is there
+        if self.regions is not None:  # the temperature after a draft would be known too late
             drafts = 0
         self.out = Transcript(vocabulary, stops, thinking=self.gate is not None, skip=len(self.healed))
         self.results: set[int] = set()  # where tokens of tools' results are in the output
@@ -150,7 +152,6 @@ class Sequence:
         self.prompt_is_read = False
         self.finish_reason: FinishReason | None = None
         self.stop: str | int | None = None
-        self.chosen_logprobs: TokenLogprobs | None = None  # of the last choice
         self.choosing = False  # a token is chosen from the pass under way, and nothing was drafted for it
 
     @property
@@ -183,7 +184,7 @@ class Sequence:
             before = len(forced) if self.score_forced else 0
             self.choosing = not drafts and self.finish_reason is None
             logits = yield Forward([*fresh, *forced, *drafts], before + 1 + len(drafts), wrong)
-            assert logits is not None
+            assert isinstance(logits, Tensor)
             self.choosing, self.prompt_is_read = False, True
             if self.score_forced:
                 self.score(logits[: before + 1], forced)
@@ -191,8 +192,10 @@ class Sequence:
                     yield self.event()
             if self.finish_reason is not None:
                 break
-            held = self.take(logits[before:] if choosing else logits[before:-1], drafts)
-            wrong = len(drafts) - held
+            at_choices = logits[before:] if choosing else logits[before:-1]
+            answer = yield Choose(at_choices, [self.choice(at, drafts) for at in range(len(at_choices))])
+            assert isinstance(answer, Answer)
+            wrong = len(drafts) - (held := self.take(answer, drafts))
             if self.finish_reason is not None:
                 break
             opened = self.out.thinking and self.gate is not None and self.gate.is_open
@@ -220,7 +223,7 @@ class Sequence:
         for start in range(0, len(self.prompt) - 1, _PIECE):
             piece = self.prompt[start : min(start + _PIECE, len(self.prompt) - 1)]
             logits = yield Forward(piece, len(piece))
-            assert logits is not None
+            assert isinstance(logits, Tensor)
             coming = self.prompt[start + 1 : start + 1 + len(piece)]
             scores += [self.scored(row, token, self.wanted.prompt) for row, token in zip(logits, coming, strict=True)]
 
@@ -320,56 +323,65 @@ class Sequence:
         self.timings.drafted += len(drafts)
         return drafts, not settled
 
-    def take(self, logits: Tensor, drafts: list[int]) -> int:
-        """Choose and write tokens from the logits of each draft's place, and after the last one; how many held."""
+    def choice(self, at: int, drafts: list[int]) -> Choice:
+        """How a token is chosen where `at` drafts held."""
+        row = _NO_MASK
+        if self.masks is not None:
+            self.masks.fill(self.budget(at), at)
+            row = self.masks.row(at)
+        changes = None
+        if self.penalties is not None and not (self.masks is not None and self.masks.allows_only_ends(at)):
+            changes = self.penalties.changes(self.out.tokens, drafts[:at])
+        return Choice(
+            self.params_here(),
+            len(self.out.tokens) + at,
+            self.vocabulary.size,
+            row.allowed,
+            row.unbudgeted,
+            row.ramp,
+            changes=changes,
+            logprobs=self.wanted.output,
+            raw=self.wanted.mode == "raw",
+        )
+
+    def take(self, answer: Answer, drafts: list[int]) -> int:
+        """Write the tokens that were chosen, up to the first that differs from its draft; how many drafts held."""
         held = 0
-        for at, row in enumerate(logits):
-            token = self.choose(row, at, drafts)
-            self.write(token)
-            if at == len(drafts) or token != drafts[at] or self.finish_reason is not None:
+        for at, chosen in enumerate(answer.rows):
+            if isinstance(chosen, GuidedError):
+                raise chosen
+            self.timings.sample.append(answer.seconds / len(answer.rows))
+            drafted = at < len(drafts) and chosen.token == drafts[at]
+            self.accept(chosen, at, drafts, drafted=drafted)
+            self.write(chosen)
+            if not drafted or self.finish_reason is not None:
                 break
             held += 1
         self.timings.held += held
         return held
 
-    @torch.inference_mode()
-    def choose(self, logits: Tensor, at: int, drafts: list[int]) -> int:
-        """The next token, where `at` drafts held."""
+    def accept(self, chosen: Chosen, at: int, drafts: list[int], *, drafted: bool) -> None:
+        """Let the matcher take a token, if it has not as a draft, and count what its mask removed."""
+        removed = chosen.removed
         if self.masks is not None:
-            self.masks.fill(self.budget(0), at)
-        start = perf_counter()
-        scored = logits
-        if self.wanted.output is not None and self.wanted.mode == "raw":
-            scored = logits.clone()  # what follows changes them in place
-        removed = 0.0
-        if self.masks is None:
-            logits[self.vocabulary.size :] = -float("inf")
-        else:
-            applied = self.masks.apply(logits, at)
-            removed = applied.removed
+            removed -= self.masks.penalty(chosen.token, at)
             self.cut = self.masks.is_cut(at) and self.masks.allows_only_ends(at)
-            if applied.by_budget is not None:
-                self.budget_bound = self.budget_bound.with_step(applied.by_budget)
-        if self.penalties is not None and not (self.masks is not None and self.masks.allows_only_ends(at)):
-            self.penalties.apply(logits, self.out.tokens)
-        token = choose(logits, self.params_here(), len(self.out.tokens))
-        self.removed.append(removed if self.masks is None else removed - self.masks.penalty(token, at))
-        self.chosen_logprobs = self.scored(scored, token, self.wanted.output)
-        drafted = at < len(drafts) and token == drafts[at]  # then the matcher has accepted it
-        if self.masks is not None and not drafted and not self.masks.take(token, at, len(drafts)):
-            raise GuidedError(
-                f"token {token} was chosen, but the grammar refuses it: the mask and the matcher disagree"
-            )
-        self.timings.sample.append(perf_counter() - start)
-        return token
+            if not drafted and not self.masks.take(chosen.token, at, len(drafts)):
+                raise GuidedError(
+                    f"token {chosen.token} was chosen, but the grammar refuses it: the mask and the matcher disagree"
+                )
+        self.removed.append(removed)
+        if chosen.by_budget is not None:
+            self.budget_bound = self.budget_bound.with_step(chosen.by_budget)
 
     def params_here(self) -> SamplingParams:
         """How the next token is chosen: at the temperature that the grammar asks for, if it does."""
         asked = None if self.regions is None else self.regions.temperature()
         return self.params if asked is None else self.params.at(asked)
 
-    def write(self, token: int) -> None:
+    def write(self, chosen: Chosen) -> None:
         """Append a chosen token, or end with it."""
+        token = chosen.token
         if token in self.ends:
             self.finish_reason = "stop"
             self.stop = token if token in self.stops.token_ids else None
@@ -378,7 +390,7 @@ class Sequence:
         if self.calls is not None:
             self.calls.read(token, self.left)
         stoppable = len(self.out.tokens) >= self.params.min_tokens
-        self.out.write([token], sampled=True, stoppable=stoppable, logprobs=self.chosen_logprobs)
+        self.out.write([token], sampled=True, stoppable=stoppable, logprobs=chosen.scores)
         if self.out.found is not None:
             self.finish_reason, self.stop = "stop", self.out.found.stop
 

@@ -1,6 +1,7 @@
-"""Runs a sequence from one forward pass of the model to the next: where its matcher is slow, on a thread of its own.
+"""Runs a sequence from one request to the next: where its matcher is slow, on a thread of its own.
 
-In: a sequence, and the logits of the pass before. Out: `Said`: its events, and what the model must read next. A mask
+In: a sequence, and what answers its last request: logits, or tokens that were chosen. Out: `Said`: its events, and its
+next request. A mask
 under a budget, or a step of a grammar made to be slow, may take up to a few tenths of a second, as long as
 `Limits.call_work` allows. On the scheduler's thread every other sequence would wait. So a sequence whose steps take
 longer than `SLOW` takes them on another thread, until 32 in a row were quick, and the scheduler runs the other
@@ -23,6 +24,8 @@ from torch import Tensor
 from guided.engine.polite_pool import PolitePool
 from guided.engine.result import StreamEvent
 from guided.engine.sequence import Forward, Sequence
+from guided.kernels.choose import answer
+from guided.sampling.choice import Answer, Choose
 
 __all__ = ["SLOW", "Aside", "Said", "Stepper", "begun"]
 
@@ -37,12 +40,12 @@ class Said(NamedTuple):
 
     Attributes:
         events: in their order.
-        forward: what the model must read now; None: the sequence has ended.
+        request: what it needs now; None: the sequence has ended.
         error: why it has.
     """
 
     events: list[StreamEvent]
-    forward: Forward | None = None
+    request: Forward | Choose | None = None
     error: Exception | None = None
 
 
@@ -57,13 +60,22 @@ class Stepper:
     def begin(self) -> None:
         """Take the first step, and fill the first mask, now: `advance(None)` then answers at once."""
         self._begun = self._advance(None)
-        if self._begun.forward is not None:
+        if self._begun.request is not None:
             self.fill_mask()
 
-    def advance(self, logits: Tensor | None) -> Said:
-        """Go on with the logits of the last pass; None at the beginning."""
-        said, self._begun = self._begun or self._advance(logits), None
+    def advance(self, sent: Tensor | Answer | None) -> Said:
+        """Go on with what answers the last request; None at the beginning."""
+        said, self._begun = self._begun or self._advance(sent), None
         return said
+
+    def advance_alone(self, logits: Tensor | None) -> Said:
+        """Go on up to the next forward pass, with choices that are made for this sequence alone."""
+        said = self.advance(logits)
+        events = said.events
+        while isinstance(said.request, Choose):
+            said = self.advance(answer([said.request])[0])
+            events += said.events
+        return said._replace(events=events)
 
     def fill_mask(self) -> None:
         """What needs no logits. Raises what the matcher raises."""
@@ -75,12 +87,12 @@ class Stepper:
         """There will be no further step. Not while one is being taken."""
         self._steps.close()
 
-    def _advance(self, logits: Tensor | None) -> Said:
+    def _advance(self, sent: Tensor | Answer | None) -> Said:
         events: list[StreamEvent] = []
         begin = thread_time()
         try:
-            while not isinstance(said := self._steps.send(logits), Forward):
-                logits = None
+            while isinstance(said := self._steps.send(sent), StreamEvent):
+                sent = None
                 events.append(said)
         except StopIteration:
             return Said(events)
@@ -119,7 +131,7 @@ class Aside(Generic[_Key]):
         """Take somebody's next step."""
         if self._pool is None:
             self._pool = PolitePool(_THREADS, "guided step")
-        self._steps[key] = self._pool.submit(stepper.advance, logits)
+        self._steps[key] = self._pool.submit(stepper.advance_alone, logits)
 
     def done(self, patience: float) -> list[tuple[_Key, Said]]:
         """Steps that have ended; waits for one, at most so many seconds."""

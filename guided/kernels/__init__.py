@@ -17,12 +17,9 @@ from torch import Tensor
 
 from guided.files.gguf import GGML_TYPES
 from guided.kernels import _kernels
-from guided.logits.apply import apply_token_bitmask_inplace
-from guided.sampling.sampler import log_mass
 
 __all__ = [
     "BlockTiles",
-    "apply_bitmask",
     "each_row",
     "geglu",
     "gelu",
@@ -213,25 +210,6 @@ def pack(x: Tensor) -> Tensor:
     out = torch.empty((rows, heads, size + torch.float32.itemsize), dtype=torch.int8)
     _kernels.pack(_half(x), x.data_ptr(), x.stride(0), out.data_ptr(), rows, heads, size)
     return out
-
-
-def apply_bitmask(logits: Tensor, bits: npt.NDArray[np.int32]) -> tuple[float, float]:
-    """Set the logits (vocab_size,) that the bitmask (words,) does not allow to -inf, in place.
-
-    Returns:
-        The logarithm of the sum of exponentials of all logits, and of those that are allowed.
-
-    Raises:
-        ValueError: one of them is of another shape, or the bitmask is not contiguous int32.
-    """
-    _sizes(logits, 1)
-    if bits.dtype != np.int32 or bits.ndim != 1 or not bits.flags.c_contiguous:
-        raise ValueError(f"a bitmask is contiguous int32 (words,), not {bits.dtype} of shape {bits.shape}")
-    if logits.device.type != "cpu" or logits.dtype != torch.float32 or not logits.is_contiguous():
-        before = log_mass(logits)
-        apply_token_bitmask_inplace(logits, bits[None])
-        return before, log_mass(logits)
-    return _kernels.apply_bitmask(logits.data_ptr(), len(logits), bits.ctypes.data, len(bits))
 
 
 def _sizes(x: Tensor, dimensions: int) -> torch.Size:

@@ -7,6 +7,7 @@ numbers. All functions run without the GIL.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 def multiply(
     half: bool, x: int, weights: int, bias: int, out: int, rows: int, outs: int, ins: int, threads: int
@@ -88,16 +89,29 @@ def pack(half: bool, x: int, stride: int, out: int, rows: int, heads: int, size:
         out: address of int8 (rows, heads, size + 4): the numbers, then the float32 that they are multiplied by.
     """
 
-def apply_bitmask(logits: int, size: int, bits: int, words: int) -> tuple[float, float]:
+def choose_rows(
+    rows: Sequence[tuple[Any, ...]], threads: int
+) -> list[tuple[int, int, float, float, float | None, float, list[tuple[int, float]]]]:
     """
-    Set the logits whose bit is not set to minus infinity, in place.
+    Choose a token from each row of logits; see guided/kernels/choose.py.
 
     Args:
-        logits: address of float32 (size,).
-        bits: address of a bitmask row, int32 (words,). Logits past its end have no bit.
+        rows: for each (address of float32 logits, how many there are, how many of them are tokens; bitmasks or None:
+            allowed, the same without a budget, tokens whose logits are lowered; by how much; changes or None;
+            temperature, top_k (0: all), top_p, min_p, uniform number, how many of the most likely tokens are told (-1:
+            no log probabilities), whether by the model's own logits). Changes are (permitted bitmask or None, banned
+            ids, end ids, biased ids, biases, seen ids, their counts in the output, penalties for repetition, presence,
+            frequency). Bitmasks and ids are int32, numbers float32, in numpy.
+        threads: the most threads to use; they change nothing.
 
     Returns:
-        The log of the sum of exponentials of all logits, and of those that are left.
+        For each (0, or why not: 1 there is no number, 2 everything is banned; the token; the greatest logit in the
+        first case; -log of the probability that the mask leaves; what the budget took of it, or None; the token's log
+        probability; the most likely tokens with theirs).
+
+    Raises:
+        ValueError: an array is of another size than the vocabulary, or than its ids.
+        IndexError: an id is not below the vocabulary's size.
     """
 
 def block_instructions() -> str:

@@ -1,25 +1,30 @@
-"""Bias, bans and penalties of one output, applied to masked logits before the temperature.
+"""Bias, bans and penalties of one output.
 
-In: masked logits, float32 (vocab,), and the output so far. Out: the same logits, changed in place. -inf stays
+In: the numbers of a request, and the output so far. Out: `Changes`, what they change in the logits of the next token.
+`apply_changes` applies them to masked logits, in torch; the kernel has its own (guided/kernels/choose.py). -inf stays
 -inf, whatever is added to it or multiplied with it, so nothing here allows what the mask forbids.
 
-Cost: only logits of tokens that the request names or that were written are changed; `allowed_token_ids` alone changes
-the complete row.
+Cost: O(1) per token of the output. Only logits of tokens that the request names or that were written are changed.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from guided.errors import GuidedError, OptionError
+from guided.errors import OptionError
+from guided.matching.bitmask import bits_of, row_of
+from guided.sampling.choice import Changes, all_banned
 from guided.sampling.params import SamplingParams
 from guided.sampling.sampler import argmax
 
-__all__ = ["Penalties"]
+__all__ = ["Penalties", "apply_changes"]
 
 _NOTHING = -float("inf")
 
@@ -46,9 +51,13 @@ class Penalties:
         self.bad_words = defaultdict[int, list[tuple[int, ...]]](list)
         for word in params.bad_words:
             self.bad_words[word[-1]].append(tuple(word[:-1]))
-        self.prompt = frozenset(prompt) if params.repetition_penalty != 1 else frozenset[int]()
-        self.counts = Counter[int]()  # of the first `counted` tokens of the output
-        self.counted = 0
+        ids = sorted(self.allowed or ())
+        self._permitted = None if self.allowed is None else self._once("permitted", lambda: row_of(size, ids))
+        biases = params.logit_bias
+        self._biased = self._once("biased", lambda: np.array(list(biases), np.int32))
+        self._bias = self._once("bias", lambda: np.array(list(biases.values()), np.float32))
+        self._seen = _Seen(prompt if params.repetition_penalty != 1 else ())
+        self._penalises = (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) != (1, 0, 0)
 
     def forbids(self, token: int, output: Sequence[int]) -> bool:
         """Whether `token` must not follow `output`, by allowed_token_ids and bad_words."""
@@ -56,74 +65,108 @@ class Penalties:
             return True
         return any(_ends_with(output, before) for before in self.bad_words.get(token, ()))
 
-    def apply(self, logits: Tensor, output: Sequence[int]) -> None:
-        """Change the logits of the token after `output`, which has only grown since the last call.
+    def changes(self, output: Sequence[int], drafts: Sequence[int] = ()) -> Changes:
+        """What is changed for the token after `output`, which has only grown since the last call, and some drafts."""
+        written, params = [*output, *drafts] if drafts else output, self.params
+        if self._penalises:
+            self._seen.extend(output)
+        seen, counts = self._seen.counted(drafts if self._penalises else ())
+        return Changes(
+            permitted=self._permitted,
+            banned=[id for id in self.bad_words if any(_ends_with(written, before) for before in self.bad_words[id])],
+            ends=self.ends if len(written) < params.min_tokens else [],
+            biased=self._biased,
+            bias=self._bias,
+            seen=seen,
+            counts=counts,
+            repetition=params.repetition_penalty,
+            presence=params.presence_penalty,
+            frequency=params.frequency_penalty,
+        )
 
-        Raises:
-            GuidedError: something was allowed before, and nothing is any more.
-        """
-        if _is_empty(logits):
-            return  # whoever chooses says what that means
-        self._forbid(logits, output)
-        if self.params.logit_bias:
-            biased, bias = self._once("logit_bias", logits), self._once("bias", logits)
-            logits[biased] += bias.to(logits.dtype)
-        self._penalise(logits, output)
-
-    def _once(self, name: str, logits: Tensor) -> Tensor:
-        """A tensor of the request's numbers, made once for all of its samples and steps."""
-        shared, key = self.params.shared, (name, logits.device)
-        if key not in shared:
-            biases = self.params.logit_bias
-            made = {"allowed": lambda: sorted(self.allowed or ()), "logit_bias": lambda: biases, "bias": biases.values}
-            shared[key] = _tensor(made[name](), logits, torch.float32 if name == "bias" else torch.int64)
-        found: Tensor = shared[key]
+    def _once(self, name: str, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """An array of the request's numbers, made once for all of its samples."""
+        shared = self.params.shared
+        if name not in shared:
+            shared[name] = make()
+        found: npt.NDArray[Any] = shared[name]
         return found
 
-    def _forbid(self, logits: Tensor, output: Sequence[int]) -> None:
-        if self.allowed is not None:
-            ids = self._once("allowed", logits)
-            kept = logits[ids]
-            logits.fill_(_NOTHING)
-            logits[ids] = kept
-        banned = [id for id in self.bad_words if any(_ends_with(output, before) for before in self.bad_words[id])]
-        if banned:
-            logits[_tensor(banned, logits)] = _NOTHING
-        if (self.allowed is not None or banned) and _is_empty(logits):
-            raise GuidedError(
-                "allowed_token_ids and bad_words forbid each token that could come here"
-                f" (after {len(output)} tokens of output)"
-            )
-        if len(output) < self.params.min_tokens and self.ends:
-            ids = _tensor(self.ends, logits)
-            kept = logits[ids]
-            logits[ids] = _NOTHING
-            if _is_empty(logits):
-                logits[ids] = kept
 
-    def _penalise(self, logits: Tensor, output: Sequence[int]) -> None:
-        params = self.params
-        if params.repetition_penalty == 1 and params.presence_penalty == params.frequency_penalty == 0:
-            return
-        self.counts.update(output[self.counted :])
-        self.counted = len(output)
-        if params.repetition_penalty != 1 and (seen := self.prompt.union(self.counts)):
-            ids = _tensor(seen, logits)
-            values = logits[ids]
-            penalty = params.repetition_penalty
-            logits[ids] = torch.where(values > 0, values / penalty, values * penalty)
-        if self.counts and (params.presence_penalty or params.frequency_penalty):
-            ids = _tensor(self.counts, logits)
-            counts = _tensor(self.counts.values(), logits, logits.dtype)
-            logits[ids] -= params.frequency_penalty * counts + params.presence_penalty
+class _Seen:
+    """The tokens of a prompt and of a growing output, and how often each is in the output, in arrays that grow."""
+
+    def __init__(self, prompt: Iterable[int]) -> None:
+        ids = list(dict.fromkeys(prompt))
+        self._at = {id: at for at, id in enumerate(ids)}
+        self._ids, self._counts = np.array(ids, np.int32), np.zeros(len(ids), np.float32)
+        self._read = 0  # tokens of the output that are counted
+
+    def extend(self, output: Sequence[int]) -> None:
+        """Count what is new in the output."""
+        for id in output[self._read :]:
+            self._count(id)
+        self._read = len(output)
+
+    def counted(self, drafts: Sequence[int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+        """The ids, and their counts if these drafts were written, too."""
+        size = len(self._at)
+        if not drafts:
+            return self._ids[:size], self._counts[:size]
+        more = _Seen(())
+        more._at, more._ids, more._counts = dict(self._at), self._ids.copy(), self._counts.copy()
+        more.extend(drafts)
+        return more.counted(())
+
+    def _count(self, id: int) -> None:
+        at = self._at.setdefault(id, len(self._at))
+        if at == len(self._ids):
+            room = np.zeros(max(16, at), np.int32)
+            self._ids = np.concatenate((self._ids, room))
+            self._counts = np.concatenate((self._counts, room.astype(np.float32)))
+        self._ids[at] = id
+        self._counts[at] += 1
+
+
+def apply_changes(changes: Changes, logits: Tensor, position: int) -> None:
+    """Change masked logits, float32 (size,), in place, for the token that has so many before it in the output.
+
+    Raises:
+        GuidedError: something was allowed before, and nothing is any more.
+    """
+    if _is_empty(logits):
+        return  # whoever chooses says what that means
+    _forbid(changes, logits, position)
+    if len(changes.biased):
+        logits[_tensor(changes.biased, logits).long()] += _tensor(changes.bias, logits)
+    if len(changes.seen):
+        ids, counts = _tensor(changes.seen, logits).long(), _tensor(changes.counts, logits)
+        values = logits[ids]
+        values = torch.where(values > 0, values / changes.repetition, values * changes.repetition)
+        logits[ids] = values - (changes.frequency * counts + changes.presence * (counts > 0))
+
+
+def _forbid(changes: Changes, logits: Tensor, position: int) -> None:
+    if changes.permitted is not None:
+        others = bits_of(changes.permitted)[: len(logits)] == 0
+        logits[_tensor(others, logits)] = _NOTHING
+    if changes.banned:
+        logits[changes.banned] = _NOTHING
+    if (changes.permitted is not None or changes.banned) and _is_empty(logits):
+        raise all_banned(position)
+    if changes.ends:
+        kept = logits[changes.ends]
+        logits[changes.ends] = _NOTHING
+        if _is_empty(logits):
+            logits[changes.ends] = kept
 
 
 def _is_empty(logits: Tensor) -> bool:
     return float(logits[argmax(logits)]) == _NOTHING
 
 
-def _tensor(values: Collection[float], logits: Tensor, dtype: torch.dtype = torch.int64) -> Tensor:
-    return torch.tensor(list(values), dtype=dtype, device=logits.device)
+def _tensor(values: npt.NDArray[Any], logits: Tensor) -> Tensor:
+    return torch.from_numpy(values).to(logits.device)
 
 
 def _ends_with(output: Sequence[int], before: Sequence[int]) -> bool:

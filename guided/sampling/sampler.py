@@ -23,7 +23,7 @@ from torch import Tensor
 from guided.errors import GuidedError
 from guided.sampling.params import SamplingParams
 
-__all__ = ["argmax", "choose", "log_mass", "uniform"]
+__all__ = ["argmax", "choose", "log_mass", "refusal", "uniform"]
 
 _PACK = struct.Struct("<QQ")
 _COLDEST = torch.finfo(torch.float32).tiny  # a lower temperature could be 0 in the numbers of the logits
@@ -56,7 +56,7 @@ def choose(logits: Tensor, params: SamplingParams, position: int) -> int:
     best = argmax(logits)
     highest = float(logits[best])
     if not math.isfinite(highest):
-        raise GuidedError(_refusal(highest))
+        raise refusal(highest)
     if params.temperature == 0:
         return best
     size, k = logits.shape[0], params.top_k
@@ -77,10 +77,13 @@ def argmax(logits: Tensor) -> int:
     return int(logits.numpy().argmax()) if logits.device.type == "cpu" else int(logits.argmax())
 
 
-def _refusal(highest: float) -> str:
-    if highest == -float("inf"):
-        return "no token is allowed here: the mask is empty (has the output already ended?)"
-    return f"the model's logits are not numbers (their maximum is {highest}): the weights or the input are broken"
+def refusal(highest: float) -> GuidedError:
+    """Why nothing can be chosen from logits whose greatest is this."""
+    if highest == -math.inf:
+        return GuidedError("no token is allowed here: the mask is empty (has the output already ended?)")
+    return GuidedError(
+        f"the model's logits are not numbers (their maximum is {highest}): the weights or the input are broken"
+    )
 
 
 def _nucleus(weights: Tensor, share: float) -> tuple[Tensor, Tensor]:

@@ -22,6 +22,9 @@ from guided.engine import Engine
 from guided.engine.masks import Masks
 from guided.errors import BudgetError
 from guided.matching import GrammarMatcher
+from guided.sampling.choice import Choice
+from guided.sampling.choosing import apply_mask
+from guided.sampling.params import SamplingParams
 from guided.sampling.sampler import log_mass
 from guided.server.errors import RequestError
 from guided.server.inspection import LONGEST, accepted, grammar_of
@@ -122,7 +125,8 @@ class Step:
         after = logits.float().clone()
         masks = Masks(self.matcher, vocabulary, 1, [], ramp=_RAMP)
         masks.fill(self.left + 1)
-        applied = masks.apply(after)
+        choice = Choice(SamplingParams(), 0, vocabulary.size, *masks.row())
+        removed_mass, by_budget = apply_mask(after, choice)
         allowed: list[int] = (after[: vocabulary.size] > -inf).nonzero().flatten().tolist()
         found["mask"] = {
             "allowed": len(allowed),
@@ -132,9 +136,9 @@ class Step:
         }
         found["before"] = _top(before, after, self.top, vocabulary)
         found["after"] = _top(after, after, self.top, vocabulary)
-        found["removed"] = {"mass": 1 - exp(-applied.removed), "by_budget": applied.by_budget or 0.0}
+        found["removed"] = {"mass": 1 - exp(-removed_mass), "by_budget": by_budget or 0.0}
         needed = max(0, self.matcher.min_tokens_to_finish() - 1)
-        found["budget"] |= {"needed": needed, "bound": applied.by_budget is not None}
+        found["budget"] |= {"needed": needed, "bound": by_budget is not None}
         found["state"] = _state(self.matcher)
         return found
 

@@ -14,6 +14,7 @@
 
 #include "attend_prompt.hpp"
 #include "attend_slots.hpp"
+#include "bind_choose.hpp"
 #include "block_matrix.hpp"
 #include "product.hpp"
 #include "rows.hpp"
@@ -197,11 +198,6 @@ void pack_rows(bool half, uintptr_t x, int64_t stride, uintptr_t out, int64_t ro
     pack(at<const float>(x), stride, at<int8_t>(out), rows, heads, size);
 }
 
-std::tuple<float, float> apply_bitmask_row(uintptr_t logits, int64_t size, uintptr_t bits, int64_t words) {
-  const LogMasses masses = apply_bitmask(at<float>(logits), size, at<const uint32_t>(bits), words);
-  return {masses.all, masses.kept};
-}
-
 }  // namespace
 }  // namespace guided
 
@@ -298,15 +294,6 @@ Args:
     x: address of (rows, heads, size); rows are `stride` numbers apart.
     out: address of int8 (rows, heads, size + 4): the numbers, then the float32 that they are multiplied by.)";
 
-constexpr auto kApplyBitmask = R"(Set the logits whose bit is not set to minus infinity, in place.
-
-Args:
-    logits: address of float32 (size,).
-    bits: address of a bitmask row, int32 (words,). Logits past its end have no bit.
-
-Returns:
-    The log of the sum of exponentials of all logits, and of those that are left.)";
-
 constexpr auto kBatch = R"(Bind the sequences of a forward pass, whose new positions attend to all that came before.
 
 Args:
@@ -359,8 +346,7 @@ NB_MODULE(_kernels, m) {
         nb::arg("sin"), nb::arg("rows"), nb::arg("heads"), nb::arg("size"), nb::arg("turned"), kRotate, released);
   m.def("pack", &guided::pack_rows, nb::arg("half"), nb::arg("x"), nb::arg("stride"), nb::arg("out"), nb::arg("rows"),
         nb::arg("heads"), nb::arg("size"), kPack, released);
-  m.def("apply_bitmask", &guided::apply_bitmask_row, nb::arg("logits"), nb::arg("size"), nb::arg("bits"),
-        nb::arg("words"), kApplyBitmask, released);
+  guided::bind_choose(m);
   m.def("block_instructions", &guided::block_instructions,
         "What multiplies blocks on this processor: avx512, avxvnni, avx2 or plain.");
   nb::class_<guided::BlockMatrix>(m, "BlockMatrix", "A matrix that stays as ggml has quantised it, in tiles.")

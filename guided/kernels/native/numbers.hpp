@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 // A function so marked is compiled for each level of x86-64 and chosen when the module is loaded. What it calls must be
 // inlined into it: GUIDED_INLINE.
@@ -47,21 +48,31 @@ GUIDED_INLINE float half_to_float(uint16_t half) {
   return std::bit_cast<float>(magnitude | sign);
 }
 
-// e ** x for x <= 0, to some 1e-7: 2 ** whole * e ** rest, the polynomial of Cephes' expf. NaN stays NaN.
-GUIDED_INLINE float exponential(float x) {
-  x = x < -87.0F ? -87.0F : x;
-  const float shifted = x * 1.44269504F + 12582912.0F;  // the whole number is in the lowest bits
-  const float whole = shifted - 12582912.0F;
-  const float rest = (x - whole * 0.693359375F) + whole * 2.12194440e-4F;
-  float sum = 1.9875691500e-4F;
-  sum = sum * rest + 1.3981999507e-3F;
+// e ** x for x <= 0, to some 1e-7: 2 ** whole * e ** rest, the polynomial of Cephes' expf. NaN stays NaN. Of a number, or
+// of several in a vector, whose bits are `Bits`.
+template <typename Bits, typename Number>
+GUIDED_INLINE void exponential_to(const Number& power, Number& out) {
+  const Number lowest = Number{} - 87.0F, x = power < lowest ? lowest : power;
+  const Number shifted = x * 1.44269504F + 12582912.0F;  // the whole number is in the lowest bits
+  const Number whole = shifted - 12582912.0F;
+  const Number rest = (x - whole * 0.693359375F) + whole * 2.12194440e-4F;
+  Number sum = rest * 1.9875691500e-4F + 1.3981999507e-3F;
   sum = sum * rest + 8.3334519073e-3F;
   sum = sum * rest + 4.1665795894e-2F;
   sum = sum * rest + 1.6666665459e-1F;
   sum = sum * rest + 5.0000001201e-1F;
   sum = sum * rest * rest + rest + 1.0F;
-  const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) + 127U) << 23;
-  return sum * std::bit_cast<float>(exponent);
+  Bits exponent;
+  std::memcpy(&exponent, &shifted, sizeof exponent);
+  exponent = (exponent + 127U) << 23;
+  std::memcpy(&out, &exponent, sizeof out);
+  out *= sum;
+}
+
+GUIDED_INLINE float exponential(float x) {
+  float out;
+  exponential_to<uint32_t>(x, out);
+  return out;
 }
 
 // tanh to some 2e-7 of itself: a quotient of polynomials, as Eigen has it. NaN stays NaN.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 
 namespace guided {
 namespace {
@@ -82,63 +81,11 @@ GUIDED_INLINE void pack_head(const Number* x, int8_t* out, int64_t size) {
   std::memcpy(out + size, &scale, sizeof scale);
 }
 
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
-
-GUIDED_INLINE bool is_set(const uint32_t* bits, int64_t words, int64_t at) {
-  return at / 32 < words && (bits[at / 32] >> (at % 32) & 1U) != 0;
-}
-
-// The greatest of sixteen running ones, and what they add up to.
-GUIDED_INLINE float greatest(const float* lanes) { return *std::max_element(lanes, lanes + kLanes); }
-GUIDED_INLINE float sum(const float* lanes) { return std::accumulate(lanes, lanes + kLanes, 0.0F); }
-
 }  // namespace
 
 GUIDED_FOR_EACH_CPU void softcap(float* x, int64_t rows, int64_t size, float cap) {
   for (int64_t row = 0; row < rows; ++row, x += size)
     for (int64_t i = 0; i < size; ++i) x[i] = cap * hyperbolic_tangent(x[i] / cap);
-}
-
-// Sixteen logits share half a word of bits. The sums are relative to the greatest logit of each kind, hence two passes.
-GUIDED_FOR_EACH_CPU LogMasses apply_bitmask(float* logits, int64_t size, const uint32_t* bits, int64_t words) {
-  float all[kLanes], kept[kLanes];
-  std::fill(all, all + kLanes, kNothing);
-  std::fill(kept, kept + kLanes, kNothing);
-  const int64_t whole = std::min(size, 32 * words) / kLanes * kLanes;
-  for (int64_t i = 0; i < whole; i += kLanes) {
-    const uint32_t half = bits[i / 32] >> (i % 32);
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float x = logits[i + lane];
-      all[lane] = std::max(all[lane], x);
-      kept[lane] = std::max(kept[lane], (half >> lane & 1U) != 0 ? x : kNothing);
-    }
-  }
-  for (int64_t i = whole; i < size; ++i) {
-    all[0] = std::max(all[0], logits[i]);
-    if (is_set(bits, words, i)) kept[0] = std::max(kept[0], logits[i]);
-  }
-  const float top = greatest(all), kept_top = greatest(kept);
-  std::fill(all, all + kLanes, 0.0F);
-  std::fill(kept, kept + kLanes, 0.0F);
-  for (int64_t i = 0; i < whole; i += kLanes) {
-    const uint32_t half = bits[i / 32] >> (i % 32);
-    for (int lane = 0; lane < kLanes; ++lane) all[lane] += exponential(logits[i + lane] - top);
-    if ((half & 0xFFFFU) != 0)
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const float power = exponential(logits[i + lane] - kept_top);
-        kept[lane] += (half >> lane & 1U) != 0 ? power : 0.0F;
-      }
-    for (int lane = 0; lane < kLanes; ++lane) logits[i + lane] = (half >> lane & 1U) != 0 ? logits[i + lane] : kNothing;
-  }
-  for (int64_t i = whole; i < size; ++i) {
-    all[0] += exponential(logits[i] - top);
-    if (is_set(bits, words, i))
-      kept[0] += exponential(logits[i] - kept_top);
-    else
-      logits[i] = kNothing;
-  }
-  return {top == kNothing ? kNothing : top + std::log(sum(all)),
-          kept_top == kNothing ? kNothing : kept_top + std::log(sum(kept))};
 }
 
 #define GUIDED_ROWS(Number)                                                                                         \

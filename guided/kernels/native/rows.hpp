@@ -40,12 +40,4 @@ void pack(const Number* x, int64_t stride, int8_t* out, int64_t rows, int64_t he
 // In place: cap tanh(x / cap).
 void softcap(float* x, int64_t rows, int64_t size, float cap);
 
-struct LogMasses {
-  float all;   // log of the sum of exponentials of all logits
-  float kept;  // and of those that are left
-};
-
-// Logits whose bit is not set, or that have none, become minus infinity.
-LogMasses apply_bitmask(float* logits, int64_t size, const uint32_t* bits, int64_t words);
-
 }  // namespace guided

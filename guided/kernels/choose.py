@@ -1,0 +1,94 @@
+"""Choose the next tokens of a batch in one call: on a CPU natively, elsewhere row by row in torch.
+
+In: the requests of some sequences (`Choose`). Out: an `Answer` for each. On a CPU each row is read two to four times in
+C++ (native/choose_row.cpp), on as many threads as torch has. On other devices sampling/choosing.py chooses row by row.
+A choice depends on nothing but its row and its `Choice`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from guided.errors import GuidedError
+from guided.kernels import _kernels
+from guided.sampling.choice import Answer, Changes, Choice, Choose, Chosen, all_banned
+from guided.sampling.choosing import choose_row
+from guided.sampling.logprobs import TokenLogprobs
+from guided.sampling.sampler import refusal, uniform
+
+__all__ = ["answer"]
+
+_ALL_BANNED: Final = 2  # as in native/choose_row.hpp
+
+
+def answer(requests: Sequence[Choose]) -> list[Answer]:
+    """Choose a token for each row of each request.
+
+    Raises:
+        ValueError: a request has not as many choices as rows, or its logits are of another shape or type.
+    """
+    begin = perf_counter()
+    for logits, choices in requests:
+        if logits.dim() != 2 or len(logits) != len(choices) or logits.dtype != torch.float32:
+            raise ValueError(f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}")
+    if all(logits.is_cpu for logits, _ in requests):
+        rows = _choose_natively(requests)
+    else:
+        rows = [_try(row, choice) for logits, choices in requests for row, choice in zip(logits, choices, strict=True)]
+    each = (perf_counter() - begin) / max(1, len(rows))
+    out, first = list[Answer](), 0
+    for _, choices in requests:
+        out.append(Answer(rows[first : first + len(choices)], each * len(choices)))
+        first += len(choices)
+    return out
+
+
+def _try(row: Tensor, choice: Choice) -> Chosen | GuidedError:
+    try:
+        return choose_row(row, choice)
+    except GuidedError as error:
+        return error
+
+
+def _choose_natively(requests: Sequence[Choose]) -> list[Chosen | GuidedError]:
+    kept = [(logits if logits.stride(1) == 1 else logits.contiguous(), choices) for logits, choices in requests]
+    choices, rows = list[Choice](), list[Any]()
+    for logits, some in kept:
+        address, stride, width = logits.data_ptr(), 4 * logits.stride(0), logits.shape[1]
+        rows += [_native_row(address + i * stride, width, choice) for i, choice in enumerate(some)]
+        choices += some
+    found = _kernels.choose_rows(rows, torch.get_num_threads())
+    return [_chosen(row, choice) for row, choice in zip(found, choices, strict=True)]
+
+
+def _native_row(address: int, width: int, choice: Choice) -> Any:
+    params, ramp = choice.params, choice.ramp
+    return (
+        address, width, choice.size, choice.allowed, choice.unbudgeted,
+        None if ramp is None else ramp.bits, 0.0 if ramp is None else ramp.penalty,
+        None if choice.changes is None else _native_changes(choice.changes),
+        params.temperature, max(params.top_k or 0, 0), 1.0 if params.top_p is None else params.top_p,
+        params.min_p or 0.0,
+        uniform(params.seed, choice.position) if params.temperature else 0.0,
+        -1 if choice.logprobs is None else choice.logprobs, choice.raw,
+    )  # fmt: skip
+
+
+def _native_changes(changes: Changes) -> Any:
+    return (
+        changes.permitted, changes.banned, changes.ends, changes.biased, changes.bias, changes.seen, changes.counts,
+        changes.repetition, changes.presence, changes.frequency,
+    )  # fmt: skip
+
+
+def _chosen(row: Any, choice: Choice) -> Chosen | GuidedError:
+    refused, token, highest, removed, by_budget, logprob, top = row
+    if refused:
+        return all_banned(choice.position) if refused == _ALL_BANNED else refusal(highest)
+    scores = None if choice.logprobs is None else TokenLogprobs(token, logprob, tuple(top))
+    return Chosen(token, removed, by_budget, scores)

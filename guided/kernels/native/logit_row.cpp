@@ -1,0 +1,262 @@
+#include "logit_row.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "numbers.hpp"
+#include "vectors.hpp"
+
+namespace guided {
+namespace {
+
+constexpr float kNear = 16.0F;              // logits so near share their exponentials
+constexpr uint32_t kInfinity = 0x7F800000;  // greater ones are NaN
+constexpr int64_t kGroups = kBlock / kLanes;
+constexpr Integers kBitOfLane = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+
+// Sixteen logits are a group. Those behind the last one are -inf, and no bit allows them.
+GUIDED_INLINE int64_t groups_of(const Logits& logits) { return (logits.size + kLanes - 1) / kLanes; }
+
+GUIDED_INLINE uint32_t bits_at(const Logits& logits, int64_t group) {
+  const uint32_t bits = logits.bits[group / 2] >> (group % 2 * kLanes) & 0xFFFFU;
+  const int64_t count = logits.size - group * kLanes;
+  return count >= kLanes ? bits : bits & ((1U << count) - 1);
+}
+
+GUIDED_INLINE void read_group(const Logits& logits, int64_t group, Vector& out) {
+  const int64_t count = logits.size - group * kLanes;
+  if (count >= kLanes) {
+    load(logits.row + group * kLanes, out);
+  } else {
+    float padded[kLanes];
+    std::fill(padded, padded + kLanes, kNothing);
+    std::copy_n(logits.row + group * kLanes, count, padded);
+    load(padded, out);
+  }
+}
+
+// What is not allowed becomes `other`.
+GUIDED_INLINE void keep_allowed(const Vector& x, uint32_t bits, float other, Vector& out) {
+  const Integers set = (kBitOfLane & static_cast<int32_t>(bits)) != 0;
+  out = set ? x : Vector{} + other;
+}
+
+// Only the first `count` entries stay, and the last of them stands last.
+void keep_first(std::vector<Entry>& entries, size_t count) {
+  std::nth_element(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(count) - 1, entries.end(),
+                   is_greater);
+  entries.resize(count);
+}
+
+GUIDED_INLINE void raise(Vector& top, const Vector& x) { top = x > top ? x : top; }
+
+// All lanes in one.
+GUIDED_INLINE uint32_t bits_of(const Integers& v) {
+  uint64_t pairs[kLanes / 2], out = 0;
+  std::memcpy(pairs, &v, sizeof v);
+  for (const uint64_t pair : pairs) out |= pair;
+  return static_cast<uint32_t>(out | out >> 32);
+}
+
+GUIDED_INLINE float greatest_of(const Vector& v) {
+  float out = v[0];
+  for (int i = 1; i < kLanes; ++i) out = std::max(out, static_cast<float>(v[i]));
+  return out;
+}
+
+// A sum of exponentials: sum * e ** top.
+struct Mass {
+  float top = kNothing;
+  double sum = 0;
+
+  void add(float other, double more) {
+    if (other > top) {
+      sum *= top == kNothing ? 0.0 : std::exp(static_cast<double>(top) - other);
+      top = other;
+    } else {
+      more *= std::exp(static_cast<double>(other) - top);
+    }
+    sum += more;
+  }
+
+  double log() const { return top == kNothing ? kNothing : top + std::log(sum); }
+};
+
+// The sum of the exponentials of what is allowed in some groups, relative to the greatest of them.
+GUIDED_INLINE double sum_of_allowed(const Logits& logits, int64_t first, int64_t last, float top) {
+  Vector sums{};
+  for (int64_t i = first; i < last; ++i) {
+    const uint32_t bits = bits_at(logits, i);
+    if (bits == 0) continue;
+    Vector x, power, mine;
+    read_group(logits, i, x);
+    exponential_to<Words>(x - top, power);
+    keep_allowed(power, bits, 0.0F, mine);
+    sums += mine;
+  }
+  return static_cast<double>(sum_of(sums));
+}
+
+// The masses of some groups. Where what is allowed lies far below the rest it has exponentials of its own.
+GUIDED_INLINE void add_block(const Logits& logits, int64_t first, int64_t last, Mass& all, Mass& kept) {
+  Vector tops = Vector{} + kNothing, kept_tops = tops;
+  for (int64_t i = first; i < last; ++i) {
+    Vector x, mine;
+    read_group(logits, i, x);
+    keep_allowed(x, bits_at(logits, i), kNothing, mine);
+    raise(tops, x);
+    raise(kept_tops, mine);
+  }
+  const float top = greatest_of(tops), kept_top = greatest_of(kept_tops);
+  if (top == kNothing) return;
+  Vector sums{}, kept_sums{};
+  for (int64_t i = first; i < last; ++i) {
+    Vector x, power, mine;
+    read_group(logits, i, x);
+    exponential_to<Words>(x - top, power);
+    keep_allowed(power, bits_at(logits, i), 0.0F, mine);
+    sums += power;
+    kept_sums += mine;
+  }
+  all.add(top, static_cast<double>(sum_of(sums)));
+  if (kept_top > top - kNear)
+    kept.add(top, static_cast<double>(sum_of(kept_sums)));
+  else if (kept_top != kNothing)
+    kept.add(kept_top, sum_of_allowed(logits, first, last, kept_top));
+}
+
+bool is_set(const Logits& logits, int64_t id) { return (logits.bits[id / 32] >> (id % 32) & 1U) != 0; }
+
+template <typename Bits, typename Number>
+GUIDED_INLINE void weigh_to(const Number& x, const Weighting& weighting, Number& out) {
+  const Number scaled = (x - weighting.highest) * weighting.scale;
+  Number power;
+  exponential_to<Bits>(scaled, power);
+  out = scaled >= weighting.lowest ? power : Number{};
+}
+
+}  // namespace
+
+float weight_of(float logit, const Weighting& weighting) {
+  float out;
+  weigh_to<uint32_t>(logit, weighting, out);
+  return out;
+}
+
+GUIDED_FOR_EACH_CPU LogMasses log_masses(const Logits& logits, int64_t behind) {
+  Mass all, kept;
+  const int64_t groups = groups_of(logits);
+  for (int64_t first = 0; first < groups; first += kGroups)
+    add_block(logits, first, std::min(groups, first + kGroups), all, kept);
+  for (int64_t i = logits.size; i < logits.size + behind; ++i)
+    if (logits.row[i] != kNothing) all.add(logits.row[i], 1.0);
+  return {all.log(), kept.log()};
+}
+
+GUIDED_FOR_EACH_CPU Best best_logit(const Logits& logits) {
+  Best best{0, kNothing, true};
+  Words magnitudes{};
+  const int64_t groups = groups_of(logits);
+  for (int64_t first = 0; first < groups; first += kGroups) {
+    const int64_t last = std::min(groups, first + kGroups);
+    Vector tops = Vector{} + kNothing;
+    for (int64_t i = first; i < last; ++i) {
+      const uint32_t bits = bits_at(logits, i);
+      if (bits == 0) continue;
+      Vector x, mine;
+      read_group(logits, i, x);
+      keep_allowed(x, bits, kNothing, mine);
+      raise(tops, mine);
+      Words magnitude;
+      std::memcpy(&magnitude, &mine, sizeof magnitude);
+      magnitude &= 0x7FFFFFFFU;
+      magnitudes = magnitude > magnitudes ? magnitude : magnitudes;
+    }
+    const float top = greatest_of(tops);
+    if (top <= best.logit) continue;
+    best.logit = top;
+    best.id = first * kLanes;
+    while (logits.row[best.id] != top || !is_set(logits, best.id)) ++best.id;
+  }
+  for (int lane = 0; lane < kLanes; ++lane) best.is_number = best.is_number && magnitudes[lane] <= kInfinity;
+  return best;
+}
+
+GUIDED_FOR_EACH_CPU void greatest_logits(const Logits& logits, int64_t count, std::vector<Entry>& out) {
+  const auto most = static_cast<size_t>(std::min(count, logits.size)), room = 2 * most + kLanes;
+  float least = kNothing;  // only greater ones are looked at
+  out.clear();
+  if (most == 0) return;
+  const int64_t groups = groups_of(logits);
+  for (int64_t i = 0; i < groups; ++i) {
+    const uint32_t allowed = bits_at(logits, i);
+    if (allowed == 0) continue;
+    Vector x;
+    read_group(logits, i, x);
+    const Integers greater = x > least ? kBitOfLane : Integers{};
+    for (uint32_t bits = bits_of(greater) & allowed; bits != 0; bits &= bits - 1) {
+      const int64_t id = i * kLanes + std::countr_zero(bits);
+      out.push_back({logits.row[id], static_cast<int32_t>(id)});
+    }
+    if (out.size() < room) continue;
+    keep_first(out, most);
+    least = out.back().number;
+  }
+  if (out.size() > most) keep_first(out, most);
+}
+
+GUIDED_FOR_EACH_CPU double weigh(const Logits& logits, const Weighting& weighting, std::vector<double>& blocks) {
+  double total = 0;
+  blocks.clear();
+  const int64_t groups = groups_of(logits);
+  for (int64_t first = 0; first < groups; first += kGroups) {
+    const int64_t last = std::min(groups, first + kGroups);
+    Vector sums{};
+    for (int64_t i = first; i < last; ++i) {
+      const uint32_t bits = bits_at(logits, i);
+      if (bits == 0) continue;
+      Vector x, mine, weight;
+      read_group(logits, i, x);
+      keep_allowed(x, bits, kNothing, mine);
+      weigh_to<Words>(mine, weighting, weight);
+      sums += weight;
+    }
+    blocks.push_back(static_cast<double>(sum_of(sums)));
+    total += blocks.back();
+  }
+  return total;
+}
+
+// Within a block the weights are added in another order than by `weigh`: if their sum stays below the target by some last
+// bits, the last token that has a weight is meant.
+GUIDED_FOR_EACH_CPU int64_t find_weight(const Logits& logits, const Weighting& weighting,
+                                        const std::vector<double>& blocks, double target) {
+  double before = 0;
+  int64_t block = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i] == 0) continue;
+    block = static_cast<int64_t>(i);
+    if (before + blocks[i] > target) break;
+    before += blocks[i];
+  }
+  int64_t found = -1;
+  const int64_t last = std::min(groups_of(logits), (block + 1) * kGroups);
+  for (int64_t i = block * kGroups; i < last && before <= target; ++i) {
+    const uint32_t allowed = bits_at(logits, i);
+    if (allowed == 0) continue;
+    Vector x, weight;
+    read_group(logits, i, x);
+    weigh_to<Words>(x, weighting, weight);
+    float weights[kLanes];
+    std::memcpy(weights, &weight, sizeof weights);
+    for (uint32_t bits = allowed; bits != 0 && before <= target; bits &= bits - 1) {
+      const int lane = std::countr_zero(bits);
+      before += static_cast<double>(weights[lane]);
+      if (weights[lane] > 0) found = i * kLanes + lane;
+    }
+  }
+  return found;
+}
+
+}  // namespace guided

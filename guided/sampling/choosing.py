@@ -1,0 +1,61 @@
+"""Choose a token from a row of logits, in torch, on any device.
+
+In: a row of logits, and a `Choice`. Out: a `Chosen`. The order is that of `SamplingParams`: the mask on the raw logits,
+bans, bias and penalties on what it leaves, and then the sampler. The kernel for CPUs (guided/kernels/choose.py) is
+tested against this.
+"""
+
+from __future__ import annotations
+
+from math import exp
+
+import torch
+from torch import Tensor
+
+from guided.logits.apply import apply_token_bitmask_inplace
+from guided.matching.bitmask import bits_of
+from guided.sampling.choice import Bits, Choice, Chosen
+from guided.sampling.logprobs import token_logprobs
+from guided.sampling.penalties import apply_changes
+from guided.sampling.sampler import choose, log_mass
+
+__all__ = ["apply_mask", "choose_row"]
+
+
+@torch.inference_mode()
+def choose_row(logits: Tensor, choice: Choice) -> Chosen:
+    """Choose from `logits` (width,), which are only read.
+
+    Raises:
+        GuidedError: no token is left, or the logits are not numbers.
+    """
+    model, logits = logits, logits.clone()
+    removed, by_budget = apply_mask(logits, choice)
+    if choice.changes is not None:
+        apply_changes(choice.changes, logits[: choice.size], choice.position)
+    token = choose(logits, choice.params, choice.position)
+    scored = model if choice.raw else logits
+    scores = None if choice.logprobs is None else token_logprobs(scored, token, choice.logprobs, choice.size)
+    return Chosen(token, removed, by_budget, scores)
+
+
+def apply_mask(logits: Tensor, choice: Choice) -> tuple[float, float | None]:
+    """Apply the mask and the ramp to logits (width,), in place: `Chosen.removed` and `Chosen.by_budget`."""
+    if choice.allowed is None:
+        logits[choice.size :] = -float("inf")
+        return 0.0, None
+    before = log_mass(logits)
+    if choice.unbudgeted is None and choice.ramp is None:
+        return max(0.0, before - _masked(logits, choice.allowed)), None
+    specified = _masked(logits, choice.allowed if choice.unbudgeted is None else choice.unbudgeted)
+    apply_token_bitmask_inplace(logits, choice.allowed)
+    if choice.ramp is not None:
+        lowered = bits_of(choice.ramp.bits)[: len(logits)].nonzero()[0]
+        logits[torch.from_numpy(lowered).to(logits.device)] -= choice.ramp.penalty
+    after = log_mass(logits)
+    return max(0.0, before - after), max(0.0, exp(specified - before) - exp(after - before))
+
+
+def _masked(logits: Tensor, bits: Bits) -> float:
+    apply_token_bitmask_inplace(logits, bits)
+    return log_mass(logits)

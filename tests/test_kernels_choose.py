@@ -1,0 +1,247 @@
+"""The choice of tokens: the kernel against its form in torch, and both against what a choice is."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guided.errors import GuidedError
+from guided.kernels import _kernels
+from guided.kernels.choose import answer
+from guided.matching.bitmask import row_of
+from guided.sampling import SamplingParams
+from guided.sampling.choice import Choice, Choose, Chosen, Ramp
+from guided.sampling.choosing import choose_row
+from guided.sampling.penalties import Penalties
+from tests.effort import examples
+
+NUMBERS = st.fixed_dictionaries(
+    {"temperature": st.sampled_from([0.0, 0.0, 1e-30, 0.5, 1.0, 3.0]), "seed": st.integers(0, 2**64 - 1)},
+    optional={
+        "top_k": st.sampled_from([-1, 0, 1, 2, 7, 40, 10**9]),
+        "top_p": st.sampled_from([0.001, 0.3, 0.9, 1.0]),
+        "min_p": st.sampled_from([0.0, 0.05, 0.7, 1.0]),
+        "repetition_penalty": st.sampled_from([0.5, 1.3]),
+        "presence_penalty": st.sampled_from([-1.0, 0.7]),
+        "frequency_penalty": st.sampled_from([-0.5, 0.2]),
+        "min_tokens": st.integers(0, 5),
+    },
+)
+
+
+@st.composite
+def choices(draw):
+    """A row of logits, and a choice from it."""
+    size = draw(st.sampled_from([1, 2, 15, 16, 17, 31, 32, 33, 100, 2048, 2049, 5000]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    width = size + draw(st.sampled_from([0, 0, 1, 60]))
+    logits = rng.normal(0, draw(st.sampled_from([0.5, 3.0, 30.0])), width).astype(np.float32)
+    logits[rng.random(width) < draw(st.sampled_from([0.0, 0.0, 0.3]))] = -math.inf
+
+    def ids(most=6):
+        return sorted(set(rng.integers(0, size, draw(st.integers(0, most))).tolist()))
+
+    allowed = unbudgeted = ramp = None
+    if draw(st.booleans()):
+        flags = rng.random(size) < draw(st.sampled_from([0.0, 0.02, 0.5, 1.0]))
+        flags[rng.integers(size)] = True
+        allowed = row_of(size, flags.nonzero()[0].tolist())
+        if draw(st.booleans()):
+            unbudgeted = allowed | row_of(size, ids(40))
+        if draw(st.booleans()):
+            ramp = Ramp(draw(st.sampled_from([0.5, 40.0])), allowed & row_of(size, ids(40)))
+        if draw(st.booleans()):  # far below what is not allowed
+            logits[:size][flags] -= 500
+    numbers = dict(draw(NUMBERS))
+    for name, given_ids in (("allowed_token_ids", ids(30) or None), ("bad_words", [[id] for id in ids()])):
+        if draw(st.booleans()):
+            numbers[name] = given_ids
+    numbers["logit_bias"] = {id: float(rng.normal(0, 5)) for id in ids()} if draw(st.booleans()) else {}
+    params, output = SamplingParams(**numbers), [int(id) for id in rng.integers(0, size, draw(st.integers(0, 9)))]
+    drafts = output[len(output) // 2 :] if draw(st.booleans()) else []
+    output = output[: len(output) - len(drafts)]
+    penalties = Penalties(params, ids(), ids(2), size)
+    changes = None if params.keeps_logits else penalties.changes(output, drafts)
+    logprobs = draw(st.sampled_from([None, 0, 1, 5, 10**6]))
+    position, raw = len(output) + len(drafts), draw(st.booleans())
+    return logits, Choice(params, position, size, allowed, unbudgeted, ramp, changes, logprobs, raw)
+
+
+def close(a: float | None, b: float | None) -> bool:
+    return a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=1e-4, abs_tol=2e-3))
+
+
+def in_torch(logits: torch.Tensor, choice: Choice) -> Chosen | GuidedError:
+    try:
+        return choose_row(logits, choice)
+    except GuidedError as error:
+        return error
+
+
+def near(choice: Choice) -> list[Choice]:
+    """Choices that differ from this one by the last bits of a threshold."""
+    out = [choice]
+    params = choice.params
+    for name in ("top_p", "min_p"):
+        value = getattr(params, name)
+        if value:
+            out += [
+                Choice(**{**fields(other), "params": other.params._changed(name, min(1.0, value * factor))})
+                for other in out
+                for factor in (1 - 1e-5, 1 + 1e-5)
+            ]
+    return out
+
+
+def fields(choice: Choice) -> dict:
+    return {name: getattr(choice, name) for name in Choice.__slots__}
+
+
+@examples(300, many=4000)
+@given(st.lists(choices(), min_size=1, max_size=4))
+def test_the_kernel_chooses_as_torch_does(rows):
+    kept = [logits.copy() for logits, _ in rows]
+    requests = [Choose(torch.from_numpy(logits)[None], [choice]) for logits, choice in rows]
+    answers = answer(requests)
+    for (logits, choice), before, (found,) in zip(rows, kept, (a.rows for a in answers), strict=True):
+        assert np.array_equal(logits, before)
+        wanted = in_torch(torch.from_numpy(logits), choice)
+        if isinstance(wanted, GuidedError):
+            assert isinstance(found, GuidedError) and str(found) == str(wanted)
+            continue
+        assert isinstance(found, Chosen)
+        assert close(found.removed, wanted.removed) and close(found.by_budget, wanted.by_budget)
+        if found.token != wanted.token:  # the last bits of a sum, of a threshold, or equal logits in any order
+            assert is_neighbour(torch.from_numpy(logits), choice, found.token)
+        elif wanted.scores is None:
+            assert found.scores is None
+        else:
+            assert found.scores is not None and close(found.scores.logprob, wanted.scores.logprob)
+            assert len(found.scores.top) == len(wanted.scores.top)
+            for (_, a), (_, b) in zip(found.scores.top, wanted.scores.top, strict=True):
+                assert close(a, b)
+
+
+def is_neighbour(logits: torch.Tensor, choice: Choice, token: int) -> bool:
+    """Whether a uniform number or a threshold that differs by its last bits would have led to this token."""
+    from guided.sampling import sampler
+
+    plain = sampler.uniform
+    try:
+        for step in (-2e-6, 0.0, 2e-6):
+            sampler.uniform = lambda seed, position, step=step: min(max(plain(seed, position) + step, 0.0), 1 - 2**-53)
+            if any(choose_row(logits, other).token == token for other in near(choice)):
+                return True
+    finally:
+        sampler.uniform = plain
+    return False
+
+
+def row(*logits: float) -> torch.Tensor:
+    return torch.tensor([logits], dtype=torch.float32)
+
+
+def one(logits: torch.Tensor, **options) -> Chosen | GuidedError:
+    params = SamplingParams(**{k: options.pop(k) for k in list(options) if k in SamplingParams.__dataclass_fields__})
+    choice = Choice(params, options.pop("position", 0), options.pop("size", logits.shape[1]), **options)
+    return answer([Choose(logits, [choice])])[0].rows[0]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("logits", [(0, math.nan, 1), (math.nan,), (math.inf, 0), (-math.inf, -math.inf)])
+def test_what_is_no_number_is_refused(logits, temperature):
+    found = one(row(*logits), temperature=temperature)
+    assert isinstance(found, GuidedError)
+    assert str(found) == str(in_torch(row(*logits)[0], Choice(SamplingParams(temperature), 0, len(logits))))
+
+
+def test_nan_that_is_not_allowed_does_not_matter():
+    found = one(row(0, math.nan, 1, math.inf), allowed=row_of(4, [0, 2]))
+    assert isinstance(found, Chosen) and found.token == 2
+
+
+def test_padded_heads_and_stray_bits_are_never_chosen():
+    for temperature in (0.0, 1.0, 50.0):
+        for seed in range(40):
+            found = one(row(0, 0, 9, 9), size=2, temperature=temperature, seed=seed, allowed=np.array([-1], np.int32))
+            assert isinstance(found, Chosen) and found.token < 2
+
+
+def test_ties_go_to_the_lowest_id():
+    found = one(torch.zeros(1, 5000), logprobs=3)
+    assert isinstance(found, Chosen) and found.token == 0 and found.scores is not None
+    assert [id for id, _ in found.scores.top] == [0, 1, 2]
+
+
+def test_top_p_over_many_equal_tokens():
+    """More than a first look holds, and more than the second."""
+    for size in (300, 5000, 40000):
+        seen = {one(torch.zeros(1, size), temperature=1.0, top_p=0.5, seed=seed).token for seed in range(60)}
+        assert len(seen) > 40 and max(seen) < size / 2 + 2
+
+
+def test_frequencies_are_those_of_the_distribution():
+    logits = torch.tensor(np.random.default_rng(0).normal(0, 1, (1, 40)).astype(np.float32))
+    for options in ({}, {"top_k": 10}, {"top_p": 0.8}, {"min_p": 0.2}):
+        counts = np.zeros(40)
+        choices = [Choice(SamplingParams(0.8, **options), position, 40) for position in range(4000)]
+        for chosen in answer([Choose(logits.expand(4000, 40), choices)])[0].rows:
+            counts[chosen.token] += 1
+        p = logits[0].double().div(0.8).softmax(0).numpy()
+        order = np.argsort(-p)
+        kept = order[: options.get("top_k", 40)]
+        kept = kept[p[kept] >= options.get("min_p", 0) * p.max()]
+        kept = kept[np.cumsum(p[kept]) - p[kept] < options.get("top_p", 1) * p[kept].sum()]
+        assert set(counts.nonzero()[0]) <= set(kept)
+        expected = p[kept] / p[kept].sum()
+        assert np.abs(counts[kept] / 4000 - expected).max() < 4 * 0.5 / math.sqrt(4000)
+
+
+def test_a_choice_depends_on_nothing_beside_it():
+    rng = np.random.default_rng(3)
+    logits = torch.from_numpy(rng.normal(0, 2, (20, 3000)).astype(np.float32))
+    options = [{}, {"top_k": 20}, {"top_p": 0.9}, {"repetition_penalty": 1.2}]
+    rows = [
+        Choice(
+            params := SamplingParams(1.0, seed=i, **options[i % 4]), i, 3000, logprobs=2,
+            changes=None if params.keeps_logits else Penalties(params, [1, 2], [0], 3000).changes([5, 6, 5]),
+        )
+        for i in range(20)
+    ]  # fmt: skip
+    together = answer([Choose(logits, rows)])[0].rows
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        assert [answer([Choose(logits[i : i + 1], [rows[i]])])[0].rows[0] for i in range(20)] == together
+    finally:
+        torch.set_num_threads(threads)
+    assert answer([Choose(logits[i:], rows[i:]) for i in (0, 7, 19)])[1].rows == together[7:]
+
+
+def test_requests_that_do_not_fit_are_refused():
+    choice = Choice(SamplingParams(), 0, 4)
+    with pytest.raises(ValueError, match="choices from"):
+        answer([Choose(torch.zeros(2, 4), [choice])])
+    with pytest.raises(ValueError, match="choices from"):
+        answer([Choose(torch.zeros(1, 4, dtype=torch.bfloat16), [choice])])
+    with pytest.raises(ValueError, match="fewer logits"):
+        answer([Choose(torch.zeros(1, 3), [choice])])
+    with pytest.raises(ValueError, match="one bit for each"):
+        answer([Choose(torch.zeros(1, 4), [Choice(SamplingParams(), 0, 4, np.zeros(2, np.int32))])])
+    empty, none = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    for changes in (
+        (None, [4], [], empty, none, empty, none, 1.0, 0.0, 0.0),
+        (None, [], [-1], empty, none, empty, none, 1.0, 0.0, 0.0),
+        (None, [], [], np.array([7], np.int32), np.zeros(1, np.float32), empty, none, 1.0, 0.0, 0.0),
+        (None, [], [], empty, none, np.array([-2], np.int32), np.zeros(1, np.float32), 1.0, 0.0, 0.0),
+    ):
+        logits = np.zeros(4, np.float32)
+        row = (logits.ctypes.data, 4, 4, None, None, None, 0.0, changes, 0.0, 0, 1.0, 0.0, 0.0, -1, True)
+        with pytest.raises(IndexError, match="no such token"):
+            _kernels.choose_rows([row], 1)
+    assert answer([]) == []
