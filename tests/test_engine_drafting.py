@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,9 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import guided
+from guided.engine.draft_model import PIECE, check_same_tokens
 from guided.engine.drafting import Ngrams
 from guided.engine.engine import Engine
+from guided.engine.runner import ModelRunner, cache_shape
+from guided.engine.scheduler import Scheduler, Task
+from guided.engine.sequence import Sequence
+from guided.kv.dense import DenseCache
 from guided.models.llama import Llama, LlamaConfig
+from guided.sampling import SamplingParams
 from guided.vocabulary.vocabulary import Vocabulary
 
 LETTERS = [b"a", b"b", b"c", b"ab", b"bc", b"abc", b",", b'"', b"[", b"]", b" "]
@@ -88,3 +95,90 @@ def test_samples_with_drafts_are_those_without():
 def test_how_many(drafts):
     with pytest.raises(ValueError, match="drafts is"):
         ENGINE.generate([0], drafts=drafts)
+
+
+OTHER = Llama.random(CONFIG, seed=5)
+
+
+def with_draft_model(model: Llama, **options) -> Engine:
+    return Engine(ENGINE.model, VOCABULARY, draft_model=model, **options)
+
+
+BY_MODELS = [with_draft_model(ENGINE.model), with_draft_model(OTHER)]
+
+
+@SHORT
+@given(
+    st.sampled_from(BY_MODELS),
+    st.sampled_from(CONSTRAINTS),
+    st.sampled_from([0.0, 0.7, 2.0]),
+    st.none() | st.integers(1, 8),
+    st.integers(0, 999),
+    st.integers(40, 70),
+)
+def test_the_output_is_the_same_with_a_draft_model(engine, constraint, temperature, drafts, seed, most):
+    prompt = random.Random(seed).choices(range(11), k=24)
+    options = {"temperature": temperature, "seed": seed, "max_tokens": most, "repetition_penalty": 1.1, "logprobs": 1}
+    plain = ENGINE.generate(prompt, constraint, **options)
+    drafted = engine.generate(prompt, constraint, drafts=drafts, **options)
+    assert (drafted.tokens, drafted.text, drafted.finish_reason) == (plain.tokens, plain.text, plain.finish_reason)
+    assert drafted.logprobs == plain.logprobs
+    assert drafted.removed_log_mass == pytest.approx(plain.removed_log_mass, abs=1e-4)
+    assert drafted.timings.held <= drafted.timings.drafted
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_what_the_model_itself_drafts_always_holds(temperature):
+    options = {"max_tokens": 60, "temperature": temperature, "seed": 8, "frequency_penalty": 0.3}
+    result = BY_MODELS[0].generate([1, 2, 3], "[abc]{50}", **options)
+    assert result.timings.held == result.timings.drafted >= 20
+    assert len(result.timings.forward) <= len(result.tokens) / 5 + 1
+
+
+def test_a_batch_is_drafted_for_together():
+    requests = [([i % 11, 3, i % 7], c) for i, c in enumerate(CONSTRAINTS * 4)]
+    options = {"max_tokens": 50, "temperature": 1.0, "seed": 2}
+    want = [ENGINE.generate(prompt, constraint, **options).tokens for prompt, constraint in requests]
+    for engine in BY_MODELS:
+        got = engine.generate_batch([p for p, _ in requests], constraints=[c for _, c in requests], **options)
+        assert [result.tokens for result in got] == want
+    samples = BY_MODELS[0].generate([1, 2], "[abc ]{30,60}", n=4, **options)
+    assert [s.tokens for s in samples] == [s.tokens for s in ENGINE.generate([1, 2], "[abc ]{30,60}", n=4, **options)]
+    assert not BY_MODELS[0].scheduler._draft_model._leases  # all were given back
+
+
+def test_a_long_prompt_is_read_in_pieces():
+    model = Llama.random(replace(CONFIG, context=2048), seed=4)
+    prompt = random.Random(1).choices(range(3), k=3 * PIECE + 5)
+    options = {"max_tokens": 40, "temperature": 1.0, "seed": 1}
+    plain = Engine(model, VOCABULARY).generate(prompt, "[abc]{30}", **options)
+    drafted = Engine(model, VOCABULARY, draft_model=model).generate(prompt, "[abc]{30}", **options)
+    assert drafted.tokens == plain.tokens and drafted.timings.held > 0
+
+
+def test_without_room_for_the_draft_model_nothing_is_drafted():
+    small = ModelRunner(OTHER, DenseCache(cache_shape(OTHER), 8))
+    scheduler = Scheduler(ENGINE.scheduler.runner, draft=small)
+    for prompt in ([1, 2], [1] * 20):
+        output = Sequence(VOCABULARY, prompt, None, SamplingParams(), max_tokens=20, drafts=4, drafted_by_model=True)
+        plain = Sequence(VOCABULARY, prompt, None, SamplingParams(), max_tokens=20)
+        found, want = (next(e.result for _, e in drain(scheduler, s) if e.result) for s in (output, plain))
+        assert found.tokens == want.tokens
+
+
+def drain(scheduler: Scheduler, sequence: Sequence) -> list:
+    scheduler.add([Task(sequence)])
+    out = []
+    while scheduler:
+        out += scheduler.step()
+    return out
+
+
+def test_a_model_with_other_tokens_does_not_draft():
+    narrow = Llama.random(replace(CONFIG, vocab_size=12), seed=1)
+    with pytest.raises(guided.GuidedError, match="12 logits, and there are 13 tokens"):
+        with_draft_model(narrow)
+    others = Vocabulary([*LETTERS[:-1], b"_", None, None], eos_token_ids=[END], special_tokens={END: "<end>"})
+    with pytest.raises(guided.GuidedError, match=r"token 10 is b' ' here, and b'_' in the draft model: .*same tokens"):
+        check_same_tokens(VOCABULARY, OTHER, others)
+    check_same_tokens(VOCABULARY, OTHER, VOCABULARY)

@@ -24,6 +24,9 @@ MODEL_HELP: Final = (
 def add_model_options(group: argparse._ArgumentGroup) -> None:
     """How the model is loaded, besides its name, and what it runs on."""
     group.add_argument("--adapter", metavar="DIR", help="a LoRA adapter of the model, as PEFT saves them (none)")
+    group.add_argument(
+        "--draft-model", metavar="MODEL", help="a smaller model with the same tokens, which drafts for this one (none)"
+    )
     group.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (auto)")
     group.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto", help="of the weights (auto)")
     group.add_argument(
@@ -87,6 +90,7 @@ def _loaded(arguments: argparse.Namespace) -> Engine:
             kv_dtype=arguments.kv_dtype,
             tensor_parallel=arguments.tensor_parallel,
             pipeline_parallel=arguments.pipeline_parallel,
+            draft_model=arguments.draft_model,
         )
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)

@@ -39,8 +39,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--reasoning-end", metavar="TEXT", help="what ends a model's thinking, such as '</think>': the specification "
         "holds after it")  # fmt: skip
     add_tools(group)
-    add("--drafts", type=at_least(0, 64), metavar="N", help="tokens drafted for a pass, from what was said before: the "
-        "same output, sooner where it repeats (0)")  # fmt: skip
+    add("--drafts", type=at_least(0, 64), metavar="N", help="tokens drafted for a pass, from what was said before or "
+        "by --draft-model: the same output, sooner where they are right (4 with a draft model, else 0)")  # fmt: skip
     add("--canonical", action="store_true", default=None, help="only tokens that the tokenizer itself would write")
     add("--heal-prompt", action="store_true", default=None, help="the last tokens of a raw prompt are spelled anew "
         "where a longer token could go on over its end")  # fmt: skip

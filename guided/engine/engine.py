@@ -18,6 +18,7 @@ import torch
 
 from guided.chat import ChatTemplate
 from guided.engine.batch import Answer, answer_each
+from guided.engine.draft_model import DRAFTS, check_same_tokens
 from guided.engine.driver import Driver
 from guided.engine.loading import load, make_runner
 from guided.engine.matchers import matcher_maker, prompt_ids
@@ -60,6 +61,7 @@ class Engine:
         bos: ids put before a text prompt (most models: none).
         scheduler: the batch that runs.
         ranks: the processes that have the other parts of the model; None where it is in one piece.
+        drafts_by_model: whether a second model drafts for this one.
     """
 
     def __init__(
@@ -73,16 +75,24 @@ class Engine:
         kv_dtype: KVDtype = "auto",
         ranks: Ranks | None = None,
         runner: ModelRunner | None = None,
+        draft_model: Model | None = None,
         token_budget: int = 512,
     ) -> None:
         """`cache`: a paged one of twice the model's context by default, whose keys and values take half the memory with
         `kv_dtype` "int8" (kv/quantised.py). `ranks`: processes that have the other parts of the model. `runner`:
-        instead of these what runs the model, with its own cache. `token_budget`: of one forward pass."""
+        instead of these what runs the model, with its own cache. `draft_model`: a smaller model with the same tokens,
+        which drafts for this one (draft_model.py). `token_budget`: of one forward pass."""
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but only {model.config.vocab_size} logits: not this model's")
         self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, read_items("bos", bos)
         self.ranks = ranks
-        self.scheduler = Scheduler(runner or make_runner(model, cache, kv_dtype, ranks), token_budget=token_budget)
+        draft = None
+        if draft_model is not None:
+            check_same_tokens(vocabulary, draft_model)
+            draft = make_runner(draft_model, None, kv_dtype if cache is None else "auto", None)
+        runner = runner or make_runner(model, cache, kv_dtype, ranks)
+        self.scheduler = Scheduler(runner, draft=draft, token_budget=token_budget)
+        self.drafts_by_model = draft is not None
         self.driver = Driver(self.scheduler)
 
     @classmethod
@@ -99,6 +109,7 @@ class Engine:
         pipeline_parallel: int = 1,
         compile: bool = False,
         revision: str | None = None,
+        draft_model: str | os.PathLike[str] | None = None,
     ) -> Engine:
         """A model by name ("smollm2-135m-instruct", "org/model": fetched once, then offline) or by a path.
 
@@ -115,6 +126,7 @@ class Engine:
             compile: `torch.compile` fuses what stands between attentions; the first steps take a minute. For CUDA; on
                 a CPU it is slower, and logits differ by rounding where a prompt is cut otherwise.
             revision: of a model of the Hugging Face hub: a branch, a tag or a commit ("main").
+            draft_model: a smaller model with the same tokens, which drafts for this one; see `Options.drafts`.
 
         Raises:
             ModelFileError: the model or the adapter cannot be found or fetched, or a file of it is corrupt.
@@ -124,10 +136,13 @@ class Engine:
         """
         loaded = load(
             name, adapter=adapter, device=device, dtype=dtype, kv_dtype=kv_dtype, tensor_parallel=tensor_parallel,
-            pipeline_parallel=pipeline_parallel, compile=compile, revision=revision,
+            pipeline_parallel=pipeline_parallel, compile=compile, revision=revision, draft_model=draft_model,
         )  # fmt: skip
         found = loaded.parts
-        return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos, kv_dtype=kv_dtype, ranks=loaded.ranks)
+        return cls(
+            found.model, found.vocabulary, chat=found.chat, bos=found.bos, kv_dtype=kv_dtype, ranks=loaded.ranks,
+            draft_model=loaded.draft,
+        )  # fmt: skip
 
     def close(self) -> None:
         """End the other processes of the model, where there are any; they end with the engine anyway."""
@@ -351,7 +366,7 @@ class Engine:
         logprobs: int | None = None,
         prompt_logprobs: int | None = None,
         logprobs_mode: LogprobsMode = "raw",
-        drafts: int = 0,
+        drafts: int | None = None,
         budget_ramp: float = 1.0,
         reasoning_end: str | None = None,
         canonical: bool = False,
@@ -389,7 +404,8 @@ class Engine:
                 stops=stops,
                 logprobs=wanted,
                 calls=ToolCalls(toolbox, matcher) if matcher is not None and tools else None,
-                drafts=drafts,
+                drafts=(DRAFTS if self.drafts_by_model else 0) if drafts is None else drafts,
+                drafted_by_model=self.drafts_by_model,
                 budget_ramp=float(budget_ramp),
                 parse=None if constraint is None else value_parser(grammar),
                 free=constraint is None or (isinstance(constraint, CompiledBy) and constraint.free),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from guided.engine.draft_model import check_same_tokens
 from guided.engine.pretrained import Pretrained, load_pretrained
 from guided.engine.ranks.leader import Ranks
 from guided.engine.runner import KVDtype, ModelRunner, check_kv_dtype, default_blocks, default_cache
@@ -34,10 +35,12 @@ class Loaded:
     Attributes:
         parts: the model and what belongs to it.
         ranks: the processes that have the other parts of the model; None: it is in one piece.
+        draft: the model that drafts for it, if there is one.
     """
 
     parts: Pretrained
     ranks: Ranks | None = None
+    draft: Model | None = None
 
 
 def load(
@@ -51,6 +54,7 @@ def load(
     pipeline_parallel: int,
     compile: bool,
     revision: str | None = None,
+    draft_model: str | os.PathLike[str] | None = None,
 ) -> Loaded:
     """See `Engine.from_pretrained`. What does not go together is refused before anything is fetched or loaded."""
     check_path("name", name, "the name of a model, or a path")
@@ -61,7 +65,10 @@ def load(
         check_integer(option, count, least=1)
     check_kv_dtype(kv_dtype)
     if tensor_parallel * pipeline_parallel > 1:
-        for option, given in (("adapter", adapter is not None), ("compile", compile), ("kv_dtype", kv_dtype != "auto")):
+        for option, given in (
+            ("adapter", adapter is not None), ("compile", compile), ("kv_dtype", kv_dtype != "auto"),
+            ("draft_model", draft_model is not None),
+        ):  # fmt: skip
             if given:
                 hint = "leave it out, or use one process"
                 raise UnsupportedError("models in several processes do not go with it", pointer=option, hint=hint)
@@ -75,7 +82,12 @@ def load(
             reason = f"models of the type {type(parts.model).__name__} are not compiled"
             raise UnsupportedError(reason, pointer="compile", hint="leave it out")
         parts = replace(parts, model=parts.model.compiled(dynamic=True))
-    return Loaded(parts)
+    if draft_model is None:
+        return Loaded(parts)
+    check_path("draft_model", draft_model, "the name of a model, or a path")
+    drafting = load_pretrained(find_model(draft_model), dtype=number, device=place)
+    check_same_tokens(parts.vocabulary, drafting.model, drafting.vocabulary)
+    return Loaded(parts, draft=drafting.model)
 
 
 def _in_parts(path: Path, dtype: torch.dtype | None, device: torch.device, tensor: int, pipeline: int) -> Loaded:

@@ -46,8 +46,9 @@ class Options(ConstraintOptions, total=False):
         budget_ramp: where less is left of max_tokens than twice the shortest completion, the logits of tokens that make
             it longer are lowered by up to so much, the more the less is left (1.0): strings, arrays and optional
             members are led to their ends before they are cut. 0: they are only cut. See `Result.budget_bound`.
-        drafts: tokens that are drafted for a forward pass, at most: those that followed when the last ones came before,
-            in prompt or output (0). The output is the same; it comes sooner where answers repeat.
+        drafts: tokens that are drafted for a forward pass, at most: those that the draft model would choose, if the
+            engine has one (4), else those that followed when the last ones came before, in prompt or output (0). The
+            output is the same; it comes sooner where drafts are right.
         reasoning_end: the control tokens, or text, that end the thinking of a reasoning model, such as "</think>": the
             constraint begins after it, and `Result.reasoning` holds what came before. None: it begins at once. The
             answer to a request without a constraint is then under one: it is UTF-8, without control tokens.
@@ -87,7 +88,7 @@ class Options(ConstraintOptions, total=False):
     prompt_logprobs: int | None
     logprobs_mode: LogprobsMode
     budget_ramp: float
-    drafts: int
+    drafts: int | None
     reasoning_end: str | None
     canonical: bool
     heal_prompt: bool
@@ -146,6 +147,7 @@ def check_numbers(n: object, max_tokens: object, drafts: object, budget_ramp: ob
         raise OptionError(f"n is {brief(n)}, at least one output is needed", option="n")
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
         raise OptionError(f"max_tokens is {brief(max_tokens)}, at least one token is needed", option="max_tokens")
+    drafts = 0 if drafts is None else drafts
     if not isinstance(drafts, int) or isinstance(drafts, bool) or not 0 <= drafts <= _MOST_DRAFTS:
         raise OptionError(f"drafts is {brief(drafts)}, it must be 0 to {_MOST_DRAFTS}", option="drafts")
     if isinstance(budget_ramp, bool) or not isinstance(budget_ramp, int | float) or not 0 <= budget_ramp <= 100:

@@ -6,7 +6,8 @@ of the prompt for others, and never more than `token_budget` tokens together. Se
 long prompts are read in chunks while the others continue (chunked prefill), and these chunks add no more than about
 `long_seconds` to a pass in which others decode. A short prompt is read beside a long one that came before it. After the
 pass is launched the bitmask rows of all sequences are filled; only then are the logits read, so filling overlaps with
-the accelerator's work. Then the tokens of all sequences are chosen in one call.
+the accelerator's work. Then the tokens of all sequences are chosen in one call, and
+those that a draft model would choose next in some more.
 
 A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other
 sequences continue meanwhile, and an error of the compilation ends this task alone.
@@ -33,14 +34,15 @@ from typing import Final, TypeAlias, cast
 import torch
 from torch import Tensor
 
+from guided.engine.draft_model import DraftModel
 from guided.engine.long_chunks import SHORT, LongChunks
 from guided.engine.result import StreamEvent
 from guided.engine.runner import Chunk, ModelRunner
-from guided.engine.sequence import Sequence
-from guided.engine.stepper import Aside, Said, Stepper
+from guided.engine.sequence import Draft, Sequence
+from guided.engine.stepper import NO_DRAFTS, Aside, Said, Stepper
 from guided.kernels.choose import answer
 from guided.kv.cache import Lease
-from guided.sampling.choice import Choose
+from guided.sampling.choice import Answer, Choose
 
 __all__ = ["Outcome", "Scheduler", "Task"]
 
@@ -103,7 +105,13 @@ class Scheduler:
     """
 
     def __init__(
-        self, runner: ModelRunner, *, token_budget: int = 512, long_seconds: float = 0.2, max_running: int = 256
+        self,
+        runner: ModelRunner,
+        *,
+        draft: ModelRunner | None = None,
+        token_budget: int = 512,
+        long_seconds: float = 0.2,
+        max_running: int = 256,
     ) -> None:
         self.runner, self._cache = runner, runner.cache
         self._long_chunks = LongChunks(long_seconds)
@@ -113,8 +121,10 @@ class Scheduler:
         self._waiting: list[Task] = []  # a heap
         self._running: list[Task] = []
         self._outcomes: list[tuple[Task, Outcome]] = []
-        self._asking: list[tuple[Task, Choose]] = []
+        self._choosing: list[tuple[Task, Choose]] = []  # what sequences have asked for
+        self._drafting: list[tuple[Task, Draft]] = []
         self._aside = Aside[Task]()
+        self._draft_model = None if draft is None else DraftModel[Task](draft)
         self.preemptions = 0
         self.prefix_queries = self.prefix_hits = 0
 
@@ -285,6 +295,8 @@ class Scheduler:
         assert task.lease is not None
         self._cache.close(task.lease)
         task.lease, task.rows = None, []
+        if self._draft_model is not None:
+            self._draft_model.close(task)
         self._running.remove(task)
         heappush(self._waiting, task)
         self.preemptions += 1
@@ -320,7 +332,7 @@ class Scheduler:
                 task.rows = []
                 self._let_follow(task, rows)
                 self._go_on(task, rows)
-        self._choose()
+        self._answer()
 
     def _fill_mask(self, task: Task) -> None:
         """Let a sequence do what needs no logits: fill its bitmask row."""
@@ -355,18 +367,32 @@ class Scheduler:
         else:
             self._settle(task, task.stepper.advance(rows))
 
-    def _choose(self) -> None:
-        """Choose the tokens of all sequences that have asked for some, and let these go on."""
-        asking, self._asking = self._asking, []
-        try:
-            answers = answer([request for _, request in asking])
-        except Exception as error:  # out of memory
-            for task, _ in asking:
-                self._finish(task, error)
-            return
-        for (task, _), chosen in zip(asking, answers, strict=True):
-            if task.stepper is not None and not task.done:
-                self._settle(task, task.stepper.advance(chosen))
+    def _answer(self) -> None:
+        """Answer what sequences ask for, all of them at once, until each of them needs a forward pass, or has ended."""
+        while self._choosing or self._drafting:
+            choosing, self._choosing = self._choosing, []
+            drafting, self._drafting = self._drafting, []
+            try:
+                answers = [*self._chosen([request for _, request in choosing]), *self._drafted(drafting)]
+            except Exception as error:  # out of memory, or a broken model
+                for task, _ in [*choosing, *drafting]:
+                    self._finish(task, error)
+                continue
+            for (task, _), found in zip([*choosing, *drafting], answers, strict=True):
+                if task.stepper is not None and not task.done:
+                    self._settle(task, task.stepper.advance(found))
+
+    def _chosen(self, requests: list[Choose]) -> list[Answer]:
+        return answer(requests) if requests else []
+
+    def _drafted(self, asked: list[tuple[Task, Draft]]) -> list[Answer]:
+        """What the draft model would choose."""
+        if self._draft_model is None or not asked:
+            return [NO_DRAFTS] * len(asked)
+        logits = self._draft_model.logits({task: draft.ids for task, draft in asked})
+        choices = {task: Choose(logits[task], [draft.choice]) for task, draft in asked if task in logits}
+        answers = dict(zip(choices, answer(list(choices.values())), strict=True))
+        return [answers.get(task, NO_DRAFTS) for task, _ in asked]
 
     def _settle(self, task: Task, said: Said) -> None:
         """Take what has come of a step."""
@@ -376,7 +402,10 @@ class Scheduler:
             return
         self._outcomes += [(task, event) for event in said.events]
         if isinstance(said.request, Choose):
-            self._asking.append((task, said.request))
+            self._choosing.append((task, said.request))
+            return
+        if isinstance(said.request, Draft):
+            self._drafting.append((task, said.request))
             return
         if said.request is None:
             self._finish(task, said.error)
@@ -392,6 +421,8 @@ class Scheduler:
         if task.done:
             return
         task.done = True
+        if self._draft_model is not None:
+            self._draft_model.close(task)
         if error is not None:
             self._outcomes.append((task, error))
         if task.stepper is not None and task not in self._aside:

@@ -1,7 +1,7 @@
 """One output while it grows: what the constraint forces, masks and accepts, and what is chosen.
 
 `Sequence.steps` is a coroutine. It yields `Forward`, the tokens that the model must read next, and is sent the logits;
-it yields `Choose`, rows of logits to choose tokens from, and is sent the answer; and it yields `StreamEvent`s. So the
+it yields `Choose`, rows of logits to choose tokens from, and `Draft`, and is sent answers; and `StreamEvent`s. So the
 rounds of an output stand here as plain code, one after the other, and whoever drives it (scheduler.py) answers the
 requests of one sequence or of a hundred at once.
 
@@ -49,7 +49,7 @@ from guided.sampling.penalties import Penalties
 from guided.sampling.sampler import log_mass
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Forward", "Sequence", "Step"]
+__all__ = ["Draft", "Forward", "Sequence", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,20 @@ class Forward:
     forget: int = 0
 
 
-Step: TypeAlias = Forward | Choose | StreamEvent
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A request of a sequence: the token that the draft model would choose.
+
+    Attributes:
+        ids: all that is before it: prompt, output, earlier drafts.
+        choice: how it is chosen.
+    """
+
+    ids: list[int]
+    choice: Choice
+
+
+Step: TypeAlias = Forward | Choose | Draft | StreamEvent
 Steps: TypeAlias = Generator[Step, Tensor | Answer | None, None]
 _NO_STOPS: Final = Stops()
 _NO_MASK: Final = MaskRow()
@@ -87,6 +100,7 @@ class Sequence:
         logprobs: which log probabilities are wanted.
         calls: of tools, for which the matcher's grammar has places.
         drafts: tokens that are drafted for a forward pass, at most.
+        drafted_by_model: by a second model, not from what occurred before.
         budget_ramp: how strongly the budget leads to an end before it cuts, see `Masks`.
         parse: makes the value of the text.
         free: whether the matcher's text may end anywhere, so that the budget cuts it.
@@ -109,6 +123,7 @@ class Sequence:
         logprobs: LogprobParams = _NO_LOGPROBS,
         calls: ToolCalls | None = None,
         drafts: int = 0,
+        drafted_by_model: bool = False,
         budget_ramp: float = 0.0,
         parse: Callable[[str], Any] | None = None,
         free: bool = False,
@@ -148,7 +163,8 @@ class Sequence:
         if matcher is not None:
             times = self.timings.mask
             self.masks = Masks(matcher, vocabulary, 1 + drafts, times, ramp=budget_ramp, free=self.free)
-        self.most_drafts, self.ngrams = drafts, Ngrams(prompt) if drafts else None
+        self.most_drafts = drafts
+        self.ngrams = Ngrams(prompt) if drafts and not drafted_by_model else None
         self.prompt_is_read = False
         self.finish_reason: FinishReason | None = None
         self.stop: str | int | None = None
@@ -180,7 +196,10 @@ class Sequence:
                 break
             if not fresh and (self.score_forced or not forced):  # the logits after the last token are wanted again
                 fresh, wrong = self.out.tokens[-1 - len(forced) :][:1], 1
-            drafts, choosing = self.draft() if self.finish_reason is None else ([], True)
+            drafts, settled = list[int](), False
+            if self.finish_reason is None and self.most_drafts:
+                drafts, settled = yield from self.draft()
+            choosing = not settled
             before = len(forced) if self.score_forced else 0
             self.choosing = not drafts and self.finish_reason is None
             logits = yield Forward([*fresh, *forced, *drafts], before + 1 + len(drafts), wrong)
@@ -302,26 +321,35 @@ class Sequence:
         elif self.masks.is_end(self.budget(0)):
             self.finish_reason = "length" if self.free and self.masks.is_cut() else "stop"
 
-    def draft(self) -> tuple[list[int], bool]:
-        """Tokens that may come next, accepted by the grammar for the time being; whether one is chosen after them."""
-        if self.ngrams is None:
-            return [], True
-        settled = False
-        self.ngrams.extend(self.out.tokens[self.ngrams.length - len(self.prompt) :])
-        drafts: list[int] = []
-        for token in self.ngrams.propose(min(self.most_drafts, self.left - 1)):
+    def draft(self) -> Generator[Draft, Tensor | Answer | None, tuple[list[int], bool]]:
+        """Tokens that may come next, accepted by the grammar for the time being; whether none is chosen after them."""
+        settled, drafts, repeated = False, list[int](), list[int]()
+        most = min(self.most_drafts, self.left - 1)
+        if self.ngrams is not None:
+            self.ngrams.extend(self.out.tokens[self.ngrams.length - len(self.prompt) :])
+            repeated = self.ngrams.propose(most)
+        for at in range(most):
+            if at < len(repeated):
+                token = repeated[at]
+            elif self.ngrams is None and self.prompt_is_read:
+                answer = yield Draft([*self.prompt, *self.out.tokens, *drafts], self.choice(at, drafts))
+                if not (isinstance(answer, Answer) and answer.rows and isinstance(answer.rows[0], Chosen)):
+                    break
+                token = answer.rows[0].token
+            else:
+                break
             if token in self.ends or any(
                 other.watches(token) for other in (self.calls, self.gate) if other is not None
             ):
                 break
-            if self.masks is not None and not self.masks.draft(token, self.budget(len(drafts)), len(drafts)):
+            if self.masks is not None and not self.masks.draft(token, self.budget(at), at):
                 break
             drafts.append(token)
             settled = self.masks is not None and self.masks.is_settled(self.budget(len(drafts)), len(drafts))
             if settled:  # without drafts nothing would be chosen here
                 break
         self.timings.drafted += len(drafts)
-        return drafts, not settled
+        return drafts, settled
 
     def choice(self, at: int, drafts: list[int]) -> Choice:
         """How a token is chosen where `at` drafts held."""

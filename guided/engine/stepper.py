@@ -23,15 +23,16 @@ from torch import Tensor
 
 from guided.engine.polite_pool import PolitePool
 from guided.engine.result import StreamEvent
-from guided.engine.sequence import Forward, Sequence
+from guided.engine.sequence import Draft, Forward, Sequence
 from guided.kernels.choose import answer
 from guided.sampling.choice import Answer, Choose
 
-__all__ = ["SLOW", "Aside", "Said", "Stepper", "begun"]
+__all__ = ["NO_DRAFTS", "SLOW", "Aside", "Said", "Stepper", "begun"]
 
 SLOW: Final = 0.01  # seconds of this thread's time
 _QUICK_STEPS: Final = 32  # in a row, after which a sequence is not slow any more
 _THREADS: Final = 2
+NO_DRAFTS: Final = Answer([], 0.0)
 _Key = TypeVar("_Key")
 
 
@@ -45,7 +46,7 @@ class Said(NamedTuple):
     """
 
     events: list[StreamEvent]
-    request: Forward | Choose | None = None
+    request: Forward | Choose | Draft | None = None
     error: Exception | None = None
 
 
@@ -69,11 +70,11 @@ class Stepper:
         return said
 
     def advance_alone(self, logits: Tensor | None) -> Said:
-        """Go on up to the next forward pass, with choices that are made for this sequence alone."""
+        """Go on up to the next forward pass: tokens are chosen for this sequence alone, and none are drafted."""
         said = self.advance(logits)
         events = said.events
-        while isinstance(said.request, Choose):
-            said = self.advance(answer([said.request])[0])
+        while isinstance(said.request, Choose | Draft):
+            said = self.advance(answer([said.request])[0] if isinstance(said.request, Choose) else NO_DRAFTS)
             events += said.events
         return said._replace(events=events)
 

@@ -122,7 +122,7 @@ class Answer(NamedTuple):
     """What comes of a request.
 
     Attributes:
-        rows: for each row a token, or why there is none.
+        rows: for each row a token, or why there is none. There are no rows where a model drafts nothing.
         seconds: the request's share of the time that it took.
     """
 

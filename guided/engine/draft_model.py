@@ -1,0 +1,108 @@
+"""A second, smaller model that drafts for the engine's: the tokens that it would choose, of which each saves a pass.
+
+In: requests of sequences, each with the ids so far (prompt, output, drafts) and how the next token is chosen. Out: for
+each the logits of the small model after these ids. It has a cache of its own, with a lease for each task; what it has
+read before is found there by comparing ids, so nobody needs to tell it which drafts were forgotten.
+
+A long prompt is read in pieces of `PIECE` tokens, one in each round; until it is read there are no drafts, nor are
+there where the cache has no room. The requests of a batch are one forward pass. Cost of a round of k drafts: k passes
+of the small model, and one of the large one over k + 1 tokens of each sequence.
+
+Source: "Fast Inference from Transformers via Speculative Decoding" (arXiv 2211.17192). There a draft is kept by chance;
+here every token is chosen as without drafts, so the output is the same, and the draft is chosen at the same uniform
+number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+from torch import Tensor
+
+from guided.engine.runner import Chunk, ModelRunner
+from guided.errors import GuidedError
+from guided.kv.cache import Lease
+from guided.models.model import Model
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["DRAFTS", "DraftModel", "check_same_tokens"]
+
+DRAFTS: Final = 4  # tokens that a model drafts for a pass, if a request does not say
+PIECE: Final = 256
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def check_same_tokens(vocabulary: Vocabulary, model: Model, other: Vocabulary | None = None) -> None:
+    """Check that a model can draft tokens of a vocabulary; `other`: the model's own, where it is known.
+
+    Raises:
+        GuidedError: it has other tokens, or fewer logits.
+    """
+    hint = "a model drafts for one with the same tokens, such as a larger one of its family"
+    if vocabulary.size > model.config.vocab_size:
+        raise GuidedError(
+            f"the draft model has {model.config.vocab_size} logits, and there are {vocabulary.size} tokens: {hint}"
+        )
+    for id in range(vocabulary.size if other is not None else 0):
+        ours, theirs = _token(vocabulary, id), _token(other, id)
+        if ours != theirs:
+            raise GuidedError(f"token {id} is {ours!r} here, and {theirs!r} in the draft model: {hint}")
+
+
+def _token(vocabulary: Vocabulary | None, id: int) -> bytes | str | None:
+    if vocabulary is None or id >= vocabulary.size:
+        return None
+    return vocabulary.special_tokens.get(id, vocabulary.token_bytes(id))
+
+
+class DraftModel(Generic[_Key]):
+    """See the module.
+
+    Args:
+        runner: the small model and its cache.
+    """
+
+    def __init__(self, runner: ModelRunner) -> None:
+        self._runner, self._cache = runner, runner.cache
+        self._leases: dict[_Key, Lease] = {}
+
+    def logits(self, requests: Mapping[_Key, Sequence[int]]) -> dict[_Key, Tensor]:
+        """The logits after these ids, (1, width), for those that have been read to their ends."""
+        chunks = dict[_Key, Chunk]()
+        for key, ids in requests.items():
+            chunk = self._chunk(key, list(ids))
+            if chunk is not None:
+                chunks[key] = chunk
+        if not chunks:
+            return {}
+        rows = self._runner.step(list(chunks.values()))
+        read = [key for key, chunk in chunks.items() if chunk.keep]
+        return {key: rows[at : at + 1] for at, key in enumerate(read)}
+
+    def close(self, key: _Key) -> None:
+        """Forget what was read for a task."""
+        lease = self._leases.pop(key, None)
+        if lease is not None:
+            self._cache.close(lease)
+
+    def _chunk(self, key: _Key, ids: list[int]) -> Chunk | None:
+        """What must be read next for these ids; None: there is no room."""
+        lease = self._leases.get(key)
+        if lease is None:
+            lease = self._leases[key] = self._cache.open(ids)
+        same = _common(lease.tokens, ids)
+        self._cache.truncate(lease, min(same, len(ids) - 1))  # the last one's logits are wanted
+        new = ids[lease.length : lease.length + PIECE]
+        if not self._cache.reserve(lease, len(new)):
+            self.close(key)
+            return None
+        return Chunk(lease, new, keep=int(lease.length + len(new) == len(ids)))
+
+
+def _common(a: list[int], b: list[int]) -> int:
+    """How many of the first items are equal. Where lists differ, it is mostly among their last items."""
+    size = min(len(a), len(b))
+    near = max(0, size - 128)
+    begin = near if a[:near] == b[:near] else 0
+    return next((at for at in range(begin, size) if a[at] != b[at]), size)
