@@ -22,14 +22,14 @@ torch.set_num_threads(1)
 
 
 class Watched(torch.Tensor):
-    """Logits that note when a number of them is read, or they become an array."""
+    """Logits that note when a number of them is read, they become an array, or a kernel gets their address."""
 
     log: list[str]
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "")
-        if name in ("item", "tolist", "numpy", "__float__", "__int__", "__bool__", *READS_BACK):
+        if name in ("item", "tolist", "numpy", "__float__", "__int__", "__bool__", "data_ptr", *READS_BACK):
             cls.log.append("read")
         return super().__torch_function__(func, types, args, kwargs or {})
 

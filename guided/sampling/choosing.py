@@ -33,7 +33,7 @@ def choose_row(logits: Tensor, choice: Choice) -> Chosen:
     removed, by_budget = apply_mask(logits, choice)
     if choice.changes is not None:
         apply_changes(choice.changes, logits[: choice.size], choice.position)
-    token = choose(logits, choice.params, choice.position)
+    token = choose(logits[: choice.size], choice.params, choice.position)
     scored = model if choice.raw else logits
     scores = None if choice.logprobs is None else token_logprobs(scored, token, choice.logprobs, choice.size)
     return Chosen(token, removed, by_budget, scores)
