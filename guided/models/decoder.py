@@ -219,7 +219,7 @@ class Decoder(Embedded):
 
     def _after(self, layer: Layer, x: Tensor, read: Tensor) -> Tensor:
         """Hidden states after the block, (n, dim), from those before it and what its attention has read."""
-        out = linear(read.reshape(len(x), -1), layer.output, layer.output_bias)
+        out = linear(read.flatten(1), layer.output, layer.output_bias)
         x = self._add(x, out, layer.attention_norm_after)
         h = x if layer.ffn_norm is None else self._norm(x, layer.ffn_norm)
         return self._add(x, linear(self._gate(linear(h, layer.gate_up)), layer.down), layer.ffn_norm_after)
