@@ -81,7 +81,7 @@ def build(
     blocks: Mapping[str, Blocks] | None = None,
 ) -> Llama:
     """The model of a checkpoint, or one part of it."""
-    weights = Weights(_Tensors(tensors, blocks or {}), "checkpoint", dtype, torch.device("cpu"), quantised=True)
+    weights = Weights(_Tensors(tensors, blocks or {}), "checkpoint", dtype, torch.device("cpu"), as_stored=True)
     tied = "lm_head.weight" not in tensors
     return load_decoder(config, weights, HUGGINGFACE_NAMES, tied=tied, parallel=parallel)
 

@@ -144,7 +144,7 @@ def test_a_batch_is_drafted_for_together():
         assert [result.tokens for result in got] == want
     samples = BY_MODELS[0].generate([1, 2], "[abc ]{30,60}", n=4, **options)
     assert [s.tokens for s in samples] == [s.tokens for s in ENGINE.generate([1, 2], "[abc ]{30,60}", n=4, **options)]
-    assert not BY_MODELS[0].scheduler._draft_model._leases  # all were given back
+    assert not BY_MODELS[0].scheduler._answers._draft_model._leases  # all were given back
 
 
 def test_a_long_prompt_is_read_in_pieces():

@@ -71,6 +71,50 @@ def check_product(parts: list[Blocks], x: torch.Tensor, bias: torch.Tensor | Non
     assert (np.abs(got.double().numpy() - exact) <= slack + 0.50001 * scale @ np.abs(own).T).all()
 
 
+# ---- numbers that stand alone
+
+
+ALONE = {0: np.float32, 1: np.float16, 30: None}
+alone = st.sampled_from(sorted(ALONE))
+
+
+def plain(kind: int, rows: int, columns: int, seed: int = 0) -> Blocks:
+    """A matrix of numbers that stand alone."""
+    numbers = noise(seed, rows, columns)
+    if kind == 30:
+        return Blocks(numbers.bfloat16().view(torch.uint8).reshape(rows, -1).numpy(), kind, columns)
+    return Blocks(numbers.numpy().astype(ALONE[kind]).view(np.uint8), kind, columns)
+
+
+@QUIET
+@given(
+    st.lists(st.tuples(alone | st.just(8), st.integers(1, 70), st.booleans()), min_size=1, max_size=3),
+    st.sampled_from([1, 2, 15, 16, 33, 100, 256]),
+    st.integers(1, 20),
+    st.sampled_from(DTYPES),
+    st.integers(0, 99),
+)
+def test_numbers_that_stand_alone_stay_as_they_are(drawn, columns, rows, dtype, seed):
+    """Beside blocks, too. Of the factors only what bfloat16 stands beside is rounded, to that."""
+    columns = 256 if any(kind == 8 for kind, _, _ in drawn) else columns
+    rng, parts = np.random.default_rng(seed), list[Blocks]()
+    for i, (kind, outs, ordered) in enumerate(drawn):
+        part = random_blocks(8, outs, columns, seed + i) if kind == 8 else plain(kind, outs, columns, seed + i)
+        parts.append(part.rows(rng.integers(0, outs, outs + 3)) if ordered else part)
+    matrix, want = BlockMatrix(parts, dtype), values(parts)
+    assert np.array_equal(BlockMatrix(parts, torch.float32)[torch.arange(len(want))].numpy(), want)
+    x, bias = noise(seed, rows, columns).to(dtype), noise(seed + 1, len(want)).to(dtype)
+    got = matrix(x, bias)
+    exact = x.double().numpy() @ want.T.astype(np.float64) + bias.double().numpy()
+    size = np.abs(x.double().numpy()) @ np.abs(want.T).astype(np.float64) + np.abs(bias.double().numpy())
+    loss = np.concatenate([np.full(len(p), {8: 2.0**-7, 30: 2.0**-8}.get(p.ggml_type, 2.0**-18)) for p in parts])
+    slack = size * loss + (2.0**-8 * np.abs(exact) if dtype == torch.bfloat16 else 0)
+    if 8 not in {kind for kind, _, _ in drawn}:  # rounded(), above, is how closely these are known
+        assert (np.abs(got.double().numpy() - exact) <= slack).all()
+    one_by_one = torch.cat([matrix(x[i : i + 1], bias) for i in range(rows)])
+    assert torch.equal(one_by_one, got)
+
+
 # ---- values
 
 
@@ -413,8 +457,8 @@ def test_bytes_that_are_no_matrix_are_refused():
         (8, raw, 63), (8, raw, 65), (8, raw, 95), (8, raw, 32), (8, raw, 0), (8, raw, -64), (8, raw, 1 << 62),
         (8, raw.view(np.int8), 64), (8, raw.view(np.uint16), 64), (8, raw[0], 64), (8, raw[None], 64),
         (8, raw[:, :67], 64), (2, raw, 64), (12, raw, 64), (12, np.zeros((3, 144), np.uint8), 255),
-        (9, np.zeros((3, 72), np.uint8), 64), (16, np.zeros((3, 66), np.uint8), 256), (0, raw, 17), (30, raw, 34),
-        (4, raw, 64), (99, raw, 64), (-1, raw, 64),
+        (9, np.zeros((3, 72), np.uint8), 64), (16, np.zeros((3, 66), np.uint8), 256), (0, raw, 16), (30, raw, 35),
+        (1, raw, 0), (0, raw[:, :0], 0), (4, raw, 64), (99, raw, 64), (-1, raw, 64),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=r"no rows of|not known|known format"):
             BlockTiles([(kind, some, None)], columns)
@@ -426,7 +470,7 @@ def test_native_matrices_check_what_they_can_see():
     """The addresses are the caller's word; types, columns and numbers of rows are not."""
     raw = np.zeros((4, 34), np.uint8)
     matrix = _kernels.BlockMatrix(32)
-    for kind, columns in ((0, 32), (5, 32), (12, 32), (1 << 30, 32), (8, 33)):
+    for kind, columns in ((5, 32), (12, 32), (1 << 30, 32), (8, 33), (0, 0), (1, -1), (30, 1 << 62)):
         with pytest.raises(ValueError, match="whole blocks"):
             _kernels.BlockMatrix(columns).add(kind, raw.ctypes.data, 4, None, 4, 1)
     with pytest.raises(IndexError, match="no such row"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from guided.engine.pretrained import _native_dtype, load_model
+from guided.engine.pretrained import load_model
 from guided.errors import GuidedError, ModelFileError, UnsupportedError
 from guided.files.gguf import GgufFile
 from guided.models.block_matrix import BlockMatrix
@@ -98,9 +98,9 @@ def tensors_of(model: Llama, kind: int = F32, neighbours: bool = True) -> dict[s
     return {name: (w.numpy(), kind if w.ndim == 2 else F32) for name, w in tensors.items()}
 
 
-def load(path, dtype=torch.float32, quantised=False) -> Llama:
+def load(path, dtype=torch.float32, as_stored=False) -> Llama:
     with GgufFile(path) as file:
-        return load_gguf(file, dtype=dtype, device=torch.device("cpu"), quantised=quantised)
+        return load_gguf(file, dtype=dtype, device=torch.device("cpu"), as_stored=as_stored)
 
 
 @pytest.mark.parametrize(("kind", "tolerance"), [(F32, 2e-5), (F16, 5e-3), (Q8_0, 0.2)])
@@ -121,7 +121,7 @@ def test_matrices_stay_quantised_if_that_is_asked_for(tmp_path, dtype):
     """The embedding, too, which is the head here; without a whole block in a row, a matrix is dense."""
     model = Llama.random(CONFIG, seed=4)
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(model, Q8_0))
-    exact, loaded = load(tmp_path / "m.gguf"), load(tmp_path / "m.gguf", dtype, quantised=True)
+    exact, loaded = load(tmp_path / "m.gguf"), load(tmp_path / "m.gguf", dtype, as_stored=True)
     assert (loaded.dtype, loaded.device.type, loaded.config) == (dtype, "cpu", CONFIG)
     assert isinstance(loaded.embedding, BlockMatrix) and loaded.head is loaded.embedding
     matrices = [(exact.embedding, loaded.embedding)]
@@ -135,8 +135,20 @@ def test_matrices_stay_quantised_if_that_is_asked_for(tmp_path, dtype):
     assert (got.float() - want).norm() < 0.03 * want.norm()
     dense = load(tmp_path / "m.gguf", dtype)
     assert isinstance(dense.embedding, torch.Tensor) and isinstance(dense.layers[0].qkv, torch.Tensor)
-    write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(model, F16))
-    assert isinstance(load(tmp_path / "m.gguf", dtype, quantised=True).embedding, torch.Tensor)
+    assert loaded.kv_dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("kind", [F32, F16])
+def test_numbers_that_stand_alone_stay_as_they_are(tmp_path, kind):
+    model = Llama.random(CONFIG, seed=4)
+    write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(model, kind))
+    exact, loaded = load(tmp_path / "m.gguf"), load(tmp_path / "m.gguf", as_stored=True)
+    assert isinstance(loaded.embedding, BlockMatrix) and not loaded.embedding.is_quantised
+    assert loaded.kv_dtype == torch.float32
+    assert torch.equal(loaded.embedding[torch.arange(40)], exact.embedding)
+    tokens = [(5 * i) % 40 for i in range(20)]
+    want, got = Reader(exact, 20).forward(tokens, 20), Reader(loaded, 20).forward(tokens, 20)
+    torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -145,12 +157,13 @@ def test_matrices_stay_quantised_if_that_is_asked_for(tmp_path, dtype):
         (Q8_0, None, torch.float32, BlockMatrix),
         (Q8_0, torch.bfloat16, torch.bfloat16, BlockMatrix),
         (Q8_0, torch.float32, torch.float32, torch.Tensor),
-        (F16, torch.bfloat16, torch.bfloat16, torch.Tensor),
-        (F16, None, _native_dtype(torch.device("cpu")), torch.Tensor),
+        (F16, torch.bfloat16, torch.bfloat16, BlockMatrix),
+        (F16, None, torch.float32, BlockMatrix),
+        (F32, torch.float32, torch.float32, torch.Tensor),
     ],
 )
 def test_the_form_of_weights_on_a_cpu(tmp_path, kind, asked, dtype, form):
-    """They stay quantised unless float32 is asked for."""
+    """They stay as they are unless float32 is asked for."""
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(Llama.random(CONFIG, seed=4), kind))
     model = load_model(tmp_path / "m.gguf", dtype=asked, device=torch.device("cpu"))
     assert model.dtype == dtype and isinstance(model.embedding, form) and isinstance(model.head, form)

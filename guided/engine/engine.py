@@ -9,41 +9,34 @@ it is known: on a CPU logits have the same bits (kernels/native/), elsewhere the
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal, Self, Unpack, cast, overload
+from typing import Any, Literal, Self, Unpack, overload
 
 import torch
 
 from guided.chat import ChatTemplate
 from guided.engine.batch import Answer, answer_each
-from guided.engine.draft_model import DRAFTS, check_same_tokens
+from guided.engine.draft_model import check_same_tokens
 from guided.engine.driver import Driver
 from guided.engine.loading import load, make_runner
-from guided.engine.matchers import matcher_maker, prompt_ids
 from guided.engine.polite_pool import PolitePool
 from guided.engine.progress import Meter, ShowProgress
 from guided.engine.prompts import PromptReader
 from guided.engine.ranks.leader import Ranks
-from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request, check_numbers, texts_of
+from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request
 from guided.engine.result import Result, StreamEvent, ValueT_co
 from guided.engine.runner import Chunk, KVDtype, ModelRunner
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence as Output
+from guided.engine.sequence_maker import SequenceMaker
 from guided.engine.stepper import begun
-from guided.engine.stopping import Stops
-from guided.engine.tool_calls import ToolCalls, with_tools
-from guided.errors import GuidedError, OptionError
+from guided.errors import GuidedError
 from guided.keywords import keywords_checked, read_items
 from guided.kv.cache import KVCache
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint, value_parser
+from guided.matching.constraint import Constraint
 from guided.models.model import Model
-from guided.sampling.logprobs import LogprobParams, LogprobsMode
-from guided.sampling.params import SamplingParams
-from guided.tools.tool import Tool
-from guided.tools.toolbox import Toolbox
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Engine", "Options", "Prompt", "Request"]
@@ -61,7 +54,6 @@ class Engine:
         bos: ids put before a text prompt (most models: none).
         scheduler: the batch that runs.
         ranks: the processes that have the other parts of the model; None where it is in one piece.
-        drafts_by_model: whether a second model drafts for this one.
     """
 
     def __init__(
@@ -92,7 +84,13 @@ class Engine:
             draft = make_runner(draft_model, None, kv_dtype if cache is None else "auto", None)
         runner = runner or make_runner(model, cache, kv_dtype, ranks)
         self.scheduler = Scheduler(runner, draft=draft, token_budget=token_budget)
-        self.drafts_by_model = draft is not None
+        self._maker = SequenceMaker(
+            vocabulary,
+            model.config.context,
+            lambda: self.compiler,
+            lambda: self._prompts,
+            drafts_by_model=draft is not None,
+        )
         self.driver = Driver(self.scheduler)
 
     @classmethod
@@ -117,9 +115,9 @@ class Engine:
             name: the name; or a GGUF file; or a directory with config.json, safetensors and tokenizer.json.
             adapter: a directory with a LoRA adapter for it, as PEFT saves them (models/lora.py). One engine has one.
             device: "auto" is CUDA where there is one, else the CPU.
-            dtype: "auto": matrices of a GGUF file stay quantised on a CPU (models/block_matrix.py), other weights are
-                bfloat16 where the device computes in it, else float32. "float32": all weights are that.
-                "bfloat16": so are all that do not stay quantised, and what is computed.
+            dtype: "auto": matrices of a GGUF file stay as they are on a CPU (models/block_matrix.py), with activations
+                in float32; other weights are bfloat16 where the device computes in it, else float32. "float32": all
+                weights are that. "bfloat16": so is what is computed, and all that does not stay as it is.
             kv_dtype: of the cache: "auto", the same as dtype; or "int8" for half the memory (not on CUDA's fast path).
             tensor_parallel: processes that each layer is cut among, each with a GPU (or the CPU) of its own.
             pipeline_parallel: stages of so many processes, each with some of the layers.
@@ -340,78 +338,12 @@ class Engine:
 
     def _tasks(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
         """Samples of one request. Everything that can be refused is refused here, before the first event."""
-        return list(map(Task, self._outputs(prompt, constraint, n, **options)))
+        return list(map(Task, self._maker.make(prompt, constraint, n, **options)))
 
     def _later(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
         """The same, made on another thread: others run while its grammar is compiled; a refusal is its outcome."""
-        coming = self._pool.submit(lambda: begun(self._outputs(prompt, constraint, n, **options)))
+        coming = self._pool.submit(lambda: begun(self._maker.make(prompt, constraint, n, **options)))
         return [Task.later(coming, number) for number in range(n if isinstance(n, int) and n > 0 else 1)]
-
-    def _outputs(
-        self,
-        prompt: Prompt,
-        constraint: Constraint,
-        n: int,
-        *,
-        compiler: GrammarCompiler | None = None,
-        raw: bool = False,
-        max_tokens: int = 256,
-        seed: int | None = None,
-        score_forced: bool = False,
-        stop: str | Sequence[str] | None = None,
-        stop_token_ids: Sequence[int] | None = None,
-        stop_regex: str | Sequence[str] | None = None,
-        include_stop_str_in_output: bool = False,
-        ignore_eos: bool = False,
-        logprobs: int | None = None,
-        prompt_logprobs: int | None = None,
-        logprobs_mode: LogprobsMode = "raw",
-        drafts: int | None = None,
-        budget_ramp: float = 1.0,
-        reasoning_end: str | None = None,
-        canonical: bool = False,
-        heal_prompt: bool = False,
-        tools: Sequence[Tool] = (),
-        **numbers: Any,
-    ) -> list[Output]:
-        """Samples of one request, or why there are none."""
-        check_numbers(n, max_tokens, drafts, budget_ramp, raw=raw, canonical=canonical, heal_prompt=heal_prompt)
-        written = {name: numbers.pop(name) for name in ConstraintOptions.__annotations__ if name in numbers}
-        params = SamplingParams(**numbers, seed=secrets.randbits(64) if seed is None else seed)
-        if params.min_tokens > max_tokens:
-            raise OptionError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}", option="min_tokens")
-        texts, patterns = texts_of("stop", stop), texts_of("stop_regex", stop_regex)
-        ends = tuple(read_items("stop_token_ids", stop_token_ids or ()))
-        stops = Stops(texts, ends, patterns, include_stop_str_in_output, ignore_eos)
-        wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
-        tools = read_items("tools", tools)
-        toolbox = Toolbox(tools, self.vocabulary)
-        placed = with_tools(constraint, tools, matched=reasoning_end is not None or canonical or heal_prompt)
-        grammar = compile_constraint(compiler or self.compiler, placed, cast(ConstraintOptions, written))
-        ids, prefix = prompt_ids(self._prompts, prompt, raw=raw, heal=heal_prompt)
-        make = matcher_maker(self.vocabulary, grammar, prefix, canonical=canonical, reasoning_end=reasoning_end)
-
-        def output(index: int) -> Output:
-            matcher = make()
-            return Output(
-                self.vocabulary,
-                ids,
-                matcher,
-                params.sample(index),
-                max_tokens=max_tokens,
-                room=self.model.config.context - len(ids),
-                score_forced=score_forced,
-                stops=stops,
-                logprobs=wanted,
-                calls=ToolCalls(toolbox, matcher) if matcher is not None and tools else None,
-                drafts=(DRAFTS if self.drafts_by_model else 0) if drafts is None else drafts,
-                drafted_by_model=self.drafts_by_model,
-                budget_ramp=float(budget_ramp),
-                parse=None if constraint is None else value_parser(grammar),
-                free=constraint is None or (isinstance(constraint, CompiledBy) and constraint.free),
-            )
-
-        return list(map(output, range(n)))
 
     def tasks(self, request: Request) -> list[Task]:
         """The samples of a request, for `driver`: made on another thread; a refusal is their outcome."""
@@ -419,7 +351,7 @@ class Engine:
 
     def outputs(self, request: Request, prompt: Prompt, compiler: GrammarCompiler) -> list[Output]:
         """The samples of a request, made on this thread: for its prompt as ids, by a compiler."""
-        return self._outputs(prompt, request.constraint, request.n, compiler=compiler, **request.options)
+        return self._maker.make(prompt, request.constraint, request.n, compiler=compiler, **request.options)
 
     def _run(self, groups: Sequence[list[Task]], meter: Meter | None = None) -> list[Result]:
         """Run groups of samples to their ends."""

@@ -74,7 +74,7 @@ def load(
                 raise UnsupportedError("models in several processes do not go with it", pointer=option, hint=hint)
         return _in_parts(find_model(name, revision), number, place, tensor_parallel, pipeline_parallel)
     config = None if adapter is None else read_lora_config(adapter)  # what is wrong with it is said first
-    parts = load_pretrained(find_model(name, revision), dtype=number, device=place, quantised=not compile)
+    parts = load_pretrained(find_model(name, revision), dtype=number, device=place, as_stored=not compile)
     if adapter is not None:
         parts = replace(parts, model=with_adapter(parts.model, adapter, config))
     if compile:

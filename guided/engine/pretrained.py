@@ -42,12 +42,12 @@ def load_pretrained(
     *,
     dtype: torch.dtype | None,
     device: torch.device,
-    quantised: bool = True,
+    as_stored: bool = True,
     parallel: Parallel = WHOLE,
 ) -> Pretrained:
     """The model in a GGUF file or a directory, or this process's part of it; no dtype: the one that is fastest.
 
-    `quantised`: weights of a GGUF file may stay so, on a CPU. (torch.compile cannot trace their products.)
+    `as_stored`: matrices of a GGUF file may stay as they are, on a CPU. (torch.compile cannot trace their products.)
 
     Raises:
         ModelFileError: a file is missing or corrupt. VocabularyError: its tokenizer cannot be used.
@@ -57,7 +57,7 @@ def load_pretrained(
         texts = _texts_of_directory(path)
         return Pretrained(_model_of_directory(path, dtype, device, parallel), *texts)
     with GgufFile(path) as file:
-        return Pretrained(_model_of_gguf(file, dtype, device, quantised, parallel), *_texts_of_gguf(file))
+        return Pretrained(_model_of_gguf(file, dtype, device, as_stored, parallel), *_texts_of_gguf(file))
 
 
 def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, parallel: Parallel = WHOLE) -> Model:
@@ -69,13 +69,12 @@ def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, p
 
 
 def _model_of_gguf(
-    file: GgufFile, dtype: torch.dtype | None, device: torch.device, quantised: bool, parallel: Parallel
+    file: GgufFile, dtype: torch.dtype | None, device: torch.device, as_stored: bool, parallel: Parallel
 ) -> Model:
-    on_cpu = device.type == "cpu" and dtype != torch.float32  # weights in float32 are a wish of its own
-    quantised = quantised and on_cpu and any(tensor.is_quantised for tensor in file.tensors.values())
+    as_stored = as_stored and device.type == "cpu" and dtype != torch.float32  # all in float32 is a wish of its own
     if dtype is None:
-        dtype = torch.float32 if quantised else _native_dtype(device)
-    return load_gguf(file, dtype=dtype, device=device, quantised=quantised, parallel=parallel)
+        dtype = torch.float32 if as_stored else _native_dtype(device)
+    return load_gguf(file, dtype=dtype, device=device, as_stored=as_stored, parallel=parallel)
 
 
 def _model_of_directory(path: Path, dtype: torch.dtype | None, device: torch.device, parallel: Parallel) -> Model:

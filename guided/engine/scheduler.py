@@ -34,15 +34,15 @@ from typing import Final, TypeAlias, cast
 import torch
 from torch import Tensor
 
-from guided.engine.draft_model import DraftModel
+from guided.engine.answers import Answers
+from guided.engine.asking import Draft
 from guided.engine.long_chunks import SHORT, LongChunks
 from guided.engine.result import StreamEvent
 from guided.engine.runner import Chunk, ModelRunner
-from guided.engine.sequence import Draft, Sequence
-from guided.engine.stepper import NO_DRAFTS, Aside, Said, Stepper
-from guided.kernels.choose import answer
+from guided.engine.sequence import Sequence
+from guided.engine.stepper import Aside, Said, Stepper
 from guided.kv.cache import Lease
-from guided.sampling.choice import Answer, Choose
+from guided.sampling.choice import Choose
 
 __all__ = ["Outcome", "Scheduler", "Task"]
 
@@ -121,10 +121,9 @@ class Scheduler:
         self._waiting: list[Task] = []  # a heap
         self._running: list[Task] = []
         self._outcomes: list[tuple[Task, Outcome]] = []
-        self._choosing: list[tuple[Task, Choose]] = []  # what sequences have asked for
-        self._drafting: list[tuple[Task, Draft]] = []
+        self._asking: list[tuple[Task, Choose | Draft]] = []
         self._aside = Aside[Task]()
-        self._draft_model = None if draft is None else DraftModel[Task](draft)
+        self._answers = Answers[Task](draft)
         self.preemptions = 0
         self.prefix_queries = self.prefix_hits = 0
 
@@ -295,8 +294,7 @@ class Scheduler:
         assert task.lease is not None
         self._cache.close(task.lease)
         task.lease, task.rows = None, []
-        if self._draft_model is not None:
-            self._draft_model.close(task)
+        self._answers.forget(task)
         self._running.remove(task)
         heappush(self._waiting, task)
         self.preemptions += 1
@@ -369,30 +367,17 @@ class Scheduler:
 
     def _answer(self) -> None:
         """Answer what sequences ask for, all of them at once, until each of them needs a forward pass, or has ended."""
-        while self._choosing or self._drafting:
-            choosing, self._choosing = self._choosing, []
-            drafting, self._drafting = self._drafting, []
+        while self._asking:
+            asking, self._asking = self._asking, []
             try:
-                answers = [*self._chosen([request for _, request in choosing]), *self._drafted(drafting)]
-            except Exception as error:  # out of memory, or a broken model
-                for task, _ in [*choosing, *drafting]:
+                answers = self._answers.to(asking)
+            except Exception as error:  # out of memory, or a broken draft model
+                for task, _ in asking:
                     self._finish(task, error)
                 continue
-            for (task, _), found in zip([*choosing, *drafting], answers, strict=True):
+            for (task, _), found in zip(asking, answers, strict=True):
                 if task.stepper is not None and not task.done:
                     self._settle(task, task.stepper.advance(found))
-
-    def _chosen(self, requests: list[Choose]) -> list[Answer]:
-        return answer(requests) if requests else []
-
-    def _drafted(self, asked: list[tuple[Task, Draft]]) -> list[Answer]:
-        """What the draft model would choose."""
-        if self._draft_model is None or not asked:
-            return [NO_DRAFTS] * len(asked)
-        logits = self._draft_model.logits({task: draft.ids for task, draft in asked})
-        choices = {task: Choose(logits[task], [draft.choice]) for task, draft in asked if task in logits}
-        answers = dict(zip(choices, answer(list(choices.values())), strict=True))
-        return [answers.get(task, NO_DRAFTS) for task, _ in asked]
 
     def _settle(self, task: Task, said: Said) -> None:
         """Take what has come of a step."""
@@ -401,11 +386,8 @@ class Scheduler:
             task.stepper.close()
             return
         self._outcomes += [(task, event) for event in said.events]
-        if isinstance(said.request, Choose):
-            self._choosing.append((task, said.request))
-            return
-        if isinstance(said.request, Draft):
-            self._drafting.append((task, said.request))
+        if isinstance(said.request, Choose | Draft):
+            self._asking.append((task, said.request))
             return
         if said.request is None:
             self._finish(task, said.error)
@@ -421,8 +403,7 @@ class Scheduler:
         if task.done:
             return
         task.done = True
-        if self._draft_model is not None:
-            self._draft_model.close(task)
+        self._answers.forget(task)
         if error is not None:
             self._outcomes.append((task, error))
         if task.stepper is not None and task not in self._aside:

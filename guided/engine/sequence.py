@@ -23,17 +23,18 @@ Tools (tool_calls.py) are called where the grammar's forced tokens are taken, an
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from dataclasses import replace
+from typing import Any, Final
 
-import torch
 from torch import Tensor
 
+from guided.engine.asking import Draft, Forward, Steps
 from guided.engine.drafting import Ngrams
 from guided.engine.masks import MaskRow, Masks
 from guided.engine.matchers import layers
 from guided.engine.reasoning import ReasoningGate
 from guided.engine.result import BudgetBound, FinishReason, Result, StreamEvent, Timings
+from guided.engine.scores import Scores
 from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls
 from guided.engine.transcript import Transcript
@@ -43,45 +44,14 @@ from guided.matching.healing import HealingMatcher
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import Matcher
 from guided.sampling.choice import Answer, Choice, Choose, Chosen
-from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
+from guided.sampling.logprobs import LogprobParams, TokenLogprobs
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
-from guided.sampling.sampler import log_mass
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Draft", "Forward", "Sequence", "Step"]
+__all__ = ["Sequence"]
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
-    """A request of a sequence: run the model over these tokens, which follow all that it has read.
-
-    Attributes:
-        tokens: ids, at least one.
-        keep: how many of the last positions' logits are wanted.
-        forget: so many of those that it has read last were none of the output.
-    """
-
-    tokens: list[int]
-    keep: int = 1
-    forget: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A request of a sequence: the token that the draft model would choose.
-
-    Attributes:
-        ids: all that is before it: prompt, output, earlier drafts.
-        choice: how it is chosen.
-    """
-
-    ids: list[int]
-    choice: Choice
-
-
-Step: TypeAlias = Forward | Choose | Draft | StreamEvent
-Steps: TypeAlias = Generator[Step, Tensor | Answer | None, None]
 _NO_STOPS: Final = Stops()
 _NO_MASK: Final = MaskRow()
 _NO_LOGPROBS: Final = LogprobParams()
@@ -140,10 +110,9 @@ class Sequence:
         self.vocabulary, self.prompt, self.matcher, self.params = vocabulary, prompt, matcher, params
         self.max_tokens, self.calls, self.parse = max_tokens, calls, parse
         self.score_forced = score_forced and matcher is not None
-        self.eos = sorted(vocabulary.eos_token_ids)
         self.stops, self.wanted = stops, logprobs
         self.prompt_logprobs: list[TokenLogprobs | None] | None = None if logprobs.prompt is None else [None]
-        self.ends = frozenset(stops.token_ids).union(() if stops.ignore_eos else self.eos)
+        self.ends = frozenset(stops.token_ids).union(() if stops.ignore_eos else vocabulary.eos_token_ids)
         self.penalties = None if params.keeps_logits else Penalties(params, prompt, self.ends, vocabulary.size)
         self.gate = matcher if isinstance(matcher, ReasoningGate) else None
         parts = list(layers(matcher))
@@ -154,8 +123,7 @@ class Sequence:
             drafts = 0
         self.out = Transcript(vocabulary, stops, thinking=self.gate is not None, skip=len(self.healed))
         self.results: set[int] = set()  # where tokens of tools' results are in the output
-        self.removed: list[float] = []
-        self.forced_log_mass = 0.0
+        self.scores = Scores(vocabulary, logprobs)
         self.timings = Timings()
         self.budget_bound = BudgetBound()
         self.free, self.cut = free, False  # cut: the last choice was the end, since the budget left nothing else
@@ -206,7 +174,14 @@ class Sequence:
             assert isinstance(logits, Tensor)
             self.choosing, self.prompt_is_read = False, True
             if self.score_forced:
-                self.score(logits[: before + 1], forced)
+                at = len(self.out.tokens) - len(forced)
+                told = self.scores.forced(
+                    logits[: before + 1],
+                    forced,
+                    counted=[at + i not in self.results for i in range(len(forced))],
+                    ended=self.finish_reason == "stop",
+                )
+                self.out.logprobs[len(self.out.logprobs) - len(told) :] = told
                 if forced:
                     yield self.event()
             if self.finish_reason is not None:
@@ -244,27 +219,9 @@ class Sequence:
             logits = yield Forward(piece, len(piece))
             assert isinstance(logits, Tensor)
             coming = self.prompt[start + 1 : start + 1 + len(piece)]
-            scores += [self.scored(row, token, self.wanted.prompt) for row, token in zip(logits, coming, strict=True)]
-
-    def scored(self, logits: Tensor, token: int, k: int | None) -> TokenLogprobs | None:
-        """A token's log probabilities, if they are asked for."""
-        return None if k is None else token_logprobs(logits, token, k, self.vocabulary.size)
-
-    @torch.inference_mode()
-    def score(self, logits: Tensor, forced: list[int]) -> None:
-        """Count what the model would have given for what the grammar did not leave to it: forced tokens, an end."""
-        begin = len(self.out.tokens) - len(forced)
-        for at, (row, token) in enumerate(zip(logits, forced, strict=False), begin):
-            if at not in self.results:
-                self.forced_log_mass += log_mass(row) - float(row[token])
-        if forced and (k := self.wanted.output) is not None:
-            certain = self.wanted.mode == "masked"  # nothing else could come
-            self.out.logprobs[-len(forced) :] = [
-                TokenLogprobs(token, 0.0, ((token, 0.0),)[:k]) if certain else self.scored(row, token, k)
-                for row, token in zip(logits, forced, strict=False)
+            scores += [
+                self.scores.of(row, token, self.wanted.prompt) for row, token in zip(logits, coming, strict=True)
             ]
-        if self.finish_reason == "stop":
-            self.forced_log_mass += log_mass(logits[-1]) - log_mass(logits[-1, self.eos])
 
     def force(self) -> list[int]:
         """Take what must come: the result of a call that has ended, what the grammar forces, and so on after calls."""
@@ -398,7 +355,7 @@ class Sequence:
                 raise GuidedError(
                     f"token {chosen.token} was chosen, but the grammar refuses it: the mask and the matcher disagree"
                 )
-        self.removed.append(removed)
+        self.scores.removed.append(removed)
         if chosen.by_budget is not None:
             self.budget_bound = self.budget_bound.with_step(chosen.by_budget)
 
@@ -441,8 +398,8 @@ class Sequence:
             logprobs=None if self.wanted.output is None else self.out.logprobs,
             prompt_logprobs=self.prompt_logprobs,
             timings=self.timings,
-            removed_log_masses=self.removed,
-            removed_log_mass=sum(self.removed) + self.forced_log_mass,
+            removed_log_masses=self.scores.removed,
+            removed_log_mass=sum(self.scores.removed) + self.scores.forced_log_mass,
             seed=self.params.seed,
             prompt_tokens=len(self.prompt),
             parse=self.parse,

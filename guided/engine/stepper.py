@@ -21,18 +21,18 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from torch import Tensor
 
+from guided.engine.asking import NO_DRAFTS, Draft, Forward
 from guided.engine.polite_pool import PolitePool
 from guided.engine.result import StreamEvent
-from guided.engine.sequence import Draft, Forward, Sequence
+from guided.engine.sequence import Sequence
 from guided.kernels.choose import answer
 from guided.sampling.choice import Answer, Choose
 
-__all__ = ["NO_DRAFTS", "SLOW", "Aside", "Said", "Stepper", "begun"]
+__all__ = ["SLOW", "Aside", "Said", "Stepper", "begun"]
 
 SLOW: Final = 0.01  # seconds of this thread's time
 _QUICK_STEPS: Final = 32  # in a row, after which a sequence is not slow any more
 _THREADS: Final = 2
-NO_DRAFTS: Final = Answer([], 0.0)
 _Key = TypeVar("_Key")
 
 

@@ -46,6 +46,11 @@ class Blocks:
     columns: int
     order: npt.NDArray[np.int64] | None = None
 
+    @property
+    def is_quantised(self) -> bool:
+        """Whether several numbers share a scale."""
+        return GGML_TYPES[self.ggml_type][1] > 1
+
     def __len__(self) -> int:
         """Its rows."""
         return len(self.raw if self.order is None else self.order)
@@ -84,14 +89,12 @@ def dequantise(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str = "
     return out.reshape(shape)
 
 
-def read_blocks(raw: Bytes, ggml_type: int, shape: tuple[int, int], name: str = "") -> Blocks | None:
-    """A matrix as its bytes are; None: each of its numbers stands alone.
+def read_blocks(raw: Bytes, ggml_type: int, shape: tuple[int, int], name: str = "") -> Blocks:
+    """A matrix as its bytes are.
 
     Raises:
         UnsupportedError, ModelFileError: as `dequantise`.
     """
-    if ggml_type in _PLAIN:
-        return None
     _reader(ggml_type, name)
     rows, block = _blocks(raw, ggml_type, shape, name)
     if shape[1] % block:

@@ -176,8 +176,8 @@ class Decoder(Embedded):
     @property
     def kv_dtype(self) -> torch.dtype:
         """As activations; bfloat16 where weights stay quantised, which costs them no accuracy to speak of."""
-        quantised = any(isinstance(base_of(layer.qkv), BlockMatrix) for layer in self.layers[:1])
-        return torch.bfloat16 if quantised else self.dtype
+        first = base_of(self.layers[0].qkv) if self.layers else None
+        return torch.bfloat16 if isinstance(first, BlockMatrix) and first.is_quantised else self.dtype
 
     def logits(self, hidden: Tensor) -> Tensor:
         """See `Embedded`. Of the stages of a pipeline the first has them; elsewhere they are anything."""

@@ -2,8 +2,8 @@
 
 In: an open `GgufFile`. Out: the model of an architecture in registry.py; formats as in dequantise.py.
 Cost: one pass over the bytes, one tensor at a time. Everything in the file is used or refused: an unknown tensor, an
-unknown number of the architecture, another RoPE scaling or format is an error. On a CPU matrices may stay quantised
-(block_matrix.py).
+unknown number of the architecture, another RoPE scaling or format is an error. On a CPU matrices may stay as they are
+stored (block_matrix.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Tensors:
         info = self._file.tensors[name]
         return torch.from_numpy(dequantise(self._file.tensor_bytes(name), info.ggml_type, info.shape, name))
 
-    def read_blocks(self, name: str) -> Blocks | None:
+    def read_blocks(self, name: str) -> Blocks:
         info = self._file.tensors[name]
         rows, columns = info.shape
         return read_blocks(self._file.tensor_bytes(name), info.ggml_type, (rows, columns), name)
@@ -49,16 +49,16 @@ class _Tensors:
 
 
 def load_gguf(
-    file: GgufFile, *, dtype: torch.dtype, device: torch.device, quantised: bool, parallel: Parallel = WHOLE
+    file: GgufFile, *, dtype: torch.dtype, device: torch.device, as_stored: bool, parallel: Parallel = WHOLE
 ) -> Model:
     """The model in the file, its weights in `dtype` on `device`; or this process's part of it.
 
-    `quantised`: matrices stay as they are in the file, on a CPU, and `dtype` is that of the activations.
+    `as_stored`: matrices stay as they are in the file, on a CPU, and `dtype` is that of the activations.
 
     Raises:
         UnsupportedError: another architecture, a format that is not read, a tensor that this model has no place for.
         ModelFileError: a tensor is missing or has the wrong shape.
     """
-    weights = Weights(_Tensors(file), str(file.path), dtype, device, quantised)
+    weights = Weights(_Tensors(file), str(file.path), dtype, device, as_stored)
     architecture = for_gguf(file.metadata.get("general.architecture"), weights.where)
     return architecture.load(architecture.config(file.metadata, weights), weights, parallel)

@@ -1,6 +1,6 @@
 """Named tensors on their way from a file into a model: each is there, has the shape that is asked for, and is used.
 
-Where a file holds a matrix quantised, it stays so if that is asked for (block_matrix.py: on a CPU).
+The matrices of a GGUF file stay as they are there if that is asked for (block_matrix.py: on a CPU).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class TensorFile(Protocol):
         """The values, in any floating dtype, on the CPU."""
 
     def read_blocks(self, name: str) -> Blocks | None:
-        """A matrix as it is quantised; None: it is not."""
+        """A matrix as the file has it; None: its values are read."""
 
     def forget(self, name: str) -> None:
         """The tensor is in the model: what is in memory of the file's is not needed any more."""
@@ -79,15 +79,15 @@ def columns(rows: Rows, first: int, last: int) -> Rows:
 class Weights:
     """Takes tensors out of a file for a model in `dtype` on `device`; remembers which were used.
 
-    `quantised`: matrices stay as they are in the file where they can, with activations in `dtype`.
+    `as_stored`: matrices stay as they are in the file where they can, with activations in `dtype`.
     """
 
     def __init__(
-        self, file: TensorFile, where: str, dtype: torch.dtype, device: torch.device, quantised: bool = False
+        self, file: TensorFile, where: str, dtype: torch.dtype, device: torch.device, as_stored: bool = False
     ) -> None:
         self._file, self.where, self.dtype, self.device = file, where, dtype, device
         self._unused, self._taken = set(file.names()), list[str]()
-        self._quantised = quantised and device.type == "cpu"
+        self._as_stored = as_stored and device.type == "cpu"
 
     def __contains__(self, name: str) -> bool:
         return name in self._file.names()
@@ -110,9 +110,9 @@ class Weights:
         return self._file.read(name)
 
     def take_rows(self, name: str, rows: int, columns: int) -> Rows:
-        """A matrix, quantised where it may stay so. Raises as `take`."""
+        """A matrix, as it is stored where it may stay so. Raises as `take`."""
         self._use(name, (rows, columns))
-        blocks = self._file.read_blocks(name) if self._quantised else None
+        blocks = self._file.read_blocks(name) if self._as_stored else None
         return self._file.read(name) if blocks is None else blocks
 
     def put(self, *parts: Tensor) -> Tensor:

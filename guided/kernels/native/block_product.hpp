@@ -20,7 +20,7 @@ namespace guided {
 
 struct BlockPart {
   int32_t ggml_type;
-  const uint8_t* tiles;
+  const uint8_t* tiles;  // of formats that block_format.hpp does not have: rows as they lie
   int64_t outs;
 };
 
@@ -29,6 +29,7 @@ struct BlockProduct {
   int64_t rows, outs, ins;
 };
 
+// The outputs of those parts that are tiles.
 template <typename Number>
 void multiply_blocks(const BlockProduct& product, const Number* x, const Number* bias, Number* out, int64_t threads);
 

@@ -123,9 +123,9 @@ Number* at(uintptr_t address) {
 template <typename Number>
 void multiply_as(uintptr_t x, uintptr_t weights, uintptr_t bias, uintptr_t out, int64_t rows, int64_t outs, int64_t ins,
                  int64_t threads) {
-  multiply<Number>(
-      {at<const Number>(x), at<const Number>(weights), at<const Number>(bias), at<Number>(out), rows, outs, ins},
-      threads);
+  const Product<Number> product{
+      at<const Number>(x), at<const Number>(weights), at<const Number>(bias), at<Number>(out), rows, outs, ins, outs};
+  multiply(product, threads);
 }
 
 void multiply_rows(bool half, uintptr_t x, uintptr_t weights, uintptr_t bias, uintptr_t out, int64_t rows, int64_t outs,
@@ -141,11 +141,10 @@ void add_blocks(BlockMatrix& matrix, int32_t ggml_type, uintptr_t raw, int64_t r
 
 void multiply_by_blocks(const BlockMatrix& matrix, bool half, uintptr_t x, uintptr_t bias, uintptr_t out, int64_t rows,
                         int64_t threads) {
-  const BlockProduct product{&matrix.parts(), rows, matrix.rows(), matrix.columns()};
   if (half)
-    multiply_blocks(product, at<const bfloat16>(x), at<const bfloat16>(bias), at<bfloat16>(out), threads);
+    matrix.multiply(at<const bfloat16>(x), at<const bfloat16>(bias), at<bfloat16>(out), rows, threads);
   else
-    multiply_blocks(product, at<const float>(x), at<const float>(bias), at<float>(out), threads);
+    matrix.multiply(at<const float>(x), at<const float>(bias), at<float>(out), rows, threads);
 }
 
 void block_values(const BlockMatrix& matrix, uintptr_t rows, int64_t count, uintptr_t out) {

@@ -26,6 +26,9 @@ namespace guided {
 struct bfloat16 {
   uint16_t bits;
 };
+struct float16 {
+  uint16_t bits;
+};
 
 constexpr int kLanes = 16;  // partial sums: one vector register, and a fixed order of additions
 
@@ -47,6 +50,8 @@ GUIDED_INLINE float half_to_float(uint16_t half) {
       (half & 0x7C00) == 0x7C00 ? bits | 0x7F800000 : std::bit_cast<uint32_t>(std::bit_cast<float>(bits) * 0x1p112F);
   return std::bit_cast<float>(magnitude | sign);
 }
+
+GUIDED_INLINE float read(float16 number) { return half_to_float(number.bits); }
 
 // e ** x for x <= 0, to some 1e-7: 2 ** whole * e ** rest, the polynomial of Cephes' expf. NaN stays NaN. Of a number, or
 // of several in a vector, whose bits are `Bits`.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
+#include <vector>
 
 #include "team.hpp"
 #include "vectors.hpp"
@@ -14,15 +16,36 @@ constexpr int64_t kShare = 64;           // outputs that a thread takes at once
 constexpr int64_t kFewProducts = 65536;  // below these a second thread starts too late to help
 
 // How a lane takes in numbers: one after the other.
-template <typename Number>
 struct Singles {
   static constexpr int64_t kStep = kLanes;
   using Operand = Vector;
-  static GUIDED_INLINE void take(const Number* from, Operand& out) { load(from, out); }
+  template <typename Number>
+  static GUIDED_INLINE void take(const Number* from, Operand& out) {
+    load(from, out);
+  }
   static GUIDED_INLINE void add(const Operand& a, const Operand& b, Vector& sum) { sum += a * b; }
 };
 
 #if defined(GUIDED_X86_CLONES)
+// The same; float16 by instructions.
+struct SinglesV3 : Singles {
+  using Singles::take;
+  static GUIDED_INLINE void take(const float16* from, Operand& out) {
+    using Half = float __attribute__((vector_size(32)));
+    Half low, high;
+    asm("vcvtph2ps %1, %0" : "=x"(low) : "m"(*reinterpret_cast<const uint16_t (*)[8]>(from)));
+    asm("vcvtph2ps %1, %0" : "=x"(high) : "m"(*reinterpret_cast<const uint16_t (*)[8]>(from + 8)));
+    out = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  }
+};
+struct SinglesV4 : Singles {
+  using Singles::take;
+  static GUIDED_INLINE void take(const float16* from, Operand& out) {
+    Vector in_register;
+    asm("vcvtph2ps %1, %0" : "=v"(in_register) : "m"(*reinterpret_cast<const uint16_t (*)[16]>(from)));
+    out = in_register;
+  }
+};
 // Two neighbours at a time, by an instruction.
 struct Pairs {
   static constexpr int64_t kStep = 2 * kLanes;
@@ -36,12 +59,23 @@ struct Pairs {
 };
 #endif
 
+// A product whose x may be of another type than its output.
+template <typename X, typename Weight, typename Number>
+struct Operands {
+  const X* x;
+  const Weight* weights;
+  const Number* bias;
+  Number* out;
+  int64_t rows, outs, ins, stride;
+};
+
 // `Rows` rows times `Outs` outputs.
-template <typename Lanes, int Rows, int Outs, typename Number>
-GUIDED_INLINE void tile(const Product<Number>& p, int64_t row, int64_t out) {
-  const Number *x = p.x + row * p.ins, *w = p.weights + out * p.ins;
+template <typename Lanes, int Rows, int Outs, typename X, typename Weight, typename Number>
+GUIDED_INLINE void tile(const Operands<X, Weight, Number>& p, int64_t row, int64_t out) {
+  const X* x = p.x + row * p.ins;
+  const Weight* w = p.weights + out * p.ins;
   Vector sums[Rows][Outs] = {};
-  const auto step = [&](const Number* a, int64_t a_stride, const Number* b, int64_t b_stride)
+  const auto step = [&](const X* a, int64_t a_stride, const Weight* b, int64_t b_stride)
                         __attribute__((always_inline)) {
                           typename Lanes::Operand weights[Outs];
 #pragma GCC unroll 8
@@ -57,10 +91,11 @@ GUIDED_INLINE void tile(const Product<Number>& p, int64_t row, int64_t out) {
   const int64_t whole = p.ins / Lanes::kStep * Lanes::kStep;
   for (int64_t k = 0; k < whole; k += Lanes::kStep) step(x + k, p.ins, w + k, p.ins);
   if (whole < p.ins) {  // the rest, and zeros
-    Number a[Rows][Lanes::kStep] = {}, b[Outs][Lanes::kStep] = {};
-    const size_t bytes = static_cast<size_t>(p.ins - whole) * sizeof(Number);
-    for (int m = 0; m < Rows; ++m) std::memcpy(a[m], x + m * p.ins + whole, bytes);
-    for (int n = 0; n < Outs; ++n) std::memcpy(b[n], w + n * p.ins + whole, bytes);
+    X a[Rows][Lanes::kStep] = {};
+    Weight b[Outs][Lanes::kStep] = {};
+    const auto left = static_cast<size_t>(p.ins - whole);
+    for (int m = 0; m < Rows; ++m) std::memcpy(a[m], x + m * p.ins + whole, left * sizeof(X));
+    for (int n = 0; n < Outs; ++n) std::memcpy(b[n], w + n * p.ins + whole, left * sizeof(Weight));
     step(a[0], Lanes::kStep, b[0], Lanes::kStep);
   }
 #pragma GCC unroll 8
@@ -70,13 +105,13 @@ GUIDED_INLINE void tile(const Product<Number>& p, int64_t row, int64_t out) {
       sums_of(sums[m], totals);
     else
       for (int n = 0; n < Outs; ++n) totals[n] = sum_of(sums[m][n]);
-    Number* to = p.out + (row + m) * p.outs + out;
+    Number* to = p.out + (row + m) * p.stride + out;
     for (int n = 0; n < Outs; ++n) write(p.bias == nullptr ? totals[n] : totals[n] + read(p.bias[out + n]), to[n]);
   }
 }
 
-template <typename Lanes, int Rows, int Outs, typename Number>
-GUIDED_INLINE void tiles(const Product<Number>& p, int64_t row, int64_t last_row, int64_t out) {
+template <typename Lanes, int Rows, int Outs, typename X, typename Weight, typename Number>
+GUIDED_INLINE void tiles(const Operands<X, Weight, Number>& p, int64_t row, int64_t last_row, int64_t out) {
   for (; row + Rows <= last_row; row += Rows) tile<Lanes, Rows, Outs>(p, row, out);
   if constexpr (Rows > 1) tiles<Lanes, Rows - 1, Outs>(p, row, last_row, out);
 }
@@ -85,9 +120,9 @@ struct Range {
   int64_t first, last;
 };
 
-template <typename Lanes, int Rows, int Outs, typename Number>
-GUIDED_INLINE void part(const Product<Number>& p, Range outs) {
-  const int64_t bytes = std::max<int64_t>(1, p.ins * static_cast<int64_t>(sizeof(Number)));
+template <typename Lanes, int Rows, int Outs, typename X, typename Weight, typename Number>
+GUIDED_INLINE void part(const Operands<X, Weight, Number>& p, Range outs) {
+  const int64_t bytes = std::max<int64_t>(1, p.ins * static_cast<int64_t>(sizeof(X)));
   const int64_t near = std::max<int64_t>(Rows, kCached / bytes / Rows * Rows);
   for (int64_t row = 0; row < p.rows; row += near) {
     const int64_t last = std::min(p.rows, row + near);
@@ -98,47 +133,79 @@ GUIDED_INLINE void part(const Product<Number>& p, Range outs) {
 }
 
 // As many accumulators as there are registers for, on each kind of processor.
-template <typename Number>
-using Part = void (*)(const Product<Number>&, Range);
+template <typename X, typename Weight, typename Number>
+using Part = void (*)(const Operands<X, Weight, Number>&, Range);
 
 #if defined(GUIDED_X86_CLONES)
-template <typename Number>
-GUIDED_V3 void part_v3(const Product<Number>& p, Range outs) {
-  part<Singles<Number>, 2, 2>(p, outs);
+template <typename X, typename Weight, typename Number>
+GUIDED_V3 void part_v3(const Operands<X, Weight, Number>& p, Range outs) {
+  part<SinglesV3, 2, 2>(p, outs);
+}
+template <typename X, typename Weight, typename Number>
+GUIDED_V4 void part_v4(const Operands<X, Weight, Number>& p, Range outs) {
+  part<SinglesV4, 6, 4>(p, outs);
 }
 template <typename Number>
-GUIDED_V4 void part_v4(const Product<Number>& p, Range outs) {
-  part<Singles<Number>, 6, 4>(p, outs);
+GUIDED_V4 void part_bf16(const Operands<bfloat16, bfloat16, Number>& p, Range outs) {
+  part<Pairs, 6, 4>(p, outs);
 }
-GUIDED_V4 void part_bf16(const Product<bfloat16>& p, Range outs) { part<Pairs, 6, 4>(p, outs); }
 #endif
 
-template <typename Number>
-void part_base(const Product<Number>& p, Range outs) {
-  part<Singles<Number>, 2, 2>(p, outs);
+template <typename X, typename Weight, typename Number>
+void part_base(const Operands<X, Weight, Number>& p, Range outs) {
+  part<Singles, 2, 2>(p, outs);
 }
 
-template <typename Number>
-Part<Number> choose() {
+bool has_pairs() {
 #if defined(GUIDED_X86_CLONES)
-  if constexpr (std::is_same_v<Number, bfloat16>)
-    if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16")) return part_bf16;
-  if (__builtin_cpu_supports("x86-64-v4")) return part_v4<Number>;
-  if (__builtin_cpu_supports("x86-64-v3")) return part_v3<Number>;
+  static const bool has = __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16");
+  return has;
+#else
+  return false;
 #endif
-  return part_base<Number>;
 }
 
-}  // namespace
+template <typename X, typename Weight, typename Number>
+Part<X, Weight, Number> choose() {
+#if defined(GUIDED_X86_CLONES)
+  if constexpr (std::is_same_v<X, bfloat16> && std::is_same_v<Weight, bfloat16>)
+    if (has_pairs()) return part_bf16<Number>;
+  if (__builtin_cpu_supports("x86-64-v4")) return part_v4<X, Weight, Number>;
+  if (__builtin_cpu_supports("x86-64-v3")) return part_v3<X, Weight, Number>;
+#endif
+  return part_base<X, Weight, Number>;
+}
 
-template <typename Number>
-void multiply(const Product<Number>& product, int64_t threads) {
-  static const Part<Number> part_of = choose<Number>();
+template <typename X, typename Weight, typename Number>
+void run(const Operands<X, Weight, Number>& product, int64_t threads) {
+  static const Part<X, Weight, Number> part_of = choose<X, Weight, Number>();
   if (product.rows * product.outs * product.ins < kFewProducts) threads = 1;
   share((product.outs + kShare - 1) / kShare, threads,
         [&](int64_t i) { part_of(product, {i * kShare, std::min(product.outs, (i + 1) * kShare)}); });
 }
+
+GUIDED_FOR_EACH_CPU void round_to(const float* from, bfloat16* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) write(from[i], to[i]);
+}
+
+}  // namespace
+
+template <typename Number, typename Weight>
+void multiply(const Product<Number, Weight>& p, int64_t threads) {
+  if constexpr (std::is_same_v<Number, float> && std::is_same_v<Weight, bfloat16>) {
+    if (has_pairs()) {
+      std::vector<bfloat16> rounded(static_cast<size_t>(p.rows * p.ins));
+      round_to(p.x, rounded.data(), p.rows * p.ins);
+      const Operands<bfloat16, bfloat16, float> operands{rounded.data(), p.weights, p.bias, p.out,
+                                                         p.rows,         p.outs,    p.ins,  p.stride};
+      return run(operands, threads);
+    }
+  }
+  run(Operands<Number, Weight, Number>{p.x, p.weights, p.bias, p.out, p.rows, p.outs, p.ins, p.stride}, threads);
+}
 template void multiply(const Product<float>&, int64_t);
 template void multiply(const Product<bfloat16>&, int64_t);
+template void multiply(const Product<float, bfloat16>&, int64_t);
+template void multiply(const Product<float, float16>&, int64_t);
 
 }  // namespace guided

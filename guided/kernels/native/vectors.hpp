@@ -22,6 +22,12 @@ GUIDED_INLINE void load(const bfloat16* from, Vector& out) {
   std::memcpy(&out, &words, sizeof out);
 }
 
+GUIDED_INLINE void load(const float16* from, Vector& out) {
+  float numbers[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) numbers[lane] = read(from[lane]);
+  std::memcpy(&out, numbers, sizeof out);
+}
+
 // The sum of sixteen lanes: of those 8 apart first, then 4, 2 and 1.
 GUIDED_INLINE float sum_of(const Vector& v) {
   using Half = float __attribute__((vector_size(32)));

@@ -1,0 +1,42 @@
+"""Answers what the sequences of a batch ask for besides forward passes of the model, each kind in one call for all.
+
+In: pairs of a task and its request. Out: an `Answer` for each. Tokens are chosen by kernels/choose.py. For drafts the
+draft model first reads what is new in each of its sequences, in one pass (draft_model.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
+
+from guided.engine.asking import NO_DRAFTS, Draft
+from guided.engine.draft_model import DraftModel
+from guided.engine.runner import ModelRunner
+from guided.kernels.choose import answer
+from guided.sampling.choice import Answer, Choose
+
+__all__ = ["Answers"]
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+class Answers(Generic[_Key]):
+    """See the module. `draft`: the draft model and its cache, if there is one."""
+
+    def __init__(self, draft: ModelRunner | None) -> None:
+        self._draft_model = None if draft is None else DraftModel[_Key](draft)
+
+    def to(self, asking: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer]:
+        """One for each request, in order."""
+        requests = {at: request for at, (_, request) in enumerate(asking) if isinstance(request, Choose)}
+        drafts = {key: (at, request) for at, (key, request) in enumerate(asking) if isinstance(request, Draft)}
+        if self._draft_model is not None and drafts:
+            read = self._draft_model.logits({key: draft.ids for key, (_, draft) in drafts.items()})
+            requests |= {drafts[key][0]: Choose(logits, [drafts[key][1].choice]) for key, logits in read.items()}
+        found = dict(zip(requests, answer(list(requests.values())), strict=True))
+        return [found.get(at, NO_DRAFTS) for at in range(len(asking))]
+
+    def forget(self, key: _Key) -> None:
+        """A task has ended, or reads its text again."""
+        if self._draft_model is not None:
+            self._draft_model.close(key)
