@@ -1,0 +1,81 @@
+"""guided's engine beside llama.cpp on the same GGUF files, by turns.
+
+`python -m benchmarks.beside_llama_cpp --node FOLDER [--section speed formats batch extraction memory] [--model FILE ...]
+[--threads 1 2] [--rounds 5] [--llama-server FILE] [--formats NAME ...]`. In: the model's files (SmolLM2's by default);
+a folder in which `npm install --ignore-scripts node-llama-cpp@3.21.1` was run; for `batch` and `extraction`,
+llama.cpp's `llama-server`, compiled for this machine. Out: tables in Markdown. A round runs both, one after the other;
+a ratio is the median of those of the rounds.
+
+- `speed`: milliseconds per token of a prompt of 800 tokens, and of 100 greedy tokens after a prompt of 20.
+- `formats`: the same for random weights in each format, with 256 and 50 tokens.
+- `batch`: tokens per second of eight streams together (batch.py).
+- `extraction`: ten answers under JSON Schemas (extraction.py).
+- `memory`: bytes that a step reads, and the time that memory takes for them (memory.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.beside_llama_cpp.batch import BATCH_HEAD, batch_rows
+from benchmarks.beside_llama_cpp.extraction import EXTRACTION_HEAD, extraction_rows
+from benchmarks.beside_llama_cpp.memory import MEMORY_HEAD, memory_rows
+from benchmarks.beside_llama_cpp.speed import FORMATS, SPEED_HEAD, Lengths, format_rows, speed_rows
+from benchmarks.end_to_end import find_weights
+
+_HEADS = {
+    "speed": SPEED_HEAD,
+    "formats": SPEED_HEAD,
+    "batch": BATCH_HEAD,
+    "extraction": EXTRACTION_HEAD,
+    "memory": MEMORY_HEAD,
+}
+_FORMAT_LENGTHS = Lengths(prompt=256, written=50)
+_BATCH_TOKENS = 128
+
+
+def _rows(section: str, given: argparse.Namespace) -> Iterator[str]:
+    models: list[Path] = [model.resolve() for model in given.model or [find_weights()]]
+    if section == "formats":
+        yield from format_rows(given.formats, models[0], given.threads, given.node, given.rounds, _FORMAT_LENGTHS)
+        return
+    server = None if given.llama_server is None else given.llama_server.resolve()
+    for model in models:
+        for threads in given.threads:
+            if section == "speed":
+                yield from speed_rows(model, model.name, threads, given.node, given.rounds, Lengths())
+            elif section == "batch":
+                yield from batch_rows(model, threads, given.node, server, given.rounds, _BATCH_TOKENS)
+            elif section == "extraction":
+                yield from extraction_rows(model, threads, given.node, server, given.rounds)
+            else:
+                yield from memory_rows(model, threads, given.rounds)
+
+
+def main() -> int:
+    """See the head."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.beside_llama_cpp",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--node", type=Path, required=True, help="a folder with node-llama-cpp")
+    parser.add_argument("--llama-server", type=Path, metavar="FILE", help="without it these rows are left out")
+    parser.add_argument("--section", nargs="+", choices=_HEADS, default=["speed"])
+    parser.add_argument("--model", type=Path, nargs="+", help="GGUF files (SmolLM2's)")
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=list(FORMATS), metavar="NAME")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    for section in given.section:
+        print(f"\n{_HEADS[section]}", flush=True)
+        for row in _rows(section, given):
+            print(row, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""llama.cpp as a process: the library in Node's loop, or its own server.
+
+Both use llama.cpp's best kernels for the processor: node-llama-cpp's prebuilt library chooses among builds for each
+kind of processor, and `llama-server` is compiled on this machine with GGML_NATIVE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.server_beside import _free_port as free_port
+from benchmarks.server_client import Reply, Served, ask, other_server
+
+__all__ = ["Answer", "NodePeer", "free_port", "llama_server", "request"]
+
+_SCRIPT: Final = Path(__file__).parent.parent / "node" / "llama_cpp.mjs"
+_SLOTS, _POSITIONS = 8, 1024
+_PATIENCE: Final = 120.0  # seconds that a server may take to load a model
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a run took.
+
+    Attributes:
+        seconds: in all.
+        first: until each sequence had its first token.
+        tokens: that each wrote.
+        texts: of them, under a schema.
+    """
+
+    seconds: float
+    first: float
+    tokens: list[list[int]]
+    texts: list[str]
+
+
+class NodePeer:
+    """llama.cpp in a process of Node, which waits while nothing is asked; see node/llama_cpp.mjs."""
+
+    def __init__(self, folder: Path, model: Path, threads: int, sequences: int = 1) -> None:
+        command = ["node", str(_SCRIPT), str(model), str(threads), str(sequences)]
+        self._process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+
+    def run(self, prompts: Sequence[list[int]], write: int, schema: Any = None) -> Answer:
+        """Read all prompts, and write some tokens after each."""
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        asked = {"prompts": prompts, "write": write} | ({} if schema is None else {"schema": schema})
+        print(json.dumps(asked), file=process.stdin, flush=True)
+        return Answer(**json.loads(process.stdout.readline()))
+
+    def __enter__(self) -> NodePeer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+@contextmanager
+def llama_server(binary: Path, model: Path, threads: int) -> Iterator[Served]:
+    """`llama-server` with eight slots, once it has loaded the model, until the block ends."""
+    port = free_port()
+    options = {
+        "--model": model, "--port": port, "--threads": threads, "--threads-batch": threads, "--parallel": _SLOTS,
+        "--ctx-size": _SLOTS * _POSITIONS, "--cache-ram": 0,
+    }  # fmt: skip
+    command = [str(binary), *(str(part) for pair in options.items() for part in pair), "--no-webui"]
+    with other_server(command, port, "llama-server") as server:
+        end = time.monotonic() + _PATIENCE
+        while request(server, "/completion", {"prompt": [1], "n_predict": 1}).status != 200:
+            if time.monotonic() > end:
+                raise RuntimeError(f"{binary} does not answer")
+            time.sleep(0.2)
+        yield server
+
+
+def request(server: Served, path: str, body: dict[str, Any]) -> Reply:
+    """A server's answer to one request."""
+    return asyncio.run(ask(server.port, path, body))
