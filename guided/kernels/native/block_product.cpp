@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kShare = 4;              // tiles that a thread takes at once
 constexpr int64_t kFewProducts = 1 << 17;  // below these a second thread starts too late to help
 constexpr float kLeast = 1e-30F;           // numbers up to this count as 0
+constexpr int64_t kFewRows = 4;            // of x, for which weights come from memory slower than they are used
+constexpr int64_t kAhead = 8192;           // bytes between what is used and what is asked for
 constexpr int64_t kCached = 256 << 10;     // bytes of x that stay near while the weights pass by
 
 // Rows of x as whole numbers of 8 bits.
@@ -31,11 +33,10 @@ struct Types {
   typedef int32_t Int __attribute__((vector_size(4 * Lanes)));
   typedef uint32_t Word __attribute__((vector_size(4 * Lanes)));
   typedef uint16_t Half __attribute__((vector_size(2 * Lanes)));
-  typedef int8_t Byte __attribute__((vector_size(Lanes)));
 };
 
 // What differs between processors: four products in each lane, added to `sum`; `numbers` are unsigned, those of x signed.
-// `Wide`: numbers may have 8 bits.
+// `Wide`: numbers may have 8 bits. `load_bytes`: signed ones, by an instruction: GCC 12 widens a vector of bytes one by one.
 struct PlainInstructions {
   static constexpr int kLanes = 4;
   using T = Types<kLanes>;
@@ -51,6 +52,9 @@ struct PlainInstructions {
     std::memcpy(bytes, &numbers, sizeof bytes);
     for (uint8_t& byte : bytes) byte = kTable[byte];
     std::memcpy(&numbers, bytes, sizeof bytes);
+  }
+  static GUIDED_INLINE void load_bytes(const uint8_t* from, T::Int& out) {
+    for (int i = 0; i < kLanes; ++i) out[i] = static_cast<int8_t>(from[i]);
   }
   static GUIDED_INLINE void load_halves(const uint8_t* from, T::Float& out) {
     uint16_t halves[kLanes];
@@ -96,6 +100,9 @@ struct Avx2 {
     std::memcpy(&halves, from, sizeof halves);
     asm("vcvtph2ps %1, %0" : "=x"(out) : "x"(halves));
   }
+  static GUIDED_INLINE void load_bytes(const uint8_t* from, T::Int& out) {
+    asm("vpmovsxbd %1, %0" : "=x"(out) : "m"(*reinterpret_cast<const uint8_t (*)[kLanes]>(from)));
+  }
 };
 
 struct AvxVnni : Avx2 {
@@ -130,6 +137,9 @@ struct Avx512 {
     T::Half halves;
     std::memcpy(&halves, from, sizeof halves);
     asm("vcvtph2ps %1, %0" : "=v"(out) : "v"(halves));
+  }
+  static GUIDED_INLINE void load_bytes(const uint8_t* from, T::Int& out) {
+    asm("vpmovsxbd %1, %0" : "=v"(out) : "m"(*reinterpret_cast<const uint8_t (*)[kLanes]>(from)));
   }
 };
 #endif
@@ -173,18 +183,16 @@ struct Factors {
       if constexpr (F.scales == Scales::HalfRest) rest = rest_of_block;
       return;
     }
-    typename T::Byte bytes;
-    std::memcpy(&bytes, small + 16 * group, sizeof bytes);
-    typename T::Int whole = __builtin_convertvector(bytes, typename T::Int);
+    typename T::Int whole;
+    Is::load_bytes(small + 16 * group, whole);
     if constexpr (F.scales == Scales::NibblesRest) {
       rest = -(rest_of_block * __builtin_convertvector((whole >> 4) & 15, typename T::Float));
       whole &= 15;
     }
     scale = block * __builtin_convertvector(whole, typename T::Float);
     if constexpr (F.scales == Scales::SmallRest) {
-      std::memcpy(&bytes, small + 16 * (F.groups() + group), sizeof bytes);
-      rest = -(rest_of_block *
-               __builtin_convertvector(__builtin_convertvector(bytes, typename T::Int), typename T::Float));
+      Is::load_bytes(small + 16 * (F.groups() + group), whole);
+      rest = -(rest_of_block * __builtin_convertvector(whole, typename T::Float));
     }
   }
 };
@@ -236,6 +244,15 @@ GUIDED_INLINE void add_group(const uint8_t* planes, const Factors<Is, F>& factor
   }
 }
 
+// Asks for the bytes kAhead after a part of a block. The processor itself asks for what comes next, but not past the end
+// of a page: without this, Q5_K and Q6_K read memory at 60 to 70 percent of its speed (AMD EPYC 9005).
+template <Format F>
+GUIDED_INLINE void prefetch(const uint8_t* tile, int part) {
+  constexpr int kBytes = F.tile_bytes() / (F.columns / 32);
+#pragma GCC unroll 16
+  for (int line = 0; line < kBytes; line += 64) __builtin_prefetch(tile + kAhead + part * kBytes + line);
+}
+
 // `Count` rows of x times the outputs from `part` on, as many as a vector has lanes, of a tile.
 template <typename Is, Format F, int Count>
 GUIDED_INLINE void multiply_tile(const uint8_t* tile, int64_t part, const Rows& x, typename Is::T::Float* totals) {
@@ -246,6 +263,7 @@ GUIDED_INLINE void multiply_tile(const uint8_t* tile, int64_t part, const Rows& 
     const uint8_t* planes = tile + F.scale_bytes() + 4 * part;
 #pragma GCC unroll 1
     for (int c = 0; c < F.columns; c += 32, column += 32, planes += F.plane_bytes()) {
+      if constexpr (Count <= kFewRows) prefetch<F>(tile, c / 32);
       add_group<Is, F, Count, 0>(planes, factors, c / F.group, x, column, totals);
       if constexpr (F.group == 16) add_group<Is, F, Count, 1>(planes, factors, c / 16 + 1, x, column, totals);
     }
