@@ -33,7 +33,7 @@ from benchmarks.server_client import Reply, Served, ask, other_server, served
 from benchmarks.server_load import milliseconds
 from benchmarks.server_requests import Asked, schema_request
 
-__all__ = ["measure_beside"]
+__all__ = ["free_port", "measure_beside"]
 
 _RATE: Final = 8.0  # requests per second
 _PATIENCE: Final = 600.0  # seconds for all the answers of a round
@@ -42,7 +42,7 @@ _PATIENCE: Final = 600.0  # seconds for all the answers of a round
 def measure_beside(model: Path, other: str, *, requests: int, rounds: int, max_tokens: int) -> dict[str, Any]:
     """See the head; the first round warms, and is not counted."""
     with ExitStack() as stack:
-        port = _free_port()
+        port = free_port()
         command = shlex.split(other.format(port=port, model=model))
         servers = {
             "guided": stack.enter_context(served(str(model))),
@@ -90,7 +90,8 @@ async def _load(server: Served, dialect: str, requests: int, max_tokens: int, *,
     }
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine at which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

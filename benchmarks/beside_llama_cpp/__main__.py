@@ -1,7 +1,7 @@
 """guided's engine beside llama.cpp on the same GGUF files, by turns.
 
-`python -m benchmarks.beside_llama_cpp --node FOLDER [--section speed formats batch extraction memory] [--model FILE ...]
-[--threads 1 2] [--rounds 5] [--llama-server FILE] [--formats NAME ...]`. In: the model's files (SmolLM2's by default);
+`python -m benchmarks.beside_llama_cpp --node FOLDER [--section speed formats batch extraction bytes]
+[--model FILE ...] [--threads 1 2] [--rounds 5] [--llama-server FILE] [--formats NAME ...]`. In: the model's files (SmolLM2's by default);
 a folder in which `npm install --ignore-scripts node-llama-cpp@3.21.1` was run; for `batch` and `extraction`,
 llama.cpp's `llama-server`, compiled for this machine. Out: tables in Markdown. A round runs both, one after the other;
 a ratio is the median of those of the rounds.
@@ -10,7 +10,7 @@ a ratio is the median of those of the rounds.
 - `formats`: the same for random weights in each format, with 256 and 50 tokens.
 - `batch`: tokens per second of eight streams together (batch.py).
 - `extraction`: ten answers under JSON Schemas (extraction.py).
-- `memory`: bytes that a step reads, and the time that memory takes for them (memory.py).
+- `bytes`: how many a step reads, and the time that memory takes for them (memory.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEADS = {
     "formats": SPEED_HEAD,
     "batch": BATCH_HEAD,
     "extraction": EXTRACTION_HEAD,
-    "memory": MEMORY_HEAD,
+    "bytes": MEMORY_HEAD,
 }
 _FORMAT_LENGTHS = Lengths(prompt=256, written=50)
 _BATCH_TOKENS = 128

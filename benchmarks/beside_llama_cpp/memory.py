@@ -1,8 +1,8 @@
 """Bytes that a decode step reads, and the time that the machine's memory takes for them.
 
-guided's bytes are counted: those of all matrices as the kernel reads them, one row of an embedding that is not the head,
-the other weights, and keys and values of a context. The bandwidth is measured: threads look for a byte that is not there
-in memory of 1 GiB, by the C library's `memchr`, which only reads.
+guided's bytes are counted: those of all matrices as the kernel reads them, one row of an embedding that is not the
+head, the other weights, and keys and values of a context. The bandwidth is measured: threads search 1 GiB for a byte
+that is not there, with the C library's `memchr`, which only reads.
 """
 
 from __future__ import annotations

