@@ -1,10 +1,10 @@
 """guided's engine beside llama.cpp on the same GGUF files, by turns.
 
 `python -m benchmarks.beside_llama_cpp --node FOLDER [--section speed formats batch extraction bytes]
-[--model FILE ...] [--threads 1 2] [--rounds 5] [--llama-server FILE] [--formats NAME ...]`. In: the model's files (SmolLM2's by default);
-a folder in which `npm install --ignore-scripts node-llama-cpp@3.21.1` was run; for `batch` and `extraction`,
-llama.cpp's `llama-server`, compiled for this machine. Out: tables in Markdown. A round runs both, one after the other;
-a ratio is the median of those of the rounds.
+[--model FILE ...] [--threads 1 2] [--rounds 5] [--llama-server FILE] [--formats NAME ...]`. In: the model's files
+(SmolLM2's by default); a folder in which `npm install --ignore-scripts node-llama-cpp@3.21.1` was run; for `batch` and
+`extraction`, llama.cpp's `llama-server`, compiled for this machine (peer.py). Out: tables in Markdown. A round runs
+both, one after the other; a ratio is the median of those of the rounds.
 
 - `speed`: milliseconds per token of a prompt of 800 tokens, and of 100 greedy tokens after a prompt of 20.
 - `formats`: the same for random weights in each format, with 256 and 50 tokens.
