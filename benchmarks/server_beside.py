@@ -20,7 +20,6 @@ import asyncio
 import json
 import random
 import shlex
-import socket
 import sys
 import time
 from contextlib import ExitStack
@@ -29,11 +28,11 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.end_to_end import find_weights
-from benchmarks.server_client import Reply, Served, ask, other_server, served
+from benchmarks.server_client import Reply, Served, ask, free_port, other_server, served
 from benchmarks.server_load import milliseconds
 from benchmarks.server_requests import Asked, schema_request
 
-__all__ = ["free_port", "measure_beside"]
+__all__ = ["measure_beside"]
 
 _RATE: Final = 8.0  # requests per second
 _PATIENCE: Final = 600.0  # seconds for all the answers of a round
@@ -88,13 +87,6 @@ async def _load(server: Served, dialect: str, requests: int, max_tokens: int, *,
         "ms to an answer": milliseconds([reply.seconds for _, reply in answers]),
         "wrong": [verdict[:160] for verdict in verdicts if verdict != "ok"][:3],
     }
-
-
-def free_port() -> int:
-    """A port of this machine at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main() -> None:

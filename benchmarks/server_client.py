@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import psutil
 
-__all__ = ["Reply", "Served", "ask", "served"]
+__all__ = ["Reply", "Served", "ask", "free_port", "other_server", "served"]
 
 _PATIENCE: Final = 300.0  # seconds that a model may take to load
 
@@ -190,3 +190,10 @@ def other_server(command: Sequence[str], port: int, name: str) -> Iterator[Serve
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def free_port() -> int:
+    """A port of this machine at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

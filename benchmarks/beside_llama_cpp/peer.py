@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.server_beside import free_port
-from benchmarks.server_client import Reply, Served, ask, other_server
+from benchmarks.server_client import Reply, Served, ask, free_port, other_server
 
 __all__ = ["Answer", "NodePeer", "llama_server", "request"]
 
