@@ -1,16 +1,19 @@
 """guided's engine beside llama.cpp on the same GGUF files, by turns.
 
-`python -m benchmarks.beside_llama_cpp --node FOLDER [--section speed formats batch extraction bytes]
-[--model FILE ...] [--threads 1 2] [--rounds 5] [--llama-server FILE] [--formats NAME ...]`. In: the model's files
-(SmolLM2's by default); a folder in which `npm install --ignore-scripts node-llama-cpp@3.21.1` was run; for `batch` and
-`extraction`, llama.cpp's `llama-server`, compiled for this machine (peer.py). Out: tables in Markdown. A round runs
-both, one after the other; a ratio is the median of those of the rounds.
+`python -m benchmarks.beside_llama_cpp --node FOLDER [--section speed formats batch extraction bytes
+accuracy format-accuracy] [--model FILE ...] [--threads 1 2] [--rounds 5] [--llama-server FILE] [--formats NAME ...]
+[--positions 1000]`. In: the model's files (SmolLM2's by default); a folder in which `npm install --ignore-scripts
+node-llama-cpp@3.21.1` was run; for `batch` and `extraction`, llama.cpp's `llama-server`, compiled for this machine
+(peer.py). Out: tables in Markdown. A round runs both, one after the other; a ratio is the median of those of the
+rounds.
 
 - `speed`: milliseconds per token of a prompt of 800 tokens, and of 100 greedy tokens after a prompt of 20.
 - `formats`: the same for random weights in each format, with 256 and 50 tokens.
 - `batch`: tokens per second of eight streams together (batch.py).
 - `extraction`: ten answers under JSON Schemas (extraction.py).
 - `bytes`: how many a step reads, and the time that memory takes for them (memory.py).
+- `accuracy`, `format-accuracy`: how close distributions are to those of float32, for the models and for random weights
+  in each format (accuracy.py).
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.beside_llama_cpp.accuracy import ACCURACY_HEAD, accuracy_row, format_accuracy_rows
 from benchmarks.beside_llama_cpp.batch import BATCH_HEAD, batch_rows
 from benchmarks.beside_llama_cpp.extraction import EXTRACTION_HEAD, extraction_rows
 from benchmarks.beside_llama_cpp.memory import MEMORY_HEAD, memory_rows
@@ -32,6 +36,8 @@ _HEADS = {
     "batch": BATCH_HEAD,
     "extraction": EXTRACTION_HEAD,
     "bytes": MEMORY_HEAD,
+    "accuracy": ACCURACY_HEAD,
+    "format-accuracy": ACCURACY_HEAD,
 }
 _FORMAT_LENGTHS = Lengths(prompt=256, written=50)
 _BATCH_TOKENS = 128
@@ -41,6 +47,12 @@ def _rows(section: str, given: argparse.Namespace) -> Iterator[str]:
     models: list[Path] = [model.resolve() for model in given.model or [find_weights()]]
     if section == "formats":
         yield from format_rows(given.formats, models[0], given.threads, given.node, given.rounds, _FORMAT_LENGTHS)
+        return
+    if section == "format-accuracy":
+        yield from format_accuracy_rows(given.formats, models[0], given.node, given.positions)
+        return
+    if section == "accuracy":
+        yield from (accuracy_row(model, model.name, given.node, given.positions) for model in models)
         return
     server = None if given.llama_server is None else given.llama_server.resolve()
     for model in models:
@@ -68,6 +80,7 @@ def main() -> int:
     parser.add_argument("--model", type=Path, nargs="+", help="GGUF files (SmolLM2's)")
     parser.add_argument("--formats", nargs="+", choices=FORMATS, default=list(FORMATS), metavar="NAME")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--positions", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     for section in given.section:
