@@ -15,6 +15,10 @@ constexpr int64_t kCached = 192 << 10;   // bytes of x that stay near while the 
 constexpr int64_t kShare = 64;           // outputs that a thread takes at once
 constexpr int64_t kFewProducts = 65536;  // below these a second thread starts too late to help
 
+// With few rows a product waits for memory. The processor itself asks for what comes next, but not past the end of a page.
+constexpr int kFewRows = 2;
+constexpr int64_t kAhead = 8 << 10;  // bytes
+
 // How a lane takes in numbers: one after the other.
 struct Singles {
   static constexpr int64_t kStep = kLanes;
@@ -89,7 +93,15 @@ GUIDED_INLINE void tile(const Operands<X, Weight, Number>& p, int64_t row, int64
                           }
                         };
   const int64_t whole = p.ins / Lanes::kStep * Lanes::kStep;
-  for (int64_t k = 0; k < whole; k += Lanes::kStep) step(x + k, p.ins, w + k, p.ins);
+  for (int64_t k = 0; k < whole; k += Lanes::kStep) {
+    if constexpr (Rows <= kFewRows) {
+      const int64_t ahead = k + kAhead / (Outs * int64_t{sizeof(Weight)});
+      const Weight* far = w + (ahead < p.ins ? ahead : ahead + (Outs - 1) * p.ins);  // else in the next outputs
+#pragma GCC unroll 8
+      for (int n = 0; n < Outs; ++n) __builtin_prefetch(far + n * p.ins);
+    }
+    step(x + k, p.ins, w + k, p.ins);
+  }
   if (whole < p.ins) {  // the rest, and zeros
     X a[Rows][Lanes::kStep] = {};
     Weight b[Outs][Lanes::kStep] = {};
