@@ -124,6 +124,11 @@ GUIDED_INLINE void tile(const Operands<X, Weight, Number>& p, int64_t row, int64
 
 template <typename Lanes, int Rows, int Outs, typename X, typename Weight, typename Number>
 GUIDED_INLINE void tiles(const Operands<X, Weight, Number>& p, int64_t row, int64_t last_row, int64_t out) {
+  if constexpr (Rows == 1) {  // memory is read fastest in its order, one output after the other
+    for (; row < last_row; ++row)
+      for (int n = 0; n < Outs; ++n) tile<Lanes, 1, 1>(p, row, out + n);
+    return;
+  }
   for (; row + Rows <= last_row; row += Rows) tile<Lanes, Rows, Outs>(p, row, out);
   if constexpr (Rows > 1) tiles<Lanes, Rows - 1, Outs>(p, row, last_row, out);
 }
