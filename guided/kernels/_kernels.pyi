@@ -116,7 +116,7 @@ def choose_rows(
 
 def block_instructions() -> str:
     """
-    What multiplies blocks on this processor: avx512, avxvnni, avx2 or plain.
+    What multiplies blocks on this processor: avx512, avxvnni, avx2, neon or plain.
     """
 
 class BlockMatrix:

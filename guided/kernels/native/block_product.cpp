@@ -10,6 +10,10 @@
 #include "block_format.hpp"
 #include "team.hpp"
 
+#if defined(GUIDED_NEON) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 namespace guided {
 namespace {
 
@@ -33,14 +37,17 @@ struct Types {
   typedef int32_t Int __attribute__((vector_size(4 * Lanes)));
   typedef uint32_t Word __attribute__((vector_size(4 * Lanes)));
   typedef uint16_t Half __attribute__((vector_size(2 * Lanes)));
+  typedef uint8_t Byte __attribute__((vector_size(4 * Lanes)));
 };
 
 // What differs between processors: four products in each lane, added to `sum`; `numbers` are unsigned, those of x signed.
-// `Wide`: numbers may have 8 bits. `load_bytes`: signed ones, by an instruction: GCC 12 widens a vector of bytes one by one.
+// `Wide`: numbers may have 8 bits. kSigned: numbers are signed, since Format::zero is subtracted. V: which of the vectors of
+// 32 columns. `load_bytes`: signed ones, by an instruction: GCC 12 widens a vector of bytes one by one.
 struct PlainInstructions {
   static constexpr int kLanes = 4;
+  static constexpr bool kSigned = false;
   using T = Types<kLanes>;
-  template <bool Wide>
+  template <bool Wide, int>
   static GUIDED_INLINE void add(const T::Word& numbers, const int8_t* x, T::Int& sum) {
     for (int i = 0; i < 4; ++i) {
       const T::Word each = (numbers >> (8 * i)) & 0xFF;
@@ -68,8 +75,9 @@ struct PlainInstructions {
 #if defined(GUIDED_X86_CLONES)
 struct Avx2 {
   static constexpr int kLanes = 8;
+  static constexpr bool kSigned = false;
   using T = Types<kLanes>;
-  template <bool Wide>
+  template <bool Wide, int>
   static GUIDED_INLINE void add(const T::Word& numbers, const int8_t* x, T::Int& sum) {
     using Shorts = int16_t __attribute__((vector_size(32)));
     uint32_t four;
@@ -106,7 +114,7 @@ struct Avx2 {
 };
 
 struct AvxVnni : Avx2 {
-  template <bool Wide>
+  template <bool Wide, int>
   static GUIDED_INLINE void add(const T::Word& numbers, const int8_t* x, T::Int& sum) {
     uint32_t four;
     std::memcpy(&four, x, sizeof four);
@@ -119,8 +127,9 @@ struct AvxVnni : Avx2 {
 
 struct Avx512 {
   static constexpr int kLanes = 16;
+  static constexpr bool kSigned = false;
   using T = Types<kLanes>;
-  template <bool Wide>
+  template <bool Wide, int>
   static GUIDED_INLINE void add(const T::Word& numbers, const int8_t* x, T::Int& sum) {
     T::Int in_register = sum;
     asm("vpdpbusd %2%{1to16%}, %1, %0"
@@ -144,6 +153,36 @@ struct Avx512 {
 };
 #endif
 
+#if defined(GUIDED_NEON)
+struct Neon : PlainInstructions {
+  static constexpr bool kSigned = true;
+  template <bool Wide, int V>
+  static GUIDED_INLINE void add(const T::Word& numbers, const int8_t* x, T::Int& sum) {
+    T::Word sixteen;  // for four vectors: the compiler loads them once
+    std::memcpy(&sixteen, x - 4 * (V % 4), sizeof sixteen);
+    T::Int in_register = sum;
+    asm("sdot %0.4s, %1.16b, %2.4b[%3]" : "+w"(in_register) : "w"(numbers), "w"(sixteen), "i"(V % 4));
+    sum = in_register;
+  }
+  static GUIDED_INLINE void look_up(T::Word& numbers) {
+    T::Word table;
+    std::memcpy(&table, kTable, sizeof table);
+    table ^= 0x80808080;  // subtracts 128
+    asm("tbl %0.16b, {%2.16b}, %1.16b" : "=w"(numbers) : "w"(numbers), "w"(table));
+  }
+  static GUIDED_INLINE void load_halves(const uint8_t* from, T::Float& out) {
+    T::Half halves;
+    std::memcpy(&halves, from, sizeof halves);
+    asm("fcvtl %0.4s, %1.4h" : "=w"(out) : "w"(halves));
+  }
+  static GUIDED_INLINE void load_bytes(const uint8_t* from, T::Int& out) {
+    uint32_t four;
+    std::memcpy(&four, from, sizeof four);
+    out = (T::Int)((T::Word{} + four) << T::Word{24, 16, 8, 0}) >> 24;
+  }
+};
+#endif
+
 // Vector v of the numbers of 32 columns, for the outputs from `part` on.
 template <typename Is, Format F, int V>
 GUIDED_INLINE void take_numbers(const uint8_t* planes, typename Is::T::Word& out) {
@@ -161,7 +200,10 @@ GUIDED_INLINE void take_numbers(const uint8_t* planes, typename Is::T::Word& out
       high <<= -kShift;
     out |= high & ((((1U << F.high) - 1) << F.low) * kEach);
   }
-  if constexpr (F.table) Is::look_up(out);
+  if constexpr (F.table)
+    Is::look_up(out);
+  else if constexpr (Is::kSigned && F.zero > 0)
+    out = (Word)((typename Is::T::Byte)out - static_cast<uint8_t>(F.zero));
 }
 
 // What a group's sums are multiplied by, and the rest.
@@ -213,7 +255,7 @@ GUIDED_INLINE void add_vectors(const uint8_t* planes, const int8_t* x, int64_t s
     take_numbers<Is, F, First>(planes, numbers);
 #pragma GCC unroll 16
     for (int m = 0; m < Count; ++m)
-      Is::template add<F.low == 8 || F.table>(numbers, x + m * stride + 4 * First, sums[m]);
+      Is::template add<F.low == 8 || F.table, First>(numbers, x + m * stride + 4 * First, sums[m]);
     add_vectors<Is, F, Count, First + 1, Last>(planes, x, stride, sums);
   }
 }
@@ -224,6 +266,7 @@ GUIDED_INLINE void add_group(const uint8_t* planes, const Factors<Is, F>& factor
                              int64_t column, typename Is::T::Float* totals) {
   using T = typename Is::T;
   constexpr int kFirst = 4 * Half, kLast = F.group == 32 ? 8 : kFirst + 4;
+  constexpr int kZero = Is::kSigned ? 0 : F.zero;
   constexpr bool kRest = F.scales != Scales::Half && F.scales != Scales::Small;
   typename T::Int sums[Count];
   int32_t of_x[Count];
@@ -231,7 +274,7 @@ GUIDED_INLINE void add_group(const uint8_t* planes, const Factors<Is, F>& factor
   for (int m = 0; m < Count; ++m) {
     const int32_t* s = x.sums + (m * x.ins + column) / 16;
     of_x[m] = F.group == 32 ? s[0] + s[1] : s[Half];
-    sums[m] = typename T::Int{} - F.zero * of_x[m];
+    sums[m] = typename T::Int{} - kZero * of_x[m];
   }
   add_vectors<Is, F, Count, kFirst, kLast>(planes, x.numbers + column, x.ins, sums);
   typename T::Float scale, rest;
@@ -314,16 +357,19 @@ GUIDED_TILE(tile_plain, , PlainInstructions, 2)
 GUIDED_TILE(tile_avx2, GUIDED_V3, Avx2, 4)
 GUIDED_TILE(tile_avxvnni, GUIDED_V3, AvxVnni, 4)
 GUIDED_TILE(tile_avx512, GUIDED_V4, Avx512, 12)
+#elif defined(GUIDED_NEON)
+GUIDED_TILE(tile_neon, GUIDED_NEON, Neon, 8)
 #endif
 
-enum class Level { Plain, Avx2, AvxVnni, Avx512 };
+enum class Level { Plain, Avx2, AvxVnni, Avx512, Neon };
 
 // GUIDED_CPU=avxvnni, =avx2 or =plain: less than the processor has, for tests.
 Level choose_level() {
-#if defined(GUIDED_X86_CLONES)
   const char* set = std::getenv("GUIDED_CPU");
   const std::string_view most = set == nullptr ? "" : set;
-  if (most == "plain" || !__builtin_cpu_supports("x86-64-v3")) return Level::Plain;
+  if (most == "plain") return Level::Plain;
+#if defined(GUIDED_X86_CLONES)
+  if (!__builtin_cpu_supports("x86-64-v3")) return Level::Plain;
   if (most == "avx2") return Level::Avx2;
   if (most != "avxvnni" && __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni"))
     return Level::Avx512;
@@ -331,6 +377,11 @@ Level choose_level() {
   if (__builtin_cpu_supports("avxvnni")) return Level::AvxVnni;
 #endif
   return Level::Avx2;
+#elif defined(GUIDED_NEON) && defined(__linux__)
+  constexpr unsigned long kDotProducts = 1 << 20;  // HWCAP_ASIMDDP, which old C libraries do not name
+  return getauxval(AT_HWCAP) & kDotProducts ? Level::Neon : Level::Plain;
+#elif defined(GUIDED_NEON)
+  return Level::Neon;
 #else
   return Level::Plain;
 #endif
@@ -347,6 +398,8 @@ void multiply_one(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t ro
   if (level() == Level::Avx512) return tile_avx512<F>(tile, in, ins, rows, to);
   if (level() == Level::AvxVnni) return tile_avxvnni<F>(tile, in, ins, rows, to);
   if (level() == Level::Avx2) return tile_avx2<F>(tile, in, ins, rows, to);
+#elif defined(GUIDED_NEON)
+  if (level() == Level::Neon) return tile_neon<F>(tile, in, ins, rows, to);
 #endif
   tile_plain<F>(tile, in, ins, rows, to);
 }
@@ -416,7 +469,7 @@ template void multiply_blocks(const BlockProduct&, const float*, const float*, f
 template void multiply_blocks(const BlockProduct&, const bfloat16*, const bfloat16*, bfloat16*, int64_t);
 
 const char* block_instructions() {
-  constexpr const char* kNames[] = {"plain", "avx2", "avxvnni", "avx512"};
+  constexpr const char* kNames[] = {"plain", "avx2", "avxvnni", "avx512", "neon"};
   return kNames[static_cast<int>(level())];
 }
 

@@ -33,7 +33,7 @@ struct BlockProduct {
 template <typename Number>
 void multiply_blocks(const BlockProduct& product, const Number* x, const Number* bias, Number* out, int64_t threads);
 
-// The instructions in use: "avx512", "avxvnni", "avx2" or "plain".
+// The instructions in use: "avx512", "avxvnni", "avx2", "neon" or "plain".
 const char* block_instructions();
 
 }  // namespace guided

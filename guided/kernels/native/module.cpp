@@ -347,7 +347,7 @@ NB_MODULE(_kernels, m) {
         nb::arg("heads"), nb::arg("size"), kPack, released);
   guided::bind_choose(m);
   m.def("block_instructions", &guided::block_instructions,
-        "What multiplies blocks on this processor: avx512, avxvnni, avx2 or plain.");
+        "What multiplies blocks on this processor: avx512, avxvnni, avx2, neon or plain.");
   nb::class_<guided::BlockMatrix>(m, "BlockMatrix", "A matrix that stays as ggml has quantised it, in tiles.")
       .def(nb::init<int64_t>(), nb::arg("columns"), "Without rows.")
       .def("add", &guided::add_blocks, nb::arg("ggml_type"), nb::arg("raw"), nb::arg("rows"), nb::arg("order").none(),

@@ -15,6 +15,12 @@
 #else
 #define GUIDED_FOR_EACH_CPU
 #endif
+// A function with dot products of 8 bits: every Arm processor of a Mac has them, others are asked at run time.
+#if defined(__ARM_FEATURE_DOTPROD)
+#define GUIDED_NEON
+#elif defined(__aarch64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#define GUIDED_NEON __attribute__((target("arch=armv8.2-a+dotprod")))
+#endif
 #if defined(__GNUC__)
 #define GUIDED_INLINE inline __attribute__((always_inline))
 #else
