@@ -18,6 +18,8 @@ constexpr int64_t kFewProducts = 65536;  // below these a second thread starts t
 // With few rows a product waits for memory. The processor itself asks for what comes next, but not past the end of a page.
 constexpr int kFewRows = 2;
 constexpr int64_t kAhead = 8 << 10;  // bytes
+// Memory is read fastest in its order, one output after the other; but in longer rows sums wait for one another.
+constexpr int64_t kShort = 8 << 10;  // bytes of a row of weights
 
 // How a lane takes in numbers: one after the other.
 struct Singles {
@@ -124,11 +126,12 @@ GUIDED_INLINE void tile(const Operands<X, Weight, Number>& p, int64_t row, int64
 
 template <typename Lanes, int Rows, int Outs, typename X, typename Weight, typename Number>
 GUIDED_INLINE void tiles(const Operands<X, Weight, Number>& p, int64_t row, int64_t last_row, int64_t out) {
-  if constexpr (Rows == 1) {  // memory is read fastest in its order, one output after the other
-    for (; row < last_row; ++row)
-      for (int n = 0; n < Outs; ++n) tile<Lanes, 1, 1>(p, row, out + n);
-    return;
-  }
+  if constexpr (Rows == 1)
+    if (p.ins * int64_t{sizeof(Weight)} <= kShort) {
+      for (; row < last_row; ++row)
+        for (int n = 0; n < Outs; ++n) tile<Lanes, 1, 1>(p, row, out + n);
+      return;
+    }
   for (; row + Rows <= last_row; row += Rows) tile<Lanes, Rows, Outs>(p, row, out);
   if constexpr (Rows > 1) tiles<Lanes, Rows - 1, Outs>(p, row, last_row, out);
 }
