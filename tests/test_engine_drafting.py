@@ -17,9 +17,11 @@ from guided.engine.engine import Engine
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence
+from guided.kernels.choose import answer
 from guided.kv.dense import DenseCache
 from guided.models.llama import Llama, LlamaConfig
 from guided.sampling import SamplingParams
+from guided.sampling.choice import Answer, Choose
 from guided.vocabulary.vocabulary import Vocabulary
 
 LETTERS = [b"a", b"b", b"c", b"ab", b"bc", b"abc", b",", b'"', b"[", b"]", b" "]
@@ -182,3 +184,35 @@ def test_a_model_with_other_tokens_does_not_draft():
     with pytest.raises(guided.GuidedError, match=r"token 10 is b' ' here, and b'_' in the draft model: .*same tokens"):
         check_same_tokens(VOCABULARY, OTHER, others)
     check_same_tokens(VOCABULARY, OTHER, VOCABULARY)
+
+
+def test_texts_longer_than_the_context_of_the_draft_model():
+    short = Llama.random(replace(CONFIG, context=32), seed=4)
+    engine, options = with_draft_model(short), {"max_tokens": 60, "temperature": 1.0, "seed": 3}
+    prompts = [[1, 2, 3], [1] * 100, [2] * 30]
+    results = engine.generate_batch(prompts, "[abc]{50}", **options)
+    assert [r.tokens for r in results] == [r.tokens for r in ENGINE.generate_batch(prompts, "[abc]{50}", **options)]
+    assert results[0].timings.drafted > 0 and results[1].timings.drafted == 0
+
+
+def test_a_draft_model_that_breaks_drafts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = with_draft_model(OTHER)
+    monkeypatch.setattr(engine.scheduler._answers._draft_model._runner, "step", lambda chunks: 1 // 0)
+    prompts = [[1, 2], [3, 4]]
+    results = engine.generate_batch(prompts, max_tokens=20)
+    assert [r.tokens for r in results] == [r.tokens for r in ENGINE.generate_batch(prompts, max_tokens=20)]
+
+
+def test_a_choice_that_fails_ends_its_own_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(ENGINE.model, VOCABULARY)
+
+    def failing(requests: list[Choose]) -> list[Answer]:
+        if any(choice.params.seed == 13 for request in requests for choice in request.choices):
+            raise MemoryError("no room")
+        return answer(requests)
+
+    monkeypatch.setattr("guided.engine.answers.answer", failing)
+    requests = [guided.Request([1, 2], options={"seed": seed, "max_tokens": 9}) for seed in (12, 13, 14)]
+    outcomes = dict(engine.generate_each(requests))
+    assert isinstance(outcomes[1], MemoryError)
+    assert all(isinstance(outcomes[at], list) for at in (0, 2))

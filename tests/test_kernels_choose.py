@@ -245,3 +245,35 @@ def test_requests_that_do_not_fit_are_refused():
         with pytest.raises(IndexError, match="no such token"):
             _kernels.choose_rows([row], 1)
     assert answer([]) == []
+
+
+@pytest.mark.parametrize("number", [2**62, 2**63, 2**70])
+def test_any_number_may_be_asked_for(number):
+    logits = torch.arange(40.0)[None]
+    plain = [one(logits, temperature=1.0, seed=seed) for seed in range(20)]
+    assert [one(logits, temperature=1.0, seed=seed, top_k=number) for seed in range(20)] == plain
+    found = one(logits, logprobs=number)
+    assert isinstance(found, Chosen) and found.scores is not None and len(found.scores.top) == 40
+
+
+def test_what_is_no_number_may_be_banned():
+    params = SamplingParams(bad_words=[[1]])
+    changes = Penalties(params, [], [], 3).changes([])
+    for wrong in (math.nan, math.inf):
+        found = answer([Choose(row(1, wrong, 3), [Choice(params, 0, 3, changes=changes)])])[0].rows[0]
+        assert isinstance(found, Chosen) and found.token == 2
+
+
+def test_no_log_probability_is_above_0():
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        logits = torch.from_numpy(rng.normal(0, 1, (1, 500)).astype(np.float32))
+        logits[0, 7], logits[0, 9] = 30, 30 + rng.uniform(0, 15)
+        found = one(logits, allowed=row_of(500, [*range(9), *range(10, 500)]), logprobs=3, raw=False)
+        assert isinstance(found, Chosen) and found.token == 7 and found.scores is not None
+        assert max(found.scores.logprob, *(p for _, p in found.scores.top)) <= 0
+
+
+def test_hot_rows_in_torch_too():
+    params = SamplingParams(temperature=1e300, seed=1)
+    assert choose_row(torch.tensor([1.0, 2.0, -math.inf, 4.0]), Choice(params, 0, 4)).token in (0, 1, 3)

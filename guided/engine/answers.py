@@ -26,8 +26,22 @@ class Answers(Generic[_Key]):
     def __init__(self, draft: ModelRunner | None) -> None:
         self._draft_model = None if draft is None else DraftModel[_Key](draft)
 
-    def to(self, asking: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer]:
-        """One for each request, in order."""
+    def to(self, asking: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer | Exception]:
+        """One for each request, in order. Where a call fails, the requests are answered one by one: an error is the
+        answer to the one that it comes of, and drafts that cannot be made are none."""
+        try:
+            return list(self._together(asking))
+        except Exception:
+            return [self._alone(*one) for one in asking]
+
+    def _alone(self, key: _Key, request: Choose | Draft) -> Answer | Exception:
+        try:
+            return self._together([(key, request)])[0]
+        except Exception as error:
+            self.forget(key)
+            return NO_DRAFTS if isinstance(request, Draft) else error
+
+    def _together(self, asking: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer]:
         requests = {at: request for at, (_, request) in enumerate(asking) if isinstance(request, Choose)}
         drafts = {key: (at, request) for at, (key, request) in enumerate(asking) if isinstance(request, Draft)}
         if self._draft_model is not None and drafts:

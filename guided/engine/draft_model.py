@@ -5,8 +5,9 @@ each the logits of the small model after these ids. It has a cache of its own, w
 read before is found there by comparing ids, so nobody needs to tell it which drafts were forgotten.
 
 A long prompt is read in pieces of `PIECE` tokens, one in each round; until it is read there are no drafts, nor are
-there where the cache has no room. The requests of a batch are one forward pass. Cost of a round of k drafts: k passes
-of the small model, and one of the large one over k + 1 tokens of each sequence.
+there where the cache has no room, or the text is longer than the small model's context. The requests of a batch are one
+forward pass. Cost of a round of k drafts: k passes of the small model, and one of the large one over k + 1 tokens of
+each sequence.
 
 Source: "Fast Inference from Transformers via Speculative Decoding" (arXiv 2211.17192). There a draft is kept by chance;
 here every token is chosen as without drafts, so the output is the same, and the draft is chosen at the same uniform
@@ -88,6 +89,9 @@ class DraftModel(Generic[_Key]):
 
     def _chunk(self, key: _Key, ids: list[int]) -> Chunk | None:
         """What must be read next for these ids; None: there is no room."""
+        if len(ids) > self._runner.model.config.context:
+            self.close(key)
+            return None
         lease = self._leases.get(key)
         if lease is None:
             lease = self._leases[key] = self._cache.open(ids)

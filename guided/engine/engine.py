@@ -116,8 +116,9 @@ class Engine:
             adapter: a directory with a LoRA adapter for it, as PEFT saves them (models/lora.py). One engine has one.
             device: "auto" is CUDA where there is one, else the CPU.
             dtype: "auto": matrices of a GGUF file stay as they are on a CPU (models/block_matrix.py), with activations
-                in float32; other weights are bfloat16 where the device computes in it, else float32. "float32": all
-                weights are that. "bfloat16": so is what is computed, and all that does not stay as it is.
+                in float32; other weights, and all with `compile`, are bfloat16 where the device computes in it, else
+                float32. "float32": all weights are that. "bfloat16": so is what is computed, and all that does not stay
+                as it is.
             kv_dtype: of the cache: "auto", the same as dtype; or "int8" for half the memory (not on CUDA's fast path).
             tensor_parallel: processes that each layer is cut among, each with a GPU (or the CPU) of its own.
             pipeline_parallel: stages of so many processes, each with some of the layers.

@@ -369,14 +369,10 @@ class Scheduler:
         """Answer what sequences ask for, all of them at once, until each of them needs a forward pass, or has ended."""
         while self._asking:
             asking, self._asking = self._asking, []
-            try:
-                answers = self._answers.to(asking)
-            except Exception as error:  # out of memory, or a broken draft model
-                for task, _ in asking:
-                    self._finish(task, error)
-                continue
-            for (task, _), found in zip(asking, answers, strict=True):
-                if task.stepper is not None and not task.done:
+            for (task, _), found in zip(asking, self._answers.to(asking), strict=True):
+                if isinstance(found, Exception):
+                    self._finish(task, found)
+                elif task.stepper is not None and not task.done:
                     self._settle(task, task.stepper.advance(found))
 
     def _settle(self, task: Task, said: Said) -> None:

@@ -8,6 +8,7 @@ A choice depends on nothing but its row and its `Choice`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from time import perf_counter
 from typing import Any, Final
 
@@ -68,14 +69,15 @@ def _choose_natively(requests: Sequence[Choose]) -> list[Chosen | GuidedError]:
 
 def _native_row(address: int, width: int, choice: Choice) -> Any:
     params, ramp = choice.params, choice.ramp
+    top_k = min(max(params.top_k or 0, 0), choice.size)  # any number may be asked for
     return (
         address, width, choice.size, choice.allowed, choice.unbudgeted,
         None if ramp is None else ramp.bits, 0.0 if ramp is None else ramp.penalty,
         None if choice.changes is None else _native_changes(choice.changes),
-        params.temperature, max(params.top_k or 0, 0), 1.0 if params.top_p is None else params.top_p,
+        params.temperature, top_k, 1.0 if params.top_p is None else params.top_p,
         params.min_p or 0.0,
         uniform(params.seed, choice.position) if params.temperature else 0.0,
-        -1 if choice.logprobs is None else choice.logprobs, choice.raw,
+        -1 if choice.logprobs is None else min(choice.logprobs, choice.size), choice.raw,
     )  # fmt: skip
 
 
@@ -90,5 +92,6 @@ def _chosen(row: Any, choice: Choice) -> Chosen | GuidedError:
     refused, token, highest, removed, by_budget, logprob, top = row
     if refused:
         return all_banned(choice.position) if refused == _ALL_BANNED else refusal(highest)
-    scores = None if choice.logprobs is None else TokenLogprobs(token, logprob, tuple(top))
+    possible = tuple(pair for pair in top if pair[1] > -inf)
+    scores = None if choice.logprobs is None else TokenLogprobs(token, logprob, possible)
     return Chosen(token, removed, by_budget, scores)

@@ -45,23 +45,26 @@ void count_removed(const Choice& choice, const Logits& logits, Chosen& out) {
   out.removed = std::max(0.0, masses.all - after);
 }
 
+bool is_empty(const Logits& logits) {
+  const Best best = best_logit(logits);
+  return best.is_number && best.logit == kNothing;
+}
+
 // Removes from the bits what the request bans.
 Refusal ban(const Changes& changes, Logits& logits, std::vector<uint32_t>& bits) {
   if (changes.permitted == nullptr && changes.banned.empty() && changes.ends.empty()) return Refusal::kNone;
   const auto words = static_cast<size_t>(words_of(logits.size));
-  if (logits.bits != bits.data()) bits.assign(logits.bits, logits.bits + words);
+  bits.assign(logits.bits, logits.bits + words);
   logits.bits = bits.data();
   if (changes.permitted != nullptr)
     for (size_t i = 0; i < words; ++i) bits[i] &= changes.permitted[i];
   clear(bits, changes.banned);
-  if (best_logit(logits).logit == kNothing && best_logit(logits).is_number) return Refusal::kAllBanned;
-  if (changes.ends.empty()) return Refusal::kNone;
+  if (is_empty(logits)) return Refusal::kAllBanned;
   std::vector<int32_t> removed;
   for (const int32_t id : changes.ends)
     if (is_set(logits.bits, id)) removed.push_back(id);
   clear(bits, removed);
-  const Best best = best_logit(logits);
-  if (best.logit == kNothing && best.is_number)
+  if (!removed.empty() && is_empty(logits))
     for (const int32_t id : removed) bits[static_cast<size_t>(id / 32)] |= 1U << (id % 32);
   return Refusal::kNone;
 }
@@ -158,7 +161,7 @@ Chosen choose_row(const Choice& choice) {
   }
   if (masked) count_removed(choice, logits, out);
   Best best = best_logit(logits);
-  if (choice.changes && best.is_number && best.logit != kNothing) {
+  if (choice.changes && !(best.is_number && best.logit == kNothing)) {
     const Changes& changes = *choice.changes;
     out.refusal = ban(changes, logits, own.bits);
     if (out.refusal != Refusal::kNone) return out;
@@ -177,7 +180,7 @@ Chosen choose_row(const Choice& choice) {
   if (raw)
     score(choice, model, masked ? out.mass : log_masses(model, choice.width - choice.size).all, out);
   else if (choice.scores >= 0)
-    score(choice, logits, log_masses(logits, 0).kept, out);
+    score(choice, logits, std::max<double>(log_masses(logits, 0).kept, best.logit), out);  // no probability is above 1
   return out;
 }
 
