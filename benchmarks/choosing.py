@@ -40,7 +40,7 @@ class Kind:
     Attributes:
         options: of `SamplingParams`.
         share: of the vocabulary that the mask allows; None: there is no mask.
-        logprobs: how many log probabilities are told; None: none.
+        logprobs: how many log probabilities are returned; None: none.
     """
 
     name: str

@@ -7,12 +7,11 @@ ratios are taken within a round, whose runs meet the same noise; the median roun
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.extraction import INSTRUCTIONS, TASKS
+from benchmarks.extraction import INSTRUCTIONS, TASKS, is_json
 from benchmarks.runners import Process
 
 __all__ = ["measure_engine"]
@@ -70,17 +69,9 @@ def _round(engines: dict[str, Process], prompts: list[list[int]], schemas: list[
     for name, engine in engines.items():
         for variant in VARIANTS if name.startswith("guided") else VARIANTS[-1:]:
             answers = engine.call("extract", prompts, schemas, variant)
-            answers["valid"] = sum(map(_is_json, answers.pop("texts")))
+            answers["valid"] = sum(map(is_json, answers.pop("texts")))
             found[name].setdefault("extract", {})[variant] = answers
     return found
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _cached(engine: Process, prompt: list[int]) -> list[dict[str, float]]:

@@ -6,9 +6,10 @@ any of its answers.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-__all__ = ["ANSWERS", "INSTRUCTIONS", "TASKS"]
+__all__ = ["ANSWERS", "INSTRUCTIONS", "TASKS", "is_json"]
 
 INSTRUCTIONS = (
     "You read messages that customers, partners and machines send to a company, and write down what they say as JSON. "
@@ -197,3 +198,12 @@ ANSWERS: list[dict[str, Any]] = [
         ]
     },
 ]
+
+
+def is_json(text: str) -> bool:
+    """Whether an answer is complete JSON."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

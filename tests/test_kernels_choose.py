@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -91,15 +92,11 @@ def near(choice: Choice) -> list[Choice]:
         value = getattr(params, name)
         if value:
             out += [
-                Choice(**{**fields(other), "params": other.params._changed(name, min(1.0, value * factor))})
+                replace(other, params=other.params._changed(name, min(1.0, value * factor)))
                 for other in out
                 for factor in (1 - 1e-5, 1 + 1e-5)
             ]
     return out
-
-
-def fields(choice: Choice) -> dict:
-    return {name: getattr(choice, name) for name in Choice.__slots__}
 
 
 @examples(300, many=4000)

@@ -21,6 +21,7 @@ from guided.vocabulary import Vocabulary
 from tests.core_support import ReadingCompiler
 from tests.specifications import SPECIFICATIONS, Specification
 from tests.vocabulary_support import asset
+from tests.weights import SMOLLM2, weights_of
 
 
 def _llama3() -> Vocabulary:
@@ -35,7 +36,7 @@ def _qwen() -> Vocabulary:
 
 
 VOCABULARIES = {
-    "smollm2": lambda: Vocabulary.from_gguf(asset("SmolLM2-135M-Instruct.Q4_1.gguf")),
+    "smollm2": lambda: Vocabulary.from_gguf(weights_of(SMOLLM2)),
     "llama3": _llama3,
     "qwen": _qwen,
     "tekken": lambda: Vocabulary.from_tekken(asset("tekken_240911.json")),

@@ -14,6 +14,7 @@ from guided.files.gguf import GgufFile
 from guided.vocabulary import Vocabulary
 from guided.vocabulary.pretokenizers import PATTERNS
 from tests.vocabulary_support import asset
+from tests.weights import SMOLLM2, weights_of
 
 RNG = random.Random(11)
 LETTERS = [chr(RNG.randrange(0x20, 0x3000)) for _ in range(300)]
@@ -50,7 +51,7 @@ def agree(vocab: Vocabulary, encode, prefix: str = "", seed: int = 0) -> None:
 
 
 def test_smollm2():
-    vocab = Vocabulary.from_gguf(asset("SmolLM2-135M-Instruct.Q4_1.gguf"))
+    vocab = Vocabulary.from_gguf(weights_of(SMOLLM2))
     assert vocab.size == 49152 and vocab.eos_token_ids == {0, 2} and len(vocab.special_tokens) == 17
     assert vocab.special_tokens[1] == "<|im_start|>" and vocab.token_bytes(1) is None
     present = set(b"".join(token for token in vocab.tokens if token))
@@ -64,7 +65,7 @@ def test_smollm2():
 
 def test_smollm2_encodes_as_tokenizers_does():
     tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-    path = asset("SmolLM2-135M-Instruct.Q4_1.gguf")
+    path = weights_of(SMOLLM2)
     metadata = GgufFile(path).metadata
     ids = {token: number for number, token in enumerate(metadata["tokenizer.ggml.tokens"])}
     merges = [tuple(rule.split(" ")) for rule in metadata["tokenizer.ggml.merges"]]

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 
 from guided.errors import GuidedError
-from guided.files.hub import cache_directory
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def asset(name: str) -> Path:
-    """A real file by name, from $GUIDED_ASSETS, `shared` beside the repository, or the models' cache; else skips."""
+    """A real file by name, from $GUIDED_ASSETS or the folder `shared` beside the repository; skips without one.
+    The weights of known models: tests/weights.py."""
     roots = [Path(os.environ["GUIDED_ASSETS"])] if "GUIDED_ASSETS" in os.environ else []
-    for root in [*roots, ROOT.parent / "shared", cache_directory()]:
+    for root in [*roots, ROOT.parent / "shared"]:
         found = next(root.rglob(name), None) if root.is_dir() else None
         if found is not None:
             return found
-    pytest.skip(f"{name} is in none of $GUIDED_ASSETS, {ROOT.parent / 'shared'} and {cache_directory()}")
+    pytest.skip(f"{name} is in neither $GUIDED_ASSETS nor {ROOT.parent / 'shared'}")
 
 
 # --- writers

@@ -8,7 +8,6 @@ them of the schema. Those of node-llama-cpp leave out patterns and bounds of num
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any, Final
 
 from benchmarks.beside_llama_cpp.peer import NodePeer, llama_server, request
 from benchmarks.beside_llama_cpp.speed import load_engine
-from benchmarks.extraction import INSTRUCTIONS, TASKS
+from benchmarks.extraction import INSTRUCTIONS, TASKS, is_json
 from benchmarks.server_client import Served
 
 __all__ = ["EXTRACTION_HEAD", "extraction_rows"]
@@ -67,7 +66,7 @@ def _run_round(engine: Any, sides: dict[str, _Ask], number: int) -> dict[str, _R
         for name, ask in sides.items():
             answers[name].append(ask(prompt, schema))
     return {
-        name: _Round(sum(each[0] for each in got), sum(each[1] for each in got), sum(_is_json(each[2]) for each in got))
+        name: _Round(sum(each[0] for each in got), sum(each[1] for each in got), sum(is_json(each[2]) for each in got))
         for name, got in answers.items()
     }
 
@@ -104,11 +103,3 @@ _VALUES: Final[tuple[Callable[[_Round], float], ...]] = (
     lambda row: row.tokens,
     lambda row: 1000 * row.seconds / row.tokens,
 )
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True

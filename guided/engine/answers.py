@@ -27,8 +27,8 @@ class Answers(Generic[_Key]):
         self._draft_model = None if draft is None else DraftModel[_Key](draft)
 
     def to(self, asking: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer | Exception]:
-        """One for each request, in order. Where a call fails, the requests are answered one by one: an error is the
-        answer to the one that it comes of, and drafts that cannot be made are none."""
+        """One answer for each request, in order. If the call for all of them fails, each request gets a call to itself.
+        A request whose own call fails gets the error as its answer; a request for a draft then gets no draft."""
         try:
             return list(self._together(asking))
         except Exception:

@@ -16,7 +16,7 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Final, Generic, TypeVar
 
 from torch import Tensor
@@ -68,11 +68,11 @@ class DraftModel(Generic[_Key]):
         self._runner, self._cache = runner, runner.cache
         self._leases: dict[_Key, Lease] = {}
 
-    def logits(self, requests: Mapping[_Key, Sequence[int]]) -> dict[_Key, Tensor]:
+    def logits(self, requests: Mapping[_Key, list[int]]) -> dict[_Key, Tensor]:
         """The logits after these ids, (1, width), for those that have been read to their ends."""
         chunks = dict[_Key, Chunk]()
         for key, ids in requests.items():
-            chunk = self._chunk(key, list(ids))
+            chunk = self._chunk(key, ids)
             if chunk is not None:
                 chunks[key] = chunk
         if not chunks:

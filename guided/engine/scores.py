@@ -1,4 +1,4 @@
-"""What is told of an output's probabilities: what masks removed of them, and the log probabilities of tokens.
+"""The probabilities that a `Result` reports: what masks removed, and the log probabilities of tokens.
 
 In: rows of logits, and the tokens that came. Out: the numbers of a `Result`. Those of tokens that were chosen come with
 the choice (sampling/choice.py); here are those of a prompt and of forced tokens.

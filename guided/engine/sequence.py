@@ -175,13 +175,13 @@ class Sequence:
             self.choosing, self.prompt_is_read = False, True
             if self.score_forced:
                 at = len(self.out.tokens) - len(forced)
-                told = self.scores.forced(
+                scored = self.scores.forced(
                     logits[: before + 1],
                     forced,
                     counted=[at + i not in self.results for i in range(len(forced))],
                     ended=self.finish_reason == "stop",
                 )
-                self.out.logprobs[len(self.out.logprobs) - len(told) :] = told
+                self.out.logprobs[len(self.out.logprobs) - len(scored) :] = scored
                 if forced:
                     yield self.event()
             if self.finish_reason is not None:

@@ -21,7 +21,7 @@ constexpr int64_t kShare = 4;              // tiles that a thread takes at once
 constexpr int64_t kFewProducts = 1 << 17;  // below these a second thread starts too late to help
 constexpr float kLeast = 1e-30F;           // numbers up to this count as 0
 constexpr int64_t kFewRows = 4;            // of x, for which weights come from memory slower than they are used
-constexpr int64_t kAhead = 8192;           // bytes between what is used and what is asked for
+constexpr int64_t kAhead = 8192;           // prefetch distance, in bytes
 constexpr int64_t kCached = 256 << 10;     // bytes of x that stay near while the weights pass by
 
 // Rows of x as whole numbers of 8 bits.

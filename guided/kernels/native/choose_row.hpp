@@ -45,7 +45,7 @@ struct Choice {
   double top_p = 1;        // 1: all
   double min_p = 0;        // 0: all
   double uniform = 0;      // in [0, 1)
-  int64_t scores = -1;     // so many of the most likely tokens are told; -1: not even the one that is chosen
+  int64_t scores = -1;     // how many of the most likely tokens to return; -1: no log probabilities at all
   bool raw_scores = true;  // by the model's own logits, not by those that the choice is made from
 };
 

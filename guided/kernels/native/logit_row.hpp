@@ -20,7 +20,7 @@ struct Logits {
 };
 
 struct LogMasses {
-  double all;   // log of the sum of exponentials of all logits; -inf: there are none, NaN: one is no number
+  double all;   // log of the sum of exponentials of all logits; -inf: there are none, NaN: one of them is NaN
   double kept;  // the same of those that are allowed
 };
 
