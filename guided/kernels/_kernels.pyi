@@ -98,7 +98,7 @@ def choose_rows(
     Args:
         rows: for each (address of float32 logits, how many there are, how many of them are tokens; bitmasks or None:
             allowed, the same without a budget, tokens whose logits are lowered; by how much; changes or None;
-            temperature, top_k (0: all), top_p, min_p, uniform number, how many of the most likely tokens are told (-1:
+            temperature, top_k (0: all), top_p, min_p, uniform number, how many of the most likely tokens come back (-1:
             no log probabilities), whether by the model's own logits). Changes are (permitted bitmask or None, banned
             ids, end ids, biased ids, biases, seen ids, their counts in the output, penalties for repetition, presence,
             frequency). Bitmasks and ids are int32, numbers float32, in numpy.
