@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: its kernels run on the CPU
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before PyTorch is imported: the workers share the cores
 
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]

@@ -1,4 +1,4 @@
-"""The choice of tokens: the kernel against its form in torch, and both against what a choice is."""
+"""The choice of tokens, natively, in torch and in Triton: against the form for one row, and what a choice is."""
 
 from __future__ import annotations
 
@@ -12,14 +12,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError
-from guided.kernels import _kernels
-from guided.kernels.choose import answer
+from guided.kernels import _kernels, choose_device
+from guided.kernels.choose import answer as answer_natively
+from guided.kernels.choose_device import DeviceChoices
 from guided.matching.bitmask import row_of
 from guided.sampling import SamplingParams
-from guided.sampling.choice import Choice, Choose, Chosen, Ramp
+from guided.sampling.choice import Answer, Choice, Choose, Chosen, Ramp
 from guided.sampling.choosing import choose_row
 from guided.sampling.penalties import Penalties
 from tests.effort import examples
+from tests.triton_support import import_kernels
+
+
+@pytest.fixture(scope="module", params=["native", "torch", "triton"])
+def answer(request):
+    """Chooses as a CPU does, or as a device does with torch alone, or with Triton's kernels."""
+
+    def on_device(requests):
+        found = iter(DeviceChoices(requests).wait() if requests else ())
+        return [Answer([next(found) for _ in choices], 0.0) for _, choices in requests]
+
+    if request.param == "native":
+        yield answer_natively
+    elif request.param == "torch":
+        yield on_device
+    else:
+        kernel = import_kernels("guided.kernels.choose_triton").choose_triton
+        with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):  # the interpreter computes with numpy
+            patch.setattr(choose_device, "_kernel", lambda device: kernel)
+            yield on_device
+
 
 NUMBERS = st.fixed_dictionaries(
     {"temperature": st.sampled_from([0.0, 0.0, 1e-30, 0.5, 1.0, 3.0]), "seed": st.integers(0, 2**64 - 1)},
@@ -101,7 +123,7 @@ def near(choice: Choice) -> list[Choice]:
 
 @examples(300, many=4000)
 @given(st.lists(choices(), min_size=1, max_size=4))
-def test_the_kernel_chooses_as_torch_does(rows):
+def test_it_chooses_as_the_form_for_one_row_does(answer, rows):
     kept = [logits.copy() for logits, _ in rows]
     requests = [Choose(torch.from_numpy(logits)[None], [choice]) for logits, choice in rows]
     answers = answer(requests)
@@ -143,7 +165,7 @@ def row(*logits: float) -> torch.Tensor:
     return torch.tensor([logits], dtype=torch.float32)
 
 
-def one(logits: torch.Tensor, **options) -> Chosen | GuidedError:
+def one(answer, logits: torch.Tensor, **options) -> Chosen | GuidedError:
     params = SamplingParams(**{k: options.pop(k) for k in list(options) if k in SamplingParams.__dataclass_fields__})
     choice = Choice(params, options.pop("position", 0), options.pop("size", logits.shape[1]), **options)
     return answer([Choose(logits, [choice])])[0].rows[0]
@@ -151,43 +173,48 @@ def one(logits: torch.Tensor, **options) -> Chosen | GuidedError:
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("logits", [(0, math.nan, 1), (math.nan,), (math.inf, 0), (-math.inf, -math.inf)])
-def test_what_is_no_number_is_refused(logits, temperature):
-    found = one(row(*logits), temperature=temperature)
+def test_what_is_no_number_is_refused(answer, logits, temperature):
+    found = one(answer, row(*logits), temperature=temperature)
     assert isinstance(found, GuidedError)
     assert str(found) == str(in_torch(row(*logits)[0], Choice(SamplingParams(temperature), 0, len(logits))))
 
 
-def test_nan_that_is_not_allowed_does_not_matter():
-    found = one(row(0, math.nan, 1, math.inf), allowed=row_of(4, [0, 2]))
+def test_nan_that_is_not_allowed_does_not_matter(answer):
+    found = one(answer, row(0, math.nan, 1, math.inf), allowed=row_of(4, [0, 2]))
     assert isinstance(found, Chosen) and found.token == 2
 
 
-def test_padded_heads_and_stray_bits_are_never_chosen():
+def test_padded_heads_and_stray_bits_are_never_chosen(answer):
     for temperature in (0.0, 1.0, 50.0):
         for seed in range(40):
-            found = one(row(0, 0, 9, 9), size=2, temperature=temperature, seed=seed, allowed=np.array([-1], np.int32))
+            found = one(
+                answer, row(0, 0, 9, 9), size=2, temperature=temperature, seed=seed, allowed=np.array([-1], np.int32)
+            )
             assert isinstance(found, Chosen) and found.token < 2
 
 
-def test_ties_go_to_the_lowest_id():
-    found = one(torch.zeros(1, 5000), logprobs=3)
+def test_ties_go_to_the_lowest_id(answer):
+    logits = torch.zeros(1, 5000)
+    logits[0, ::2] = -0.0
+    found = one(answer, logits, logprobs=3)
     assert isinstance(found, Chosen) and found.token == 0 and found.scores is not None
     assert [id for id, _ in found.scores.top] == [0, 1, 2]
 
 
-def test_top_p_over_many_equal_tokens():
+def test_top_p_over_many_equal_tokens(answer):
     """More than a first look holds, and more than the second."""
     for size in (300, 5000, 40000):
-        seen = {one(torch.zeros(1, size), temperature=1.0, top_p=0.5, seed=seed).token for seed in range(60)}
+        seen = {one(answer, torch.zeros(1, size), temperature=1.0, top_p=0.5, seed=seed).token for seed in range(60)}
         assert len(seen) > 40 and max(seen) < size / 2 + 2
 
 
-def test_frequencies_are_those_of_the_distribution():
+def test_frequencies_are_those_of_the_distribution(answer, request):
     logits = torch.tensor(np.random.default_rng(0).normal(0, 1, (1, 40)).astype(np.float32))
+    number = 400 if request.node.callspec.params["answer"] == "triton" else 4000  # its interpreter is slow
     for options in ({}, {"top_k": 10}, {"top_p": 0.8}, {"min_p": 0.2}):
         counts = np.zeros(40)
-        choices = [Choice(SamplingParams(0.8, **options), position, 40) for position in range(4000)]
-        for chosen in answer([Choose(logits.expand(4000, 40), choices)])[0].rows:
+        choices = [Choice(SamplingParams(0.8, **options), position, 40) for position in range(number)]
+        for chosen in answer([Choose(logits.expand(number, 40), choices)])[0].rows:
             counts[chosen.token] += 1
         p = logits[0].double().div(0.8).softmax(0).numpy()
         order = np.argsort(-p)
@@ -196,10 +223,10 @@ def test_frequencies_are_those_of_the_distribution():
         kept = kept[np.cumsum(p[kept]) - p[kept] < options.get("top_p", 1) * p[kept].sum()]
         assert set(counts.nonzero()[0]) <= set(kept)
         expected = p[kept] / p[kept].sum()
-        assert np.abs(counts[kept] / 4000 - expected).max() < 4 * 0.5 / math.sqrt(4000)
+        assert np.abs(counts[kept] / number - expected).max() < 4 * 0.5 / math.sqrt(number)
 
 
-def test_a_choice_depends_on_nothing_beside_it():
+def test_a_choice_depends_on_nothing_beside_it(answer):
     rng = np.random.default_rng(3)
     logits = torch.from_numpy(rng.normal(0, 2, (20, 3000)).astype(np.float32))
     options = [{}, {"top_k": 20}, {"top_p": 0.9}, {"repetition_penalty": 1.2}]
@@ -222,6 +249,7 @@ def test_a_choice_depends_on_nothing_beside_it():
 
 def test_requests_that_do_not_fit_are_refused():
     choice = Choice(SamplingParams(), 0, 4)
+    answer = answer_natively
     with pytest.raises(ValueError, match="choices from"):
         answer([Choose(torch.zeros(2, 4), [choice])])
     with pytest.raises(ValueError, match="choices from"):
@@ -245,15 +273,15 @@ def test_requests_that_do_not_fit_are_refused():
 
 
 @pytest.mark.parametrize("number", [2**62, 2**63, 2**70])
-def test_any_number_may_be_asked_for(number):
+def test_any_number_may_be_asked_for(answer, number):
     logits = torch.arange(40.0)[None]
-    plain = [one(logits, temperature=1.0, seed=seed) for seed in range(20)]
-    assert [one(logits, temperature=1.0, seed=seed, top_k=number) for seed in range(20)] == plain
-    found = one(logits, logprobs=number)
+    plain = [one(answer, logits, temperature=1.0, seed=seed) for seed in range(20)]
+    assert [one(answer, logits, temperature=1.0, seed=seed, top_k=number) for seed in range(20)] == plain
+    found = one(answer, logits, logprobs=number)
     assert isinstance(found, Chosen) and found.scores is not None and len(found.scores.top) == 40
 
 
-def test_what_is_no_number_may_be_banned():
+def test_what_is_no_number_may_be_banned(answer):
     params = SamplingParams(bad_words=[[1]])
     changes = Penalties(params, [], [], 3).changes([])
     for wrong in (math.nan, math.inf):
@@ -261,12 +289,12 @@ def test_what_is_no_number_may_be_banned():
         assert isinstance(found, Chosen) and found.token == 2
 
 
-def test_no_log_probability_is_above_0():
+def test_no_log_probability_is_above_0(answer):
     rng = np.random.default_rng(0)
     for _ in range(100):
         logits = torch.from_numpy(rng.normal(0, 1, (1, 500)).astype(np.float32))
         logits[0, 7], logits[0, 9] = 30, 30 + rng.uniform(0, 15)
-        found = one(logits, allowed=row_of(500, [*range(9), *range(10, 500)]), logprobs=3, raw=False)
+        found = one(answer, logits, allowed=row_of(500, [*range(9), *range(10, 500)]), logprobs=3, raw=False)
         assert isinstance(found, Chosen) and found.token == 7 and found.scores is not None
         assert max(found.scores.logprob, *(p for _, p in found.scores.top)) <= 0
 

@@ -8,11 +8,12 @@ import sys
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import guided
-from guided.logits import apply_token_bitmask_inplace
+from guided.logits import apply, apply_token_bitmask_inplace
+from tests.triton_support import import_kernels
 
 NUMPY = [np.float16, np.float32, np.float64]
 TORCH = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -55,6 +56,21 @@ def test_torch(case, dtype, torch_bitmask):
     tensor = torch.from_numpy(logits).to(dtype)
     want = expected(tensor.double().numpy(), bitmask, list(range(len(logits))) if indices is None else indices)
     apply_token_bitmask_inplace(tensor, torch.from_numpy(bitmask) if torch_bitmask else bitmask, indices)
+    np.testing.assert_array_equal(tensor.double().numpy(), want)
+
+
+@settings(max_examples=60)
+@given(cases(), st.sampled_from(TORCH), st.booleans(), st.booleans())
+def test_the_kernel_of_cuda(case, dtype, torch_bitmask, transposed):
+    """Triton's interpreter runs it on tensors of the CPU."""
+    kernel = import_kernels("guided.logits.apply_triton").mask_triton
+    logits, bitmask, indices = case
+    tensor = torch.from_numpy(logits).to(dtype)
+    tensor = tensor.T.contiguous().T if transposed else tensor
+    want = expected(tensor.double().numpy(), bitmask, list(range(len(logits))) if indices is None else indices)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "_kernel", lambda logits: kernel)
+        apply_token_bitmask_inplace(tensor, torch.from_numpy(bitmask) if torch_bitmask else bitmask, indices)
     np.testing.assert_array_equal(tensor.double().numpy(), want)
 
 

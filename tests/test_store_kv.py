@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import random
-import sys
 
-import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.kernels.store_kv import store_kv, store_kv_torch
+from tests.triton_support import import_kernels
 
 torch.set_num_threads(1)
-REASON = "Triton is not installed; its interpreter runs the kernel on a CPU"
-
-
-@pytest.fixture
-def store_by_triton(monkeypatch: pytest.MonkeyPatch):
-    """The kernel as Triton's interpreter runs it: that is decided when it is made, so its module is imported afresh."""
-    pytest.importorskip("triton", reason=REASON)
-    name = "guided.kernels.store_kv_triton"
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    monkeypatch.delitem(sys.modules, name, raising=False)
-    yield importlib.import_module(name).store_kv_triton
-    sys.modules.pop(name, None)
 
 
 def check(store, rng: random.Random) -> None:
@@ -52,24 +38,7 @@ def test_rows_go_to_their_slots(rng: random.Random) -> None:
     check(store_kv, rng)
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=25)
 @given(st.randoms(use_true_random=False))
-def test_the_kernel_does_so_too(store_by_triton, rng: random.Random) -> None:
-    check(store_by_triton, rng)
-
-
-def test_the_kernel_compiles_for_cuda(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    """To machine code; without a device it goes no further."""
-    triton = pytest.importorskip("triton", reason=REASON)
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    from guided.kernels.store_kv_triton import store_kvcache_kernel
-
-    signature = dict.fromkeys(("k", "v", "k_cache", "v_cache"), "*bf16")
-    signature |= {"k_stride": "i32", "v_stride": "i32", "slots": "*i64", "size": "constexpr", "padded": "constexpr"}
-    source = ASTSource(store_kvcache_kernel, signature, {"size": 192, "padded": 256})
-    for capability in (80, 90):
-        compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"enable_fp_fusion": True})
-        assert "st.global" in compiled.asm["ptx"] and compiled.asm["cubin"]
+def test_the_kernel_does_so_too(rng: random.Random) -> None:
+    check(import_kernels("guided.kernels.store_kv_triton").store_kv_triton, rng)

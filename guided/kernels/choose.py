@@ -1,8 +1,8 @@
-"""Choose the next tokens of a batch in one call: on a CPU natively, elsewhere row by row in torch.
+"""Choose the next tokens of a batch in one call: on a CPU natively, on other devices in torch and Triton.
 
 In: the requests of some sequences (`Choose`). Out: an `Answer` for each. On a CPU each row is read two to four times in
-C++ (native/choose_row.cpp), on as many threads as torch has. On other devices sampling/choosing.py chooses row by row.
-A choice depends on nothing but its row and its `Choice`.
+C++ (native/choose_row.cpp), on as many threads as torch has; choose_device.py chooses on other devices. A choice
+depends on nothing but its row and its `Choice`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from time import perf_counter
 from typing import Any, Final
 
 import torch
-from torch import Tensor
 
 from guided.errors import GuidedError
 from guided.kernels import _kernels
+from guided.kernels.choose_device import DeviceChoices
 from guided.sampling.choice import Answer, Changes, Choice, Choose, Chosen, all_banned
-from guided.sampling.choosing import choose_row
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.sampler import refusal, uniform
 
@@ -37,23 +36,14 @@ def answer(requests: Sequence[Choose]) -> list[Answer]:
     for logits, choices in requests:
         if logits.dim() != 2 or len(logits) != len(choices) or logits.dtype != torch.float32:
             raise ValueError(f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}")
-    if all(logits.is_cpu for logits, _ in requests):
-        rows = _choose_natively(requests)
-    else:
-        rows = [_try(row, choice) for logits, choices in requests for row, choice in zip(logits, choices, strict=True)]
+    on_cpu = all(logits.is_cpu for logits, _ in requests)
+    rows = _choose_natively(requests) if on_cpu else DeviceChoices(requests).wait()
     each = (perf_counter() - begin) / max(1, len(rows))
     out, first = list[Answer](), 0
     for _, choices in requests:
         out.append(Answer(rows[first : first + len(choices)], each * len(choices)))
         first += len(choices)
     return out
-
-
-def _try(row: Tensor, choice: Choice) -> Chosen | GuidedError:
-    try:
-        return choose_row(row, choice)
-    except GuidedError as error:
-        return error
 
 
 def _choose_natively(requests: Sequence[Choose]) -> list[Chosen | GuidedError]:

@@ -9,10 +9,12 @@ from torch import Tensor
 __all__ = ["store_kv_triton", "store_kvcache_kernel"]
 
 
-def _store(
+@triton.jit
+def store_kvcache_kernel(
     k: tl.tensor, k_stride: tl.tensor, v: tl.tensor, v_stride: tl.tensor, k_cache: tl.tensor, v_cache: tl.tensor,
     slots: tl.tensor, size: tl.constexpr, padded: tl.constexpr,
 ) -> None:  # fmt: skip
+    """Store the keys and values of one row. Grid: (rows,)."""
     row = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + row)
     if slot >= 0:
@@ -20,9 +22,6 @@ def _store(
         inside = at < size
         tl.store(k_cache + slot * size + at, tl.load(k + row * k_stride + at, mask=inside), mask=inside)
         tl.store(v_cache + slot * size + at, tl.load(v + row * v_stride + at, mask=inside), mask=inside)
-
-
-store_kvcache_kernel = triton.jit(_store)
 
 
 def store_kv_triton(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tensor) -> None:

@@ -1,17 +1,74 @@
-"""Numbers that Python knows, on a device."""
+"""Numbers that Python knows, on a device, and numbers of a device, in Python.
+
+Copies to and from CUDA go through pinned memory of the host, so that they run beside the kernels and nothing waits for
+them; only `Fetch.wait` does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["send"]
+__all__ = ["Fetch", "send", "send_arrays"]
+
+_TORCH = {np.dtype(np.float64): torch.float64, np.dtype(np.float32): torch.float32, np.dtype(np.int32): torch.int32}
 
 
 def send(numbers: Sequence[int] | Sequence[Sequence[int]], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A tensor of them. To CUDA from pinned memory, so that nothing waits for what runs there."""
+    """A tensor of numbers on a device."""
     if device.type != "cuda":
         return torch.tensor(numbers, dtype=dtype, device=device)
     return torch.tensor(numbers, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
+
+
+def send_arrays(arrays: Mapping[str, npt.NDArray[Any]], device: torch.device) -> dict[str, Tensor]:
+    """Tensors on a device with the values of some arrays, all of them sent in one copy.
+
+    Args:
+        arrays: of float64, float32 or int32.
+    """
+    names = sorted(arrays, key=lambda name: -arrays[name].itemsize)  # those of eight bytes begin at multiples of eight
+    host = _staging(sum(arrays[name].nbytes for name in names), torch.uint8, device)
+    data, begin = host.numpy(), 0
+    spans = dict[str, slice]()
+    for name in names:
+        array = arrays[name]
+        spans[name] = slice(begin, begin := begin + array.nbytes)
+        data[spans[name]].view(array.dtype).reshape(array.shape)[...] = array
+    there = host.to(device, non_blocking=True)
+    return {name: there[spans[name]].view(_TORCH[arrays[name].dtype]).view(arrays[name].shape) for name in names}
+
+
+class Fetch:
+    """A tensor on its way to the host."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        """Begin to copy a tensor of a device, contiguous, of any shape."""
+        self._event: torch.cuda.Event | None = None
+        self._host = tensor
+        if tensor.device.type != "cpu":
+            self._host = _staging(tensor.numel(), tensor.dtype, tensor.device).view(tensor.shape)
+            self._host.copy_(tensor, non_blocking=tensor.device.type == "cuda")
+        if tensor.device.type == "cuda":
+            self._event = torch.cuda.current_stream(tensor.device).record_event()
+
+    def wait(self) -> Tensor:
+        """The copy, once it is there."""
+        if self._event is not None:
+            self._event.synchronize()
+            self._event = None
+        return self._host
+
+
+def _staging(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Uninitialised memory of the host, (size,), pinned if the device is CUDA's.
+
+    torch keeps pinned memory for later calls, and hands it out again once the copies from and to it have ended. So a
+    steady state allocates nothing.
+    """
+    return torch.empty(size, dtype=dtype, pin_memory=device.type == "cuda")

@@ -6,7 +6,8 @@ ids past the bitmask's last word (padded heads) are masked too, never left open.
 
 On a CPU a table widens the bits (one octet -> eight words), which are then blended into the bit patterns of the logits.
 This has no branches and is the same code for every width of float: 49,152 logits take 40 us, where `masked_fill` takes
-230 on a mixed mask. On an accelerator the packed words are sent to the device and expanded there.
+230 on a mixed mask. On CUDA one Triton kernel masks all rows (apply_triton.py). On other devices, and without Triton,
+the packed words are expanded on the device.
 
 A row without any allowed token, such as a finished row of a batch, becomes all -inf. Its caller must not sample from it
 (guided.sampling refuses). This module does not import torch; it uses torch only if the caller passes a tensor.
@@ -15,7 +16,7 @@ A row without any allowed token, such as a finished row of a batch, becomes all 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -58,11 +59,41 @@ def apply_token_bitmask_inplace(
     rows, mask_rows = _rows(logits), _rows(bitmask)
     indices = None if indices is None else read_items("indices", indices)
     _check(rows, mask_rows, indices)
-    if indices is None:
+    kernel = _kernel(logits)
+    if kernel is not None and rows.stride(1) == 1:
+        masks, named = _sent(mask_rows, rows.device), None
+        if indices is not None:
+            named = _sent(np.array(indices, np.int32), rows.device)
+        kernel(rows, masks if masks.stride(1) == 1 else masks.contiguous(), named)
+    elif indices is None:
         _mask(rows, mask_rows)
     else:
         for i in indices:
             _mask(rows[i], mask_rows[i])
+
+
+def _kernel(logits: Any) -> Callable[[Any, Any, Any], None] | None:
+    """Triton's kernel, for tensors on CUDA where Triton is installed."""
+    return _triton() if _is_torch(logits) and logits.device.type == "cuda" else None
+
+
+@cache
+def _triton() -> Callable[[Any, Any, Any], None] | None:
+    try:
+        from guided.logits.apply_triton import mask_triton
+    except ImportError:
+        return None
+    return mask_triton
+
+
+def _sent(array: Any, device: torch.device) -> Any:
+    """An array or tensor on a device. To CUDA from pinned memory, so that nothing waits for the copy."""
+    import torch
+
+    tensor = array if _is_torch(array) else torch.from_numpy(np.ascontiguousarray(array))
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
 
 
 def _is_torch(x: object) -> bool:
@@ -148,8 +179,6 @@ def _banned(bitmask: Any, covered: int, device: torch.device) -> torch.Tensor:
     """One bool for each of the first `covered` ids: not allowed."""
     import torch
 
-    if isinstance(bitmask, np.ndarray):
-        bitmask = torch.from_numpy(np.ascontiguousarray(bitmask))
-    packed = bitmask.to(device, non_blocking=True)
+    packed = _sent(bitmask, device)
     bits = (packed.unsqueeze(-1) >> torch.arange(32, dtype=torch.int32, device=device)) & 1
     return cast("torch.Tensor", bits.flatten(-2)[..., :covered] == 0)

@@ -1,0 +1,225 @@
+"""Choose the next tokens of a batch in torch, on any device, without reading a value back.
+
+In: logits, the `ChoiceTable` of a batch, and what its choices need. Out: a tensor with a row of `COLUMNS` for each
+choice, and the most likely tokens if they are wanted. Every row takes part in every operation, so the number of
+operations depends on what is needed and not on how many rows there are, and the host reads the result once.
+
+The order is that of `SamplingParams`: mask, ramp, bans, bias, penalties, temperature, min-p, top-k, top-p. Sums are
+computed in float64 where the device has it. A choice with top-k or top-p is drawn among its `first_look` most likely
+tokens. If top-p needs more of them, the row is marked `UNRESOLVED`, and the caller repeats it with all tokens.
+
+Cost: about a dozen passes over (choices, vocabulary) and as much memory for a few of them, and a partial sort. On CUDA
+choose_triton.py makes the simple choices in one pass. This is tested against sampling/choosing.py, which has the same
+for a single row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from guided.kernels.choice_table import ChoiceTable, Pairs
+from guided.sampling.choice import Choice
+
+__all__ = ["FIRST_LOOK", "Column", "Needs", "choose_batch"]
+
+FIRST_LOOK: Final = 256  # the most likely tokens, of which top-p rarely needs more
+_NOTHING: Final = -torch.inf
+
+
+class Column(IntEnum):
+    """What a choice has in the result; after these come the ids of the most likely tokens, and their logits."""
+
+    TOKEN = 0
+    HIGHEST = 1
+    """The greatest logit that a token could have; not finite: nothing can be chosen."""
+    ALL = 2
+    """Log of the sum of exponentials of the model's logits; the next two are relative to it."""
+    SPECIFIED = 3
+    """The same of what the mask without a budget allows."""
+    AFTER = 4
+    """The same after mask and ramp."""
+    LOGIT = 5
+    """The token's logit, by which its log probability is wanted."""
+    MASS = 6
+    """Log of the sum of exponentials of these logits."""
+    EMPTIED = 7
+    """1: tokens were allowed, and the request has banned all of them."""
+    UNRESOLVED = 8
+    """1: the first look was not enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What the choices of a batch need, known on the host.
+
+    Attributes:
+        changes: some have bans, bias or penalties.
+        first_look: so many of the most likely tokens are sorted; 0: no choice has top-k or top-p.
+        in_order: some are drawn at a temperature, and have neither.
+        min_p: some have it.
+        top: so many of the most likely tokens are returned.
+        masked_scores: some log probabilities are by the masked logits, not by the model's.
+    """
+
+    changes: bool
+    first_look: int
+    in_order: bool
+    min_p: bool
+    top: int
+    masked_scores: bool
+
+    @classmethod
+    def of(cls, choices: Sequence[Choice], *, everything: bool = False) -> Needs:
+        """What these need; `everything`: all tokens are sorted."""
+        size, looks = choices[0].size, [0]
+        for choice in choices:
+            top_k = min(max(choice.params.top_k or 0, 0), choice.size)
+            if choice.params.temperature and (0 < top_k < choice.size or _cuts(choice)):
+                looks.append(size if everything else min(size, max(top_k % size, FIRST_LOOK)))
+        drawn = [choice for choice in choices if choice.params.temperature]
+        return cls(
+            changes=any(choice.changes is not None for choice in choices),
+            first_look=max(looks),
+            in_order=any(not _cuts(choice) and not 0 < (choice.params.top_k or 0) < size for choice in drawn),
+            min_p=any(choice.params.min_p for choice in drawn),
+            top=max((min(choice.logprobs or 0, size) for choice in choices), default=0),
+            masked_scores=any(not choice.raw and choice.logprobs is not None for choice in choices),
+        )
+
+
+def _cuts(choice: Choice) -> bool:
+    return choice.params.top_p is not None and choice.params.top_p < 1
+
+
+def choose_batch(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
+    """Choose a token for each choice of a table.
+
+    Args:
+        logits: float32 (rows, width), which are only read.
+
+    Returns:
+        (choices, len(Column) + 2 * needs.top), float64, or float32 on devices without it.
+    """
+    exact = torch.float32 if logits.device.type == "mps" else torch.float64
+    model = logits.index_select(0, table.row)
+    all_mass = model.logsumexp(1)
+    work, specified, after = _masked(model, table)
+    before = work.amax(1)
+    emptied = torch.zeros_like(before)
+    if needs.changes:
+        work, emptied = _changed(work, before, table)
+    best = work.argmax(1)
+    highest = work.gather(1, best[:, None])[:, 0]
+    scored, mass = model[:, : table.size], all_mass
+    if needs.masked_scores:
+        raw = table.raw > 0
+        scored = torch.where(raw[:, None], scored, work)
+        mass = torch.where(raw, all_mass, torch.maximum(work.logsumexp(1), highest))  # no probability is above 1
+    token, unresolved = best, torch.zeros_like(highest)
+    if needs.in_order or needs.first_look:
+        exponents = (work - highest[:, None]) * table.scale[:, None]
+        if needs.min_p:
+            exponents = torch.where(exponents >= table.min_p.log()[:, None], exponents, _NOTHING)
+        drawn = best
+        if needs.in_order:
+            drawn = _draw(exponents.exp().cumsum(1, dtype=exact), table.uniform.to(exact))
+        if needs.first_look:
+            cut = (table.top_k > 0) | (table.top_p < 1)
+            among_few, unresolved = _draw_among_few(exponents, needs.first_look, table, exact)
+            drawn = torch.where(cut, among_few, drawn)
+        token = torch.where(table.scale > 0, drawn, best)
+    logit = scored.gather(1, token[:, None])[:, 0]
+    columns = [token, highest, all_mass, specified, after, logit, mass, emptied, unresolved]
+    found = torch.stack([column.to(exact) for column in columns], 1)
+    if not needs.top:
+        return found
+    values, ids = _greatest(scored, needs.top)
+    return torch.cat([found, ids.to(exact), values.to(exact)], 1)
+
+
+def _bits(table: ChoiceTable, rows: Tensor) -> Tensor:
+    """The bits of some bitmasks: bool (choices, size)."""
+    shifts = torch.arange(32, dtype=torch.int32, device=rows.device)
+    words = table.masks.index_select(0, rows)
+    return ((words[:, :, None] >> shifts) & 1).flatten(1)[:, : table.size].bool()
+
+
+def _masked(model: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor, Tensor]:
+    """The logits of the vocabulary after mask and ramp, and the log masses `SPECIFIED` and `AFTER`."""
+    model = model[:, : table.size]
+    specified = torch.where(_bits(table, table.specified), model, _NOTHING).logsumexp(1)
+    work = torch.where(_bits(table, table.allowed), model, _NOTHING)
+    work = work - table.ramp[:, None] * _bits(table, table.ramped)
+    return work, specified, work.logsumexp(1)
+
+
+def _changed(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor]:
+    """The logits after bans, bias and penalties, and which rows have been emptied by bans."""
+    kept = before > _NOTHING
+    kept |= before.isnan()
+    work = torch.where(_bits(table, table.permitted), work, _NOTHING)
+    work[_at(table.banned)] = _NOTHING
+    emptied = kept & (work.amax(1) == _NOTHING)
+    ends = _at(table.ends)
+    values = work[ends]
+    work[ends] = _NOTHING
+    only_ends = work.amax(1) == _NOTHING
+    work[ends] = torch.where(only_ends[ends[0]], values, _NOTHING)
+    biased = _at(table.biased)
+    work[biased] = work[biased] + table.biased.number
+    rows, ids = _at(table.seen)
+    values, counts = work[rows, ids], table.seen.number
+    repetition, frequency, presence = (x[rows] for x in (table.repetition, table.frequency, table.presence))
+    values = torch.where(values > 0, values / repetition, values * repetition)
+    work[rows, ids] = values - (frequency * counts + presence * (counts > 0))
+    return work, emptied.float()
+
+
+def _at(pairs: Pairs) -> tuple[Tensor, Tensor]:
+    return pairs.choice.long(), pairs.id.long()
+
+
+def _greatest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` greatest of each row, float32, in order, and their ids; the lower id is the greater one among equals.
+
+    torch.topk leaves the order of equals open, and may change it with the number of rows, so the ids are part of the
+    keys: the bits of a float in an order that integers have, then the id.
+    """
+    bits = (x + 0.0).view(torch.int32)  # -0.0 becomes 0.0
+    ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() << 32
+    backwards = torch.arange(x.shape[1] - 1, -1, -1, device=x.device)
+    keys = (ordered | backwards).topk(count)[0]
+    ids = x.shape[1] - 1 - (keys & 0xFFFFFFFF)
+    return x.gather(1, ids), ids
+
+
+def _draw(cumulative: Tensor, uniform: Tensor) -> Tensor:
+    """For each row the first place at which its cumulative weights exceed `uniform` of their sum."""
+    total = cumulative[:, -1:].contiguous()
+    drawn = torch.searchsorted(cumulative, uniform[:, None] * total, right=True)
+    last = torch.searchsorted(cumulative, total)  # rounding may miss it
+    return torch.minimum(drawn, last)[:, 0].clamp(max=cumulative.shape[1] - 1)  # what is not a number finds nothing
+
+
+def _draw_among_few(exponents: Tensor, count: int, table: ChoiceTable, exact: torch.dtype) -> tuple[Tensor, Tensor]:
+    """A token by top-k and top-p, and whether more than the `count` most likely would be needed."""
+    greatest, ids = _greatest(exponents, count)
+    weights = greatest.exp().to(exact)
+    place = torch.arange(count, device=weights.device)
+    weights = weights * ((table.top_k == 0)[:, None] | (place < table.top_k[:, None]))
+    cumulative = weights.cumsum(1)
+    everything = exponents.exp().sum(1, dtype=exact)[:, None]
+    of = torch.where((table.top_k > 0)[:, None], cumulative[:, -1:], everything)
+    needed = table.top_p.to(exact)[:, None] * of
+    cut = (table.top_p < 1)[:, None]
+    unresolved = cut & (cumulative[:, -1:] < needed) & (count < exponents.shape[1])
+    last = torch.where(cut, torch.searchsorted(cumulative, needed), count)
+    cumulative = (weights * (place <= last)).cumsum(1)
+    drawn = _draw(cumulative, table.uniform.to(exact))
+    return ids.gather(1, drawn[:, None])[:, 0], (unresolved[:, 0] & (table.scale > 0)).float()

@@ -1,0 +1,183 @@
+"""Choose the next tokens of a batch on the device where their logits are, and wait for it once.
+
+In: the requests of some sequences (`Choose`). Out: a `Chosen` for each row, or why there is none. Choices that only a
+mask changes, greedy or at a temperature, go through Triton's kernels where Triton is installed (choose_triton.py); the
+others go through torch (choose_batch.py). Both write to one tensor, which is copied to the host.
+
+Cost: one copy to the device for each of the two kinds, a number of launches that does not depend on how many choices
+there are, and one synchronisation. A second one follows only if the nucleus of a top-p has more than 256 tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import islice
+from math import exp, inf, isfinite
+from typing import NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from guided.errors import GuidedError
+from guided.kernels.choice_table import ChoiceTable, choice_table
+from guided.kernels.choose_batch import Column, Needs, choose_batch
+from guided.kernels.transfer import Fetch
+from guided.sampling.choice import Choice, Choose, Chosen, all_banned
+from guided.sampling.logprobs import TokenLogprobs
+from guided.sampling.sampler import refusal
+
+__all__ = ["DeviceChoices"]
+
+Kernel: TypeAlias = Callable[[Tensor, ChoiceTable], Tensor]
+
+
+class _Launched(NamedTuple):
+    """Choices that the same kernels make.
+
+    Attributes:
+        places: their places among all choices.
+        found: a row for each, see `Column`.
+    """
+
+    places: list[int]
+    found: Tensor
+
+
+class _Group(NamedTuple):
+    """Choices from logits of one model.
+
+    Attributes:
+        logits: (rows, width).
+        rows: for the place of each choice among all choices, its row.
+    """
+
+    logits: Tensor
+    rows: dict[int, int]
+
+
+class DeviceChoices:
+    """The choices of a batch, under way on the device of their logits."""
+
+    @torch.inference_mode()
+    def __init__(self, requests: Sequence[Choose]) -> None:
+        self._choices = [choice for _, choices in requests for choice in choices]
+        self._launched = list[tuple[_Group, _Launched]]()
+        for group in _groups(requests):
+            kernel = _kernel(group.logits.device)
+            plain = [at for at in group.rows if kernel is not None and _is_plain(self._choices[at])]
+            for places, how in ((plain, kernel), ([at for at in group.rows if at not in set(plain)], None)):
+                if places:
+                    self._launched.append((group, self._launch(group, places, how)))
+        self._fetch = _fetch(launched for _, launched in self._launched)
+
+    def wait(self) -> list[Chosen | GuidedError]:
+        """What was chosen."""
+        found, numbers, again = dict[int, Chosen | GuidedError](), iter(self._fetch.wait().tolist()), list[_Launched]()
+        for group, launched in self._launched:
+            if unresolved := self._read(launched, numbers, found):
+                again.append(self._launch(group, unresolved, None, everything=True))
+        if again:
+            numbers = iter(_fetch(again).wait().tolist())
+            for launched in again:
+                self._read(launched, numbers, found)
+        return [found[at] for at in range(len(self._choices))]
+
+    @torch.inference_mode()
+    def _launch(
+        self, group: _Group, places: list[int], kernel: Kernel | None, *, everything: bool = False
+    ) -> _Launched:
+        choices = [self._choices[at] for at in places]
+        table = choice_table(choices, [group.rows[at] for at in places], group.logits.device)
+        if kernel is not None:
+            return _Launched(places, kernel(group.logits, table))
+        return _Launched(places, choose_batch(group.logits, table, Needs.of(choices, everything=everything)))
+
+    def _read(self, launched: _Launched, numbers: Iterator[float], into: dict[int, Chosen | GuidedError]) -> list[int]:
+        """Read the results of some choices; the places of those that need all tokens."""
+        again, width = list[int](), launched.found.shape[1]
+        for at in launched.places:
+            row = list(islice(numbers, width))
+            if row[Column.UNRESOLVED]:
+                again.append(at)
+            else:
+                into[at] = _read_row(row, self._choices[at])
+        return again
+
+
+def _fetch(launched: Iterable[_Launched]) -> Fetch:
+    return Fetch(torch.cat([found.flatten() for _, found in launched]))
+
+
+def _kernel(device: torch.device) -> Kernel | None:
+    """Triton's kernels; None where Triton or CUDA is missing."""
+    return _triton() if device.type == "cuda" else None
+
+
+@cache
+def _triton() -> Kernel | None:
+    """The kernels, if Triton is installed; torch's builds for CUDA on Linux depend on it."""
+    try:
+        from guided.kernels.choose_triton import choose_triton
+    except ImportError:
+        return None
+    return choose_triton
+
+
+def _is_plain(choice: Choice) -> bool:
+    """Whether Triton's kernels make this choice."""
+    params = choice.params
+    filtered = params.min_p or (params.top_p or 1) < 1 or 0 < (params.top_k or 0) < choice.size
+    return choice.changes is None and not choice.logprobs and not (params.temperature and filtered)
+
+
+def _groups(requests: Sequence[Choose]) -> list[_Group]:
+    """The choices of each model: their logits have the same width, and their vocabularies the same size."""
+    of_model, place = dict[tuple[int, int], list[tuple[int, Tensor]]](), 0
+    for logits, choices in requests:
+        if choices:
+            of_model.setdefault((logits.shape[1], choices[0].size), []).append((place, logits))
+        place += len(choices)
+    groups = []
+    for parts in of_model.values():
+        logits, rows = _together([logits for _, logits in parts])
+        places = [place + at for place, logits in parts for at in range(len(logits))]
+        groups.append(_Group(logits, dict(zip(places, rows, strict=True))))
+    return groups
+
+
+def _together(parts: Sequence[Tensor]) -> tuple[Tensor, list[int]]:
+    """A tensor that has all rows of some tensors, and the row of each. Rows of one tensor are not copied."""
+    first = parts[0]
+    stride, storage = first.stride(0), first.untyped_storage()._cdata
+    if stride and all(
+        part.untyped_storage()._cdata == storage
+        and part.stride() == (stride, 1)
+        and part.storage_offset() % stride == 0
+        for part in parts
+    ):
+        rows = [part.storage_offset() // stride + at for part in parts for at in range(len(part))]
+        return first.as_strided((max(rows) + 1, first.shape[1]), (stride, 1), 0), rows
+    return torch.cat(list(parts)), list(range(sum(map(len, parts))))
+
+
+def _read_row(row: Sequence[float], choice: Choice) -> Chosen | GuidedError:
+    """What a row of the result says."""
+    highest = row[Column.HIGHEST]
+    if row[Column.EMPTIED]:
+        return all_banned(choice.position)
+    if not isfinite(highest):
+        return refusal(highest)
+    token, everything, after = int(row[Column.TOKEN]), row[Column.ALL], row[Column.AFTER]
+    removed, by_budget, scores = 0.0, None, None
+    if choice.allowed is not None:
+        removed = max(0.0, everything - after)
+        if choice.unbudgeted is not None or choice.ramp is not None:
+            by_budget = max(0.0, exp(row[Column.SPECIFIED] - everything) - exp(after - everything))
+    if choice.logprobs is not None:
+        mass, top = row[Column.MASS], row[len(Column) :]
+        pairs = zip(top[: len(top) // 2], top[len(top) // 2 :], strict=True)
+        best = sorted(((int(id), value - mass) for id, value in pairs), key=lambda pair: (-pair[1], pair[0]))
+        possible = [pair for pair in best[: choice.logprobs] if pair[1] > -inf]
+        scores = TokenLogprobs(token, row[Column.LOGIT] - mass, tuple(possible))
+    return Chosen(token, removed, by_budget, scores)

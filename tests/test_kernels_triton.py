@@ -1,0 +1,15 @@
+"""Each Triton kernel compiles for each generation of GPUs; without a device it goes no further."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.triton_support import CAPABILITIES, KERNELS, compile_kernels
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_each_kernel_compiles_for_cuda(capability, tmp_path) -> None:
+    made = compile_kernels(capability, tmp_path)
+    assert [one["kernel"] for one in made] == list(KERNELS)
+    for one in made:
+        assert one["bytes"] > 1000 and one["stores"] and not one["spills"], one

@@ -1,0 +1,79 @@
+"""Triton's kernels without a device: its interpreter runs them on a CPU (tests/conftest.py asks for it), and its
+compiler makes machine code, in a process of its own.
+
+`python tests/triton_support.py CAPABILITY` compiles all kernels, and prints a line of JSON for each.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REASON = "Triton is not installed; its interpreter runs the kernels on a CPU"
+CAPABILITIES = 80, 90, 100
+_CHOICE = {
+    "logits": "*fp32", "stride": "i64", "masks": "*i32", "rows": "*i32", "allowed": "*i32", "ramped": "*i32",
+    "ramps": "*fp32", "scales": "*fp32", "parts": "*fp32", "bests": "*i32", "width": "i32", "size": "i32",
+    "words": "i32", "block": 2048, "count": 8,
+}  # fmt: skip
+KERNELS: dict[str, dict[str, Any]] = {
+    "guided.kernels.store_kv_triton:store_kvcache_kernel": {
+        "k": "*bf16", "k_stride": "i32", "v": "*bf16", "v_stride": "i32", "k_cache": "*bf16", "v_cache": "*bf16",
+        "slots": "*i64", "size": 192, "padded": 256,
+    },
+    "guided.logits.apply_triton:mask_kernel": {
+        "logits": "*bf16", "stride": "i64", "masks": "*i32", "mask_stride": "i64", "rows": "*i32", "width": "i32",
+        "words": "i32", "named": True, "block": 4096,
+    },
+    "guided.kernels.choose_triton:scan_kernel": _CHOICE | {"specified": "*i32"},
+    "guided.kernels.choose_triton:pick_kernel": _CHOICE
+    | {"uniform": "*fp64", "raw": "*i32", "out": "*fp64", "blocks": "i32", "padded": 128, "columns": 9},
+}  # fmt: skip
+
+
+def import_kernels(name: str):
+    """A module of kernels that the interpreter runs; skips the test without Triton."""
+    pytest.importorskip("triton", reason=REASON)
+    assert os.environ["TRITON_INTERPRET"] == "1"
+    return importlib.import_module(name)
+
+
+def compile_kernels(capability: int, cache: Path) -> list[dict[str, Any]]:
+    """What the compiler makes of all kernels for GPUs of a compute capability, such as 90."""
+    pytest.importorskip("triton", reason=REASON)
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-m", "tests.triton_support", str(capability)]
+    root = Path(__file__).parents[1]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _compile(name: str, arguments: dict[str, Any], capability: int) -> dict[str, Any]:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    module, function = name.split(":")
+    kernel = getattr(importlib.import_module(module), function)
+    signature = {key: arguments[key] if isinstance(arguments[key], str) else "constexpr" for key in kernel.arg_names}
+    constants = {key: value for key, value in arguments.items() if not isinstance(value, str)}
+    made = triton.compile(ASTSource(kernel, signature, constants), target=GPUTarget("cuda", capability, 32))
+    spilled = ".local" in made.asm["ptx"]
+    return {
+        "kernel": name,
+        "bytes": len(made.asm["cubin"]),
+        "stores": "st.global" in made.asm["ptx"],
+        "spills": spilled,
+    }
+
+
+if __name__ == "__main__":
+    for name, arguments in KERNELS.items():
+        print(json.dumps(_compile(name, arguments, int(sys.argv[1]))))
