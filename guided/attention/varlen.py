@@ -9,8 +9,8 @@ The kernel is FlashAttention-2, compiled into torch. What it needs, by torch's s
 - blocks of a multiple of 256 positions, float16 or bfloat16, heads of up to 256 numbers in multiples of 8, compute
   capability 8.0 or newer (`can_read_blocks`)
 - starts of queries and keys, lengths and tables as int32. Starts of keys must be there, and are not read beside lengths
-- `max_q` and `max_k` as Python numbers, of which both may be too large. `max_k` is what the table has room for. So a
-  step of single tokens has static shapes, reads nothing back, and fits into a CUDA graph (engine/graphs.py)
+- `max_q` and `max_k` as Python numbers. `max_k` may be too large: it is what the table has room for. So a step of
+  single tokens has static shapes, reads nothing back, and fits into a CUDA graph (engine/graphs.py)
 - `num_splits=1`. With more splits the kernel leaves rows of a paged batch unwritten
 
 A row of length 0, as graphs have for padding, reads no keys. Nothing uses its output.
@@ -20,6 +20,7 @@ sequences leave most of the GPU idle; flash-attn divides their past. Where heads
 not called causal: each query is the last position and reads all keys either way, and only then does the kernel read the
 keys of such heads once. `invariant` calls it causal nevertheless: single tokens then run in the kernel of chunks, and
 the bits of a sequence do not depend on the other sequences of its batch (by torch's documentation, not measured here).
+This holds for attention alone: matrix products on CUDA may add in an order that depends on the batch.
 
 It does not cap scores: a layer with a soft cap (Gemma 2) is refused. It is tested against the attention of the CPU by a
 stand-in in plain torch, and has not run on a device.
