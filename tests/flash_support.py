@@ -1,4 +1,5 @@
-"""What stands in for CUDA on a CPU: flash-attn's functions in plain torch, and graphs that record and replay."""
+"""What stands in for CUDA on a CPU: flash-attn's functions and torch's `varlen_attn` in plain torch, and graphs that
+record and replay."""
 
 from __future__ import annotations
 
@@ -115,17 +116,58 @@ def flash_attn_3_with_kvcache(
     )
 
 
+def varlen_attn(
+    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=None, scale=None, window_size=(-1, -1),
+    enable_gqa=False, seqused_k=None, block_table=None, num_splits=None,
+):  # fmt: skip
+    """The signature of torch 2.13, for blocks, of any size and dtype. No number of a tensor is read; rows without keys
+    are NaN, which the kernel may leave there."""
+    assert query.dim() == 3 and key.dim() == 4 and key.shape == value.shape and query.shape[2] == key.shape[3]
+    assert query.dtype == key.dtype == value.dtype and query.stride(-1) == key.stride(-1) == value.stride(-1) == 1
+    assert query.shape[1] % key.shape[2] == 0 and enable_gqa == (query.shape[1] != key.shape[2])
+    rows = len(seqused_k)
+    assert cu_seq_q.shape == cu_seq_k.shape == (rows + 1,) and block_table.shape[0] == rows > 0
+    for numbers in (cu_seq_q, cu_seq_k, seqused_k, block_table):
+        assert numbers.dtype == torch.int32 and numbers.is_contiguous() and numbers.device == query.device
+    assert type(max_q) is type(max_k) is int and max_q > 0 and max_k <= block_table.shape[1] * key.shape[1]
+    assert num_splits == 1 and return_aux is None and isinstance(window_size, tuple)
+    assert window_size[1] == 0 or (window_size == (-1, -1) and max_q == 1 and len(query) == rows), "not causal"
+    counts = cu_seq_q.diff()
+    for holds in (
+        (cu_seq_q[0] == 0) & (cu_seq_q[-1] == len(query)) & (counts > 0).all() & (counts <= max_q).all(),
+        (cu_seq_k[0] == 0) & (cu_seq_k.diff() == seqused_k).all() & (seqused_k <= max_k).all(),
+        (block_table >= 0).all() & (block_table < len(key)).all(),
+    ):
+        torch._assert_async(holds)
+    at = torch.arange(len(query))
+    row = torch.searchsorted(cu_seq_q, at, right=True) - 1
+    keys, values = (x[block_table.long()].flatten(1, 2)[row] for x in (key, value))
+    lengths = (seqused_k - counts)[row] + at - cu_seq_q[row] + 1  # of what each query reads
+    window = (-1, -1) if window_size[0] < 0 else window_size
+    out = attend(query.unsqueeze(1), keys, values, lengths, scale, window).squeeze(1)
+    return torch.where((seqused_k > 0)[row, None, None], out, torch.nan)
+
+
 FLASH_ATTN_3 = SimpleNamespace(flash_attn_with_kvcache=flash_attn_3_with_kvcache)
 FLASH_ATTN = SimpleNamespace(
     flash_attn_with_kvcache=flash_attn_with_kvcache, flash_attn_varlen_func=flash_attn_varlen_func
 )
 
 
-def use_flash(monkeypatch, version: int = 2) -> None:
+KERNELS = ("flash-attn 2", "flash-attn 3", "varlen_attn")
+
+
+def use_flash(monkeypatch, kernel: str = "flash-attn 2") -> None:
     """Attention over paged caches as on CUDA, in torch's operations only, which a graph can see."""
-    monkeypatch.setattr("guided.attention.flash._flash_attn", lambda: FLASH_ATTN if version == 2 else None)
-    monkeypatch.setattr("guided.attention.flash._flash_attn_3", lambda device: FLASH_ATTN_3 if version == 3 else None)
-    monkeypatch.setattr("guided.attention.segments.reads", lambda k: True)
+    assert kernel in KERNELS
+    two, three = (
+        package if kernel == f"flash-attn {n}" else None for n, package in ((2, FLASH_ATTN), (3, FLASH_ATTN_3))
+    )
+    monkeypatch.setattr("guided.attention.flash._flash_attn", lambda: two)
+    monkeypatch.setattr("guided.attention.flash._flash_attn_3", lambda device: three)
+    monkeypatch.setattr("guided.attention.varlen._varlen_attn", lambda: varlen_attn)
+    monkeypatch.setattr("guided.attention.segments.can_read_blocks", lambda k: True)
+    monkeypatch.setattr("guided.attention.segments.has_varlen_attn", lambda: kernel == "varlen_attn")
     for user in ("guided.kernels", "guided.models.linear"):
         monkeypatch.setattr(f"{user}.takes", lambda x: False)
 

@@ -1,4 +1,4 @@
-"""The calls of flash-attn against the attention of the CPU, over the same paged caches."""
+"""The calls of flash-attn and of torch's `varlen_attn` against the attention of the CPU, over the same paged caches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.attention import flash
-from guided.attention.flash import FlashAttention, FlashStep
+from guided.attention.paged_step import PagedAttention
 from guided.attention.segments import step_attention
 from guided.attention.step import StepAttention
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
@@ -20,27 +20,28 @@ from guided.kv.cache import CacheShape
 from guided.kv.paged import PagedCache
 from guided.models.model import AttentionKind
 from tests import flash_support
-from tests.flash_support import FLASH_ATTN, FLASH_ATTN_3, FakeCapture, Recorder, use_flash
+from tests.flash_support import FLASH_ATTN, KERNELS, FakeCapture, Recorder, use_flash
 from tests.test_models_forward import MODELS, each_model
 
 torch.set_num_threads(1)
 HEADS, BLOCK = 6, 4
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kv_heads", [1, 2, 6])
 @settings(deadline=None, max_examples=40)
-@given(st.randoms(use_true_random=False), st.sampled_from([1, 3, 9]))
-def test_outputs_are_those_of_the_cpu(kv_heads: int, version: int, rng: random.Random, longest: int) -> None:
+@given(st.randoms(use_true_random=False), st.sampled_from([1, 3, 9]), st.booleans())
+def test_outputs_are_those_of_the_cpu(
+    kv_heads: int, kernel: str, rng: random.Random, longest: int, invariant: bool
+) -> None:
     """Prompts, forced runs and single tokens side by side, over blocks in any order, shared or not."""
     shape = CacheShape(layers=2, kv_heads=kv_heads, head_dim=8)
     caches = PagedCache(shape, 40, BLOCK), PagedCache(shape, 40, BLOCK)
     make = torch.Generator().manual_seed(rng.randrange(1 << 30))
     leases: list[tuple] = []
-    monkeypatch = pytest.MonkeyPatch()
-    with monkeypatch.context() as patch:
-        patch.setattr(flash, "_flash_attn", lambda: FLASH_ATTN if version == 2 else None)
-        patch.setattr(flash, "_flash_attn_3", lambda device: FLASH_ATTN_3 if version == 3 else None)
+    caps, invariant = kernel != "varlen_attn", invariant and kernel == "varlen_attn"
+    with pytest.MonkeyPatch.context() as patch:
+        use_flash(patch, kernel)
         for _ in range(8):
             if len(leases) < 4 and rng.random() < 0.6:
                 old = rng.choice(leases) if leases and rng.random() < 0.3 else None
@@ -52,12 +53,15 @@ def test_outputs_are_those_of_the_cpu(kv_heads: int, version: int, rng: random.R
             ):
                 continue
             ours, theirs = (c.plan([pair[i] for pair in some], counts) for i, c in enumerate(caches))
-            attend = FlashAttention(ours.k, ours.v, FlashStep.of(ours))
+            attend = step_attention(ours, counts, capped=caps, invariant=invariant)
+            assert isinstance(attend, PagedAttention)
             expected = StepAttention(theirs, counts)
             for layer in range(shape.layers):
                 turned = torch.randn(sum(counts), HEADS + 2 * kv_heads, 8, generator=make)  # as models have it: strided
                 q, k, v = turned.split([HEADS, kv_heads, kv_heads], 1)
-                kind = AttentionKind(rng.choice([None, 1, 5]), rng.choice([None, 1.5]), rng.choice([None, 0.7]))
+                kind = AttentionKind(
+                    rng.choice([None, 1, 5]), rng.choice([None, 1.5]) if caps else None, rng.choice([None, 0.7])
+                )
                 got, want = attend(layer, q, k, v, kind), expected(layer, q, k, v, kind)
                 torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
             for i, c in enumerate(caches):
@@ -99,9 +103,9 @@ def test_which_function_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     assert step((one, [7]), (two, [3])) == ("flash_attn_with_kvcache", True)
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("kernel", KERNELS)
 @each_model
-def test_models_compute_the_same(model, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_compute_the_same(model, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(5)
     runners = [ModelRunner(model, PagedCache(cache_shape(model), 40, BLOCK), capture=FakeCapture()) for _ in range(2)]
     leases = [[runner.cache.open([0]) for _ in range(3)] for runner in runners]
@@ -114,7 +118,7 @@ def test_models_compute_the_same(model, version: int, monkeypatch: pytest.Monkey
             chunks = [Chunk(lease, tokens) for lease, tokens in zip(mine, pieces, strict=True)]
             with monkeypatch.context() as patch:
                 if runner is runners[1]:
-                    use_flash(patch, version)
+                    use_flash(patch, kernel)
                 rows.append(runner.step(chunks))
         torch.testing.assert_close(rows[1], rows[0], atol=2e-5, rtol=1e-5)
 
@@ -138,25 +142,6 @@ def test_nothing_is_read_back_before_the_logits(monkeypatch: pytest.MonkeyPatch)
         assert recorder.calls
 
 
-@pytest.mark.parametrize(
-    ("change", "read"),
-    [
-        ({}, True), ({"dtype": torch.float16}, True), ({"dtype": torch.float32}, False), ({"device": "cpu"}, False),
-        ({"block": 16}, False), ({"block": 512}, True), ({"head_dim": 20}, False), ({"head_dim": 264}, False),
-        ({"installed": False}, False), ({"capability": (7, 5)}, False), ({"installed": False, "hopper": True}, True),
-        ({"installed": False, "hopper": True, "capability": (8, 0)}, False),
-    ],
-)  # fmt: skip
-def test_where_it_is_used(change: dict, read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = {"dtype": torch.bfloat16, "device": "cuda", "block": 256, "head_dim": 64, "installed": True} | change
-    device = SimpleNamespace(type=case["device"])
-    k = SimpleNamespace(shape=(2, 9, case["block"], 2, case["head_dim"]), dtype=case["dtype"], device=device)
-    monkeypatch.setattr(flash, "_flash_attn", lambda: FLASH_ATTN if case["installed"] else None)
-    monkeypatch.setattr(flash, "_installed", lambda package: FLASH_ATTN_3 if case.get("hopper") else None)
-    monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: case.get("capability", (9, 0)))
-    assert flash.reads(k) is read
-
-
 def test_on_hopper_one_function_reads_all(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[int, bool]] = []
 
@@ -164,7 +149,7 @@ def test_on_hopper_one_function_reads_all(monkeypatch: pytest.MonkeyPatch) -> No
         calls.append((q.dim(), kwargs.get("cu_seqlens_q") is not None))
         return flash_support.flash_attn_3_with_kvcache(q, *args, **kwargs)
 
-    use_flash(monkeypatch, 3)
+    use_flash(monkeypatch, "flash-attn 3")
     package = SimpleNamespace(flash_attn_with_kvcache=noting)
     monkeypatch.setattr(flash, "_flash_attn_3", lambda device: package)
     model = MODELS["llama"]
@@ -180,13 +165,6 @@ def test_on_hopper_one_function_reads_all(monkeypatch: pytest.MonkeyPatch) -> No
             assert runner.cache.reserve(lease, len(tokens))
         runner.step([Chunk(lease, tokens) for lease, tokens in pieces])
         assert calls == [call] * model.config.layers, "one call for each layer"
-
-
-def test_the_cpu_has_its_own_attention() -> None:
-    cache = PagedCache(CacheShape(2, 2, 8), 4, 256)
-    lease = cache.open([0])
-    assert cache.reserve(lease, 3)
-    assert isinstance(step_attention(cache.plan([lease], [3]), [3]), StepAttention)
 
 
 def test_the_stand_in_has_the_signatures() -> None:

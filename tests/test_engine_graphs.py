@@ -9,22 +9,28 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.attention.flash import FlashStep
+from guided.attention.paged_step import PagedAttention, PagedStep
+from guided.attention.segments import step_attention
 from guided.engine import graphs
 from guided.engine.graphs import DecodeGraphs
 from guided.engine.runner import Batch, Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler, Task
 from guided.kv.paged import PagedCache
-from tests.flash_support import FakeCapture, use_flash
+from guided.models.decoder import LayerKind, caps_scores
+from guided.models.llama import Llama, LlamaConfig
+from guided.models.model import AttentionKind
+from tests.flash_support import KERNELS, FakeCapture, use_flash
 from tests.test_engine_scheduler import MODEL, alone, assert_alike, sequence, twin
-from tests.test_models_forward import MODELS, each_model
+from tests.test_models_forward import GROUPED, MODELS
 
 torch.set_num_threads(1)
 BLOCK = 4
+NEAR = Llama.random(LlamaConfig(**GROUPED, kinds=(LayerKind(AttentionKind(window=5)), LayerKind())), seed=6)
+each_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 
 class Decoder:
-    """Some sequences of a model over a paged cache, with flash-attn's stand-in."""
+    """Some sequences of a model over a paged cache, with a kernel's stand-in."""
 
     def __init__(self, model, capture) -> None:
         self.runner = ModelRunner(model, PagedCache(cache_shape(model), 120, BLOCK), capture=capture)
@@ -40,9 +46,10 @@ class Decoder:
         return self.runner.step([Chunk(self.leases[at], tokens) for at, tokens in pieces])
 
 
-@each_model
-def test_any_batches_in_any_order(model, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_flash(monkeypatch)
+@each_kernel
+@pytest.mark.parametrize("model", [*MODELS.values(), NEAR], ids=[*MODELS, "near"])
+def test_any_batches_in_any_order(model, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_flash(monkeypatch, kernel)
     rng, capture = random.Random(3), FakeCapture()
     ours, plain = Decoder(model, capture), Decoder(model, None)
     plain.runner._forward = model.forward
@@ -56,20 +63,26 @@ def test_any_batches_in_any_order(model, monkeypatch: pytest.MonkeyPatch) -> Non
         torch.testing.assert_close(ours.step(pieces), plain.step(pieces), atol=2e-5, rtol=1e-5)
         mixed = [(at, [1, 2][: rng.randrange(1, 3)]) for at in (0, 1)] + [(2, [3, 4])]
         torch.testing.assert_close(ours.step(mixed), plain.step(mixed), atol=2e-5, rtol=1e-5)
-    assert capture.captured == [4, 1, 16, 2, 8], "each size once, when it is first met"
-    assert capture.replays == len(sizes), "other steps run without"
+    if kernel == "varlen_attn" and caps_scores(model.config):
+        assert not capture.captured, "torch's own attention reads one sequence after the other"
+    else:
+        assert capture.captured == [4, 1, 16, 2, 8], "each size once, when it is first met"
+        assert capture.replays == len(sizes), "other steps run without"
     for mine, theirs in zip(ours.leases, plain.leases, strict=True):
         assert mine.tokens == theirs.tokens
 
 
-def test_padding_stores_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@each_kernel
+def test_padding_stores_nothing(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not in the graph's first runs either: all slots but the new ones stay as they were."""
-    use_flash(monkeypatch)
+    use_flash(monkeypatch, kernel)
     decoder = Decoder(MODELS["llama"], FakeCapture())
+    pool = decoder.runner.cache._pool
+    for memory in (pool.k, pool.v):
+        memory.fill_(torch.nan)  # it may be that of the last test, with the same numbers
     decoder.start([[1, 2, 3]] * 4)
     decoder.step([(at, [5]) for at in range(4)])
     fourth = decoder.leases.pop()
-    pool = decoder.runner.cache._pool
     for _ in range(3):
         for lease in decoder.leases:
             assert decoder.runner.cache.reserve(lease, 1)
@@ -92,12 +105,13 @@ def test_what_has_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     leases = [cache.open([0]) for _ in range(3)]
     for lease in leases:
         assert cache.reserve(lease, 2)
-    k, v = cache.plan([], []).k, cache.plan([], []).v
-    some = DecodeGraphs(model, k, v, FakeCapture())
-    assert some.fits(FlashStep.of(cache.plan(leases[:2], [1, 1])))
-    assert not some.fits(FlashStep.of(cache.plan(leases[:2], [1, 2])))
-    assert not some.fits(FlashStep.of(cache.plan(leases, [1, 1, 1])))
-    too_long = FlashStep(torch.zeros(1), torch.zeros(1, model.config.context // BLOCK + 1), torch.zeros(1))
+    attention = step_attention(cache.plan(leases, [1, 1, 1]), [1, 1, 1], capped=False)
+    assert isinstance(attention, PagedAttention)
+    some = DecodeGraphs(model, attention, FakeCapture())
+    assert some.fits(PagedStep.of(cache.plan(leases[:2], [1, 1])))
+    assert not some.fits(PagedStep.of(cache.plan(leases[:2], [1, 2])))
+    assert not some.fits(PagedStep.of(cache.plan(leases, [1, 1, 1])))
+    too_long = PagedStep(torch.zeros(1), torch.zeros(1, model.config.context // BLOCK + 1), torch.zeros(1))
     assert not some.fits(too_long)
 
 
@@ -123,14 +137,14 @@ class NotingRunner(ModelRunner):
 
 
 @settings(deadline=None, max_examples=15)
-@given(st.randoms(use_true_random=False))
-def test_outputs_of_the_engine_are_those_without(rng: random.Random) -> None:
+@given(st.randoms(use_true_random=False), st.sampled_from(KERNELS))
+def test_outputs_of_the_engine_are_those_without(rng: random.Random, kernel: str) -> None:
     start = [rng.randrange(12) for _ in range(10)]
     requests = [sequence(rng, start) for _ in range(rng.randrange(1, 7))]
     want = [alone(one) for one in requests]
     capture = FakeCapture()
     with pytest.MonkeyPatch.context() as patch:
-        use_flash(patch)
+        use_flash(patch, kernel)
         runner = NotingRunner(MODEL, PagedCache(cache_shape(MODEL), 60, 16), capture=capture)
         batch = Scheduler(runner, token_budget=20)
         tasks, got = [Task(twin(one)) for one in requests], {}

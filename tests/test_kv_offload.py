@@ -364,7 +364,7 @@ def check_logits(merged, model, data, rng):
 def break_off(runner: ModelRunner, chunks: list[Chunk]) -> None:
     """A step that fails after its first layer."""
     counts = [len(c.tokens) for c in chunks]
-    attend = step_attention(runner.cache.plan([c.lease for c in chunks], counts), counts)
+    attend = step_attention(runner.cache.plan([c.lease for c in chunks], counts), counts, capped=False)
 
     def broken(layer, *qkv):
         if layer:

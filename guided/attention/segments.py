@@ -1,8 +1,12 @@
 """Attention over a cache whose keys and values are never all on the device at once, and the choice of the attention.
 
-`step_attention` chooses the attention of a forward pass by the plan that the cache makes: flash-attn for blocks on
-CUDA (flash.py), the CPU kernel or torch's for other views (step.py), or one of the two classes here for a plan that
-yields *segments* of keys and values one after the other (`SegmentedPlan`).
+`step_attention` chooses the attention of a forward pass by the plan of the cache. It looks at properties only, so the
+choice costs nothing beside the pass.
+
+1. A plan that yields *segments* of keys and values one after the other (`SegmentedPlan`): the two classes here.
+2. Blocks on CUDA that kernels of flash attention read (`can_read_blocks`): flash-attn (flash.py) if it is installed,
+   else torch's own kernel (varlen.py) unless the model caps scores. `invariant` leaves flash-attn out.
+3. All other views: the CPU's kernel or torch's attention (step.py).
 
 On a device with memory of its own each segment is attended to by the queries that read it, and the result is merged
 into what they have read so far (merge.py). Memory: one segment, and the outputs in float32. Cost: about ten small calls
@@ -20,9 +24,11 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from guided.attention.flash import FlashAttention, FlashStep, reads
+from guided.attention.flash import FlashAttention, has_flash_attn
 from guided.attention.merge import attention_with_lse, merge_attention_outputs
+from guided.attention.paged_step import PagedStep, can_read_blocks
 from guided.attention.step import StepAttention, ViewAttention
+from guided.attention.varlen import VarlenAttention, has_varlen_attn
 from guided.kv.cache import KVView, Plan, Segment, SegmentedPlan
 from guided.kv.paged import PagedPlan
 from guided.models.model import PLAIN, Attend, AttentionKind
@@ -30,12 +36,24 @@ from guided.models.model import PLAIN, Attend, AttentionKind
 __all__ = ["GatheredSegments", "MergedSegments", "step_attention"]
 
 
-def step_attention(plan: Plan | SegmentedPlan, counts: Sequence[int]) -> Attend:
-    """The attention of a forward pass; `counts`: the new tokens of each sequence."""
+def step_attention(
+    plan: Plan | SegmentedPlan, counts: Sequence[int], *, capped: bool, invariant: bool = False
+) -> Attend:
+    """The attention of a forward pass.
+
+    Args:
+        plan: where keys and values are stored.
+        counts: the new tokens of each sequence.
+        capped: some layer of the model has a soft cap (`caps_scores`).
+        invariant: on CUDA, what a sequence reads is added in an order that does not depend on the other sequences.
+    """
     if isinstance(plan, SegmentedPlan):
         return (GatheredSegments if plan.device.type == "cpu" else MergedSegments)(plan, counts)
-    if isinstance(plan, PagedPlan) and reads(plan.k):
-        return FlashAttention(plan.k, plan.v, FlashStep.of(plan))
+    if isinstance(plan, PagedPlan) and can_read_blocks(plan.k):
+        if not invariant and has_flash_attn(plan.k.device):
+            return FlashAttention(plan.k, plan.v, PagedStep.of(plan))
+        if not capped and has_varlen_attn():
+            return VarlenAttention(plan.k, plan.v, PagedStep.of(plan), invariant)
     return StepAttention(plan, counts)
 
 

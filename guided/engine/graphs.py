@@ -1,9 +1,10 @@
 """CUDA graphs for decoding: one launch for a forward pass of one token per sequence, instead of one per kernel.
 
-In: tokens, positions, and the `FlashAttention` of a step in which each sequence reads one token. Out: hidden states. A
-graph is captured once for each of a few batch sizes, over buffers with fixed addresses. A step is copied into these
-buffers, padded to the next larger size, and replayed. Padding rows have slot -1 and length 0, so they store and read
-nothing. Logits, masks and sampling are not part of the graph.
+In: tokens, positions, and the `PagedStep` of a pass in which each sequence reads one token. Out: hidden states. A graph
+is captured once for each of a few batch sizes, over buffers with fixed addresses. A step is copied into these buffers,
+padded to the next larger size, and replayed. Padding rows have slot -1 and length 0, so they store and read nothing.
+Kernels may return anything for them: models compute each row by itself, and `run` returns the other rows. Logits, masks
+and sampling are not part of the graph.
 
 The function that captures is an argument: `CudaCapture`, or in tests one with the same signature on the CPU. Cost:
 memory for the activations of the largest batch (all graphs share it), and two forward passes when a size first occurs.
@@ -12,12 +13,13 @@ memory for the activations of the largest batch (all graphs share it), and two f
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import torch
 from torch import Tensor
 
-from guided.attention.flash import FlashAttention, FlashStep
+from guided.attention.paged_step import PagedAttention, PagedStep
 from guided.models.model import Model
 
 __all__ = ["Capture", "CudaCapture", "DecodeGraphs"]
@@ -30,10 +32,11 @@ _SIZES: Final = (1, 2, 4, 8, *range(16, 513, 16))
 
 
 class DecodeGraphs:
-    """The graphs of a model over a paged cache; k, v: (layers, blocks, block_size, kv_heads, head_dim)."""
+    """The graphs of a model over the paged cache that `attention` reads, by the same kernel."""
 
-    def __init__(self, model: Model, k: Tensor, v: Tensor, capture: Capture) -> None:
-        self._model, self._k, self._v, self._capture = model, k, v, capture
+    def __init__(self, model: Model, attention: PagedAttention, capture: Capture) -> None:
+        self._model, self._attention, self._capture = model, attention, capture
+        k = attention.k
         rows, blocks = _SIZES[-1], -(-model.config.context // k.shape[2])
         self._tokens = torch.zeros(rows, dtype=torch.int64, device=k.device)
         self._positions = torch.zeros_like(self._tokens)
@@ -42,12 +45,12 @@ class DecodeGraphs:
         self._lengths = torch.zeros(rows, dtype=torch.int32, device=k.device)
         self._graphs: dict[int, Callable[[], Tensor]] = {}
 
-    def fits(self, step: FlashStep) -> bool:
+    def fits(self, step: PagedStep) -> bool:
         """Whether a graph can run this step: each sequence reads one token, and there are not too many sequences."""
         rows, blocks = step.tables.shape
         return step.spans is None and rows <= len(self._tables) and blocks <= self._tables.shape[1]
 
-    def run(self, tokens: Tensor, positions: Tensor, step: FlashStep) -> Tensor:
+    def run(self, tokens: Tensor, positions: Tensor, step: PagedStep) -> Tensor:
         """Hidden states (n, dim) of a step that fits; valid until the next call."""
         n, blocks = step.tables.shape
         size = next(size for size in _SIZES if size >= n)
@@ -63,8 +66,8 @@ class DecodeGraphs:
         return self._graphs[size]()[:n]
 
     def _forward(self, size: int) -> Tensor:
-        step = FlashStep(self._slots[:size], self._tables[:size], self._lengths[:size])
-        attend = FlashAttention(self._k, self._v, step)
+        step = PagedStep(self._slots[:size], self._tables[:size], self._lengths[:size])
+        attend = replace(self._attention, step=step)
         return self._model.forward(self._tokens[:size], self._positions[:size], attend)
 
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from guided.attention.flash import FlashAttention
+from guided.attention.paged_step import PagedAttention
 from guided.attention.segments import step_attention
 from guided.engine.graphs import Capture, CudaCapture, DecodeGraphs
 from guided.errors import brief
@@ -22,7 +22,7 @@ from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVCache, Lease, Plan, SegmentedPlan
 from guided.kv.paged import PagedCache
 from guided.kv.quantised import QuantisedCache, quantised
-from guided.models.decoder import Decoder
+from guided.models.decoder import Decoder, caps_scores
 from guided.models.model import Attend, Model
 
 __all__ = [
@@ -66,7 +66,7 @@ def cache_shape(model: Model) -> CacheShape:
 
 def default_blocks(model: Model) -> tuple[int, int]:
     """The number of blocks of a default cache (room for twice the model's context), and the positions in each block."""
-    size = 16 if model.device.type == "cpu" else 256  # flash-attn needs 256; the CPU's kernel takes any size
+    size = 16 if model.device.type == "cpu" else 256  # flash attention needs 256; the CPU's kernel takes any size
     return -(-max(2 * model.config.context, _POSITIONS) // size), size
 
 
@@ -107,9 +107,19 @@ class Batch:
 class ModelRunner:
     """A model and its cache."""
 
-    def __init__(self, model: Model, cache: KVCache, *, capture: Capture | None = None) -> None:
-        """`capture` makes the graphs for decoding (graphs.py), where flash-attn reads the cache; CUDA's by default."""
+    def __init__(
+        self, model: Model, cache: KVCache, *, capture: Capture | None = None, invariant: bool = False
+    ) -> None:
+        """Put a model and a cache together.
+
+        Args:
+            model: the model.
+            cache: of its `cache_shape`.
+            capture: makes the graphs for decoding (graphs.py) over a paged cache on CUDA; `CudaCapture` by default.
+            invariant: see `step_attention`.
+        """
         self.model, self.cache = model, cache
+        self._capped, self._invariant = caps_scores(model.config), invariant
         self._capture = capture or CudaCapture(model.device)
         self._graphs: DecodeGraphs | None = None
 
@@ -138,7 +148,7 @@ class ModelRunner:
     def run(self, batch: Batch) -> Tensor:
         """The logits of `step`."""
         device = self.model.device
-        attend = step_attention(batch.plan, batch.counts)
+        attend = step_attention(batch.plan, batch.counts, capped=self._capped, invariant=self._invariant)
         tokens = send(batch.tokens, torch.int64, device)
         each = zip(batch.counts, batch.lengths, strict=True)
         positions = send([at for n, end in each for at in range(end - n, end)], torch.int64, device)
@@ -151,9 +161,9 @@ class ModelRunner:
 
     def _forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """The hidden states, by a CUDA graph where one fits."""
-        if isinstance(attend, FlashAttention):
+        if isinstance(attend, PagedAttention):
             if self._graphs is None:
-                self._graphs = DecodeGraphs(self.model, attend.k, attend.v, self._capture)
+                self._graphs = DecodeGraphs(self.model, attend, self._capture)
             if self._graphs.fits(attend.step):
                 return self._graphs.run(tokens, positions, attend.step)
         return self.model.forward(tokens, positions, attend)

@@ -14,8 +14,8 @@ whether its beginning was found, and what runs beside it change no output but by
 which on a CPU is always the same. Elsewhere a difference goes further than without packing: where the last bit of a key
 decides to which side a number is rounded, it is off by a step, and so are the keys of later layers.
 
-On a CPU rows are read as they are stored (attention/slots.py), in float32 and bfloat16. On CUDA (flash-attn does not
-read such rows), and in other types, they are unpacked to the model's type first; bfloat16 rounds them once more.
+On a CPU rows are read as they are stored (attention/slots.py), in float32 and bfloat16. On CUDA (no kernel there reads
+such rows), and in other types, they are unpacked to the model's type first; bfloat16 rounds them once more.
 """
 
 from __future__ import annotations

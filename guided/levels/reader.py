@@ -17,6 +17,7 @@ from torch import Tensor
 from guided.attention.segments import step_attention
 from guided.kv.cache import CacheShape, KVCache, Lease
 from guided.kv.dense import DenseCache
+from guided.models.decoder import caps_scores
 from guided.models.model import Model
 
 __all__ = ["Reader"]
@@ -64,7 +65,8 @@ class Reader:
         counts = [count] * len(chunks)
         if not all(self.cache.reserve(lease, count) for lease in self._leases):
             raise MemoryError(f"no room for {len(chunks)} x {count} more tokens in the cache")
-        attend = step_attention(self.cache.plan(self._leases, counts), counts)
+        plan = self.cache.plan(self._leases, counts)
+        attend = step_attention(plan, counts, capped=caps_scores(self.model.config))
         tokens = torch.tensor(chunks, device=device).flatten()
         positions = torch.arange(start, start + count, device=device).repeat(len(chunks))
         hidden = self.model.forward(tokens, positions, attend)

@@ -20,12 +20,12 @@ from guided.kernels import geglu, rms_norm, rotate, softcap, swiglu
 from guided.models.block_matrix import BlockMatrix
 from guided.models.embedded import Embedded
 from guided.models.linear import Embedding, Matrix, base_of, linear
-from guided.models.model import PLAIN, Attend, AttentionKind
+from guided.models.model import PLAIN, Attend, AttentionKind, ModelConfig
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.random_weights import RandomWeights
 from guided.models.rotary import Rope, rotary_tables
 
-__all__ = ["Decoder", "DecoderConfig", "Layer", "LayerKind", "layer_shapes"]
+__all__ = ["Decoder", "DecoderConfig", "Layer", "LayerKind", "caps_scores", "layer_shapes"]
 
 Norms: TypeAlias = Literal["before", "after", "both"]
 
@@ -99,6 +99,11 @@ class Layer:
     output_bias: Tensor | None = None
     attention_norm_after: Tensor | None = None
     ffn_norm_after: Tensor | None = None
+
+
+def caps_scores(config: ModelConfig) -> bool:
+    """Whether some layer has a soft cap of its scores."""
+    return isinstance(config, DecoderConfig) and any(kind.attention.softcap is not None for kind in config.kinds)
 
 
 def layer_shapes(c: DecoderConfig) -> dict[str, tuple[int, ...]]:

@@ -1,0 +1,112 @@
+"""Attention over the blocks of a paged cache by torch's own `varlen_attn`, on CUDA.
+
+In: a `PagedStep`. Out: an `Attend` (models/model.py). Each layer is one call, whether sequences have prompts, chunks or
+single tokens: `varlen_attn` takes the queries of all sequences side by side and reads the blocks by their tables. No
+package beside torch is needed. `step_attention` (segments.py) chooses it where flash-attn is not installed.
+
+The kernel is FlashAttention-2, compiled into torch. What it needs, by torch's sources:
+
+- blocks of a multiple of 256 positions, float16 or bfloat16, heads of up to 256 numbers in multiples of 8, compute
+  capability 8.0 or newer (`can_read_blocks`)
+- starts of queries and keys, lengths and tables as int32. Starts of keys must be there, and are not read beside lengths
+- `max_q` and `max_k` as Python numbers. `max_k` may be too large: it is what the table has room for. So a step of
+  single tokens has static shapes, reads nothing back, and fits into a CUDA graph (engine/graphs.py)
+- `num_splits=1`. With more splits the kernel leaves rows of a paged batch unwritten
+
+A row of length 0, as graphs have for padding, reads no keys. Nothing uses its output.
+
+Cost: with one split, a long past is read by as many thread blocks as there are heads and sequences. A few long
+sequences leave most of the GPU idle; flash-attn divides their past. Where heads share keys, a step of single tokens is
+not called causal: each query is the last position and reads all keys either way, and only then does the kernel read the
+keys of such heads once. `invariant` calls it causal nevertheless: single tokens then run in the kernel of chunks, and
+the bits of a sequence do not depend on the other sequences of its batch (by torch's documentation, not measured here).
+This holds for attention alone: matrix products on CUDA may add in an order that depends on the batch.
+
+It does not cap scores: a layer with a soft cap (Gemma 2) is refused. It is tested against the attention of the CPU by a
+stand-in in plain torch, and has not run on a device.
+
+Source: "FlashAttention-2", arXiv 2307.08691; torch/nn/attention/varlen.py of torch 2.13; the unwritten rows:
+github.com/pytorch/pytorch/issues/194167.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+import torch.nn.attention
+import torch.nn.functional as F
+from torch import Tensor
+
+from guided.attention.paged_step import PagedAttention
+from guided.models.model import AttentionKind
+
+__all__ = ["VarlenAttention", "has_varlen_attn"]
+
+
+def has_varlen_attn() -> bool:
+    """Whether torch reads blocks: 2.13 or newer, for CUDA, with its own kernel of flash attention active."""
+    return (
+        torch.__version__ >= "2.13"  # compared as versions
+        and torch.version.hip is None
+        and torch.backends.cuda.is_flash_attention_available()
+        and torch.nn.attention.current_flash_attention_impl() is None
+    )
+
+
+@dataclass(eq=False)
+class VarlenAttention(PagedAttention):
+    """See the module.
+
+    Attributes:
+        invariant: single tokens run in the kernel of chunks.
+    """
+
+    invariant: bool = False
+
+    def __post_init__(self) -> None:
+        step = self.step
+        if step.spans is None:
+            self._queries = torch.arange(len(step.lengths) + 1, dtype=torch.int32, device=step.lengths.device)
+            self._keys = F.pad(step.lengths.cumsum(0, dtype=torch.int32), (1, 0))
+            self._most_queries = 1
+        else:
+            self._queries, self._keys, self._most_queries = step.spans.queries, step.spans.keys, step.spans.most_queries
+        self._most_keys = step.tables.shape[1] * self.k.shape[2]
+
+    def _read(
+        self, q: Tensor, new: tuple[Tensor, Tensor], stored: tuple[Tensor, Tensor], kind: AttentionKind
+    ) -> Tensor:
+        assert kind.softcap is None, "varlen_attn does not cap scores"
+        keys, values = stored
+        out: Tensor = _varlen_attn()(
+            q,
+            keys,
+            values,
+            self._queries,
+            self._keys,
+            self._most_queries,
+            self._most_keys,
+            scale=kind.scale,
+            window_size=self._window(kind),
+            enable_gqa=q.shape[1] != keys.shape[2],
+            seqused_k=self.step.lengths,
+            block_table=self.step.tables,
+            num_splits=1,
+        )
+        return out
+
+    def _window(self, kind: AttentionKind) -> tuple[int, int]:
+        """How many keys before and after its own position a query reads; -1: all."""
+        if kind.window is not None:
+            return kind.window - 1, 0
+        return (-1, -1) if self._most_queries == 1 and not self.invariant else (-1, 0)
+
+
+@cache
+def _varlen_attn() -> Any:
+    """torch's function, imported when it is first needed: its module imports torch's compiler."""
+    return importlib.import_module("torch.nn.attention.varlen").varlen_attn
