@@ -28,7 +28,7 @@ _REFUSALS = 200
 def cost_of_metrics(events: int) -> float:
     """Microseconds for an event."""
     from guided.engine.result import StreamEvent
-    from guided.engine.scheduler import Task
+    from guided.engine.task import Task
     from guided.server.engine_thread import Stream
     from guided.server.server import Server
     from guided.server.settings import Settings

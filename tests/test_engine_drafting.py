@@ -15,8 +15,9 @@ from guided.engine.draft_model import PIECE, check_same_tokens
 from guided.engine.drafting import Ngrams
 from guided.engine.engine import Engine
 from guided.engine.runner import ModelRunner, cache_shape
-from guided.engine.scheduler import Scheduler, Task
+from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
+from guided.engine.task import Task
 from guided.kernels.choose import answer
 from guided.kv.dense import DenseCache
 from guided.models.llama import Llama, LlamaConfig

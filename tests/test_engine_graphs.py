@@ -14,7 +14,8 @@ from guided.attention.segments import step_attention
 from guided.engine import graphs
 from guided.engine.graphs import DecodeGraphs
 from guided.engine.runner import Batch, Chunk, ModelRunner, cache_shape
-from guided.engine.scheduler import Scheduler, Task
+from guided.engine.scheduler import Scheduler
+from guided.engine.task import Task
 from guided.kv.paged import PagedCache
 from guided.models.decoder import LayerKind, caps_scores
 from guided.models.llama import Llama, LlamaConfig

@@ -9,8 +9,9 @@ import torch
 
 from guided.engine.masks import Masks
 from guided.engine.runner import ModelRunner, cache_shape
-from guided.engine.scheduler import Scheduler, Task
+from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
+from guided.engine.task import Task
 from guided.errors import GuidedError
 from guided.kv.paged import PagedCache
 from guided.matching import GrammarMatcher

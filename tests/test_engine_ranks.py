@@ -22,8 +22,9 @@ from guided.engine.pretrained import load_model
 from guided.engine.ranks.commands import Command, Copy, Open, Step, receive_command, send_command
 from guided.engine.ranks.leader import Ranks, _devices
 from guided.engine.runner import ModelRunner, cache_shape
-from guided.engine.scheduler import Scheduler, Task
+from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence as Output
+from guided.engine.task import Task
 from guided.errors import GuidedError, UnsupportedError
 from guided.kv.dense import DenseCache
 from guided.matching.matcher import GrammarMatcher

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from guided.engine.masks import Masks
 from guided.engine.runner import ModelRunner, cache_shape
-from guided.engine.scheduler import Scheduler, Task
+from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
+from guided.engine.task import Task
 from guided.errors import BudgetError, GuidedError
 from guided.kv.dense import DenseCache
 from guided.matching.compiler import GrammarCompiler

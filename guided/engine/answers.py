@@ -6,16 +6,20 @@ draft model first reads what is new in each of its sequences, in one pass (draft
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
 
 from guided.engine.asking import NO_DRAFTS, Draft
 from guided.engine.draft_model import DraftModel
 from guided.engine.runner import ModelRunner
-from guided.kernels.choose import answer
+from guided.kernels.choose import LaunchedChoices, answer, launch
+from guided.kernels.transfer import send
 from guided.sampling.choice import Answer, Choose
 
-__all__ = ["Answers"]
+__all__ = ["Answers", "Flight"]
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -33,6 +37,13 @@ class Answers(Generic[_Key]):
             return list(self._together(asking))
         except Exception:
             return [self._alone(*one) for one in asking]
+
+    def launch(self, asking: Sequence[tuple[_Key, Choose]]) -> Flight[_Key] | None:
+        """Begin to choose one token for each, and do not wait; None: that failed, and `to` says of what."""
+        try:
+            return Flight(asking, self, launch([request for _, request in asking]))
+        except Exception:
+            return None
 
     def _alone(self, key: _Key, request: Choose | Draft) -> Answer | Exception:
         try:
@@ -54,3 +65,48 @@ class Answers(Generic[_Key]):
         """A task has ended, or reads its text again."""
         if self._draft_model is not None:
             self._draft_model.close(key)
+
+
+class Landed(NamedTuple, Generic[_Key]):
+    """What came of a choice.
+
+    Attributes:
+        is_read: the token is the one that `Flight.tokens` had.
+    """
+
+    key: _Key
+    answer: Answer | Exception
+    is_read: bool
+
+
+class Flight(Generic[_Key]):
+    """Choices of a batch that nobody has waited for: one token of each of some sequences."""
+
+    def __init__(
+        self, asking: Sequence[tuple[_Key, Choose]], answers: Answers[_Key], launched: LaunchedChoices
+    ) -> None:
+        self._asking, self._answers, self._launched = asking, answers, launched
+        self._places = {key: at for at, (key, _) in enumerate(asking)}
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._places
+
+    def __iter__(self) -> Iterator[_Key]:
+        return iter(self._places)
+
+    def tokens(self, keys: Sequence[_Key]) -> Tensor:
+        """The tokens of these sequences, int64 (keys,), on their device. A few may turn out to be others."""
+        tokens = self._launched.tokens
+        return tokens[send([self._places[key] for key in keys], torch.int64, tokens.device)]
+
+    def land(self) -> list[Landed[_Key]]:
+        """Wait for the answers. If that fails, each request gets a call to itself."""
+        try:
+            answers, repeated = self._launched.wait(), self._launched.repeated
+        except Exception:
+            found = self._answers.to(self._asking)
+            return [Landed(key, answer, False) for (key, _), answer in zip(self._asking, found, strict=True)]
+        return [
+            Landed(key, answer, at not in repeated)
+            for at, ((key, _), answer) in enumerate(zip(self._asking, answers, strict=True))
+        ]

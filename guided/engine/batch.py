@@ -14,7 +14,7 @@ from typing import TypeAlias
 from guided.engine.progress import Meter
 from guided.engine.request import Request
 from guided.engine.result import Result, StreamEvent
-from guided.engine.scheduler import Outcome, Task
+from guided.engine.task import Outcome, Task
 from guided.errors import brief
 
 __all__ = ["Answer", "answer_each"]

@@ -14,7 +14,8 @@ from contextlib import closing
 from typing import Final, TypeAlias
 
 from guided.engine.result import StreamEvent
-from guided.engine.scheduler import Outcome, Scheduler, Task
+from guided.engine.scheduler import Scheduler
+from guided.engine.task import Outcome, Task
 
 __all__ = ["Driver", "Take"]
 

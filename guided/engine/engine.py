@@ -27,10 +27,11 @@ from guided.engine.ranks.leader import Ranks
 from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request
 from guided.engine.result import Result, StreamEvent, ValueT_co
 from guided.engine.runner import Chunk, KVDtype, ModelRunner
-from guided.engine.scheduler import Scheduler, Task
+from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence as Output
 from guided.engine.sequence_maker import SequenceMaker
 from guided.engine.stepper import begun
+from guided.engine.task import Task
 from guided.errors import GuidedError
 from guided.keywords import keywords_checked, read_items
 from guided.kv.cache import KVCache

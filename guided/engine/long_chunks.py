@@ -11,9 +11,12 @@ are short and nothing is limited.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["SHORT", "LongChunks"]
+from guided.engine.task import Task
+
+__all__ = ["SHORT", "LongChunks", "shares"]
 
 SHORT: Final = 16  # tokens: up to these, a sequence reads all that it must at once
 _FIRST: Final = 64  # tokens of the first pass, by which the next are measured
@@ -46,3 +49,25 @@ class LongChunks:
 
 def _faded(average: float | None, newest: float) -> float:
     return newest if average is None else average + _FADING * (newest - average)
+
+
+def shares(running: Sequence[Task], left: int, long_chunks: LongChunks) -> list[tuple[Task, int]]:
+    """How many of `left` tokens each running task should read: those that decode first, then those with long text.
+
+    Of these, the first in order has half of the tokens. The others of its priority share the rest, the shortest
+    first, so that a long prompt does not delay the short ones that come after it, nor they the long one.
+    """
+    found = dict[Task, int]()
+    for task in sorted(task for task in running if task.missing <= SHORT):
+        found[task] = min(task.missing, left)
+        left -= found[task]
+    long = sorted(task for task in running if task.missing > SHORT)
+    if long:
+        first, left = long[0], long_chunks.tokens(left) if found else left
+        found[first], half = 0, (left + 1) // 2  # 0: for its place in the order
+        for task in sorted(long[1:], key=lambda task: (task.priority, task.missing)):
+            kept = min(first.missing, half if task.priority == first.priority else left)
+            found[task] = min(task.missing, left - min(left, kept))
+            left -= found[task]
+        found[first] = min(first.missing, left)
+    return list(found.items())

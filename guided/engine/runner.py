@@ -26,6 +26,7 @@ from guided.models.decoder import Decoder, caps_scores
 from guided.models.model import Attend, Model
 
 __all__ = [
+    "Ahead",
     "Batch",
     "Chunk",
     "KVDtype",
@@ -56,6 +57,19 @@ class Chunk:
     lease: Lease
     tokens: Sequence[int]
     keep: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """One token of some sequences, chosen on the device and not known to the host. The logits after each are kept.
+
+    Attributes:
+        leases: of the sequences; room for the token must have been reserved.
+        tokens: int64 (leases,), on the device.
+    """
+
+    leases: Sequence[Lease]
+    tokens: Tensor
 
 
 def cache_shape(model: Model) -> CacheShape:
@@ -95,6 +109,7 @@ class Batch:
         lengths: the positions of each sequence after the pass.
         kept: the indices of the tokens whose logits are needed.
         plan: where the keys and values are stored.
+        ahead: int64 (m,), on the device: the last m of `tokens`, which the host does not know yet.
     """
 
     tokens: Sequence[int]
@@ -102,10 +117,17 @@ class Batch:
     lengths: Sequence[int]
     kept: Sequence[int]
     plan: Plan | SegmentedPlan
+    ahead: Tensor | None = None
 
 
 class ModelRunner:
-    """A model and its cache."""
+    """A model and its cache.
+
+    Attributes:
+        can_run_ahead: whether `step` takes tokens that the host does not know.
+    """
+
+    can_run_ahead = True
 
     def __init__(
         self, model: Model, cache: KVCache, *, capture: Capture | None = None, invariant: bool = False
@@ -123,21 +145,26 @@ class ModelRunner:
         self._capture = capture or CudaCapture(model.device)
         self._graphs: DecodeGraphs | None = None
 
-    def step(self, chunks: Sequence[Chunk]) -> Tensor:
-        """One forward pass over some chunks.
+    def step(self, chunks: Sequence[Chunk], ahead: Ahead | None = None) -> Tensor:
+        """One forward pass over some chunks, and over tokens that the host does not know yet.
+
+        The positions of such tokens are not recorded: `cache.advance` does that once the tokens are known, and the next
+        pass writes them again if they were others.
 
         Returns:
             Float32 logits of the kept positions, in order, shape (sum of `keep`, vocab_size). The caller owns them. On
             an accelerator the pass has been launched, but has not necessarily ended.
         """
-        counts = [len(chunk.tokens) for chunk in chunks]
-        kept = [at for c, end in zip(chunks, accumulate(counts), strict=True) for at in range(end - c.keep, end)]
+        every = [*chunks, *(Chunk(lease, [0]) for lease in ahead.leases)] if ahead is not None else chunks
+        counts = [len(chunk.tokens) for chunk in every]
+        kept = [at for c, end in zip(every, accumulate(counts), strict=True) for at in range(end - c.keep, end)]
         batch = Batch(
-            tokens=[token for chunk in chunks for token in chunk.tokens],
+            tokens=[token for chunk in every for token in chunk.tokens],
             counts=counts,
-            lengths=[c.lease.length + n for c, n in zip(chunks, counts, strict=True)],
+            lengths=[c.lease.length + n for c, n in zip(every, counts, strict=True)],
             kept=kept,
-            plan=self.cache.plan([chunk.lease for chunk in chunks], counts),
+            plan=self.cache.plan([chunk.lease for chunk in every], counts),
+            ahead=None if ahead is None else ahead.tokens,
         )
         logits = self.run(batch)
         for chunk in chunks:
@@ -150,6 +177,8 @@ class ModelRunner:
         device = self.model.device
         attend = step_attention(batch.plan, batch.counts, capped=self._capped, invariant=self._invariant)
         tokens = send(batch.tokens, torch.int64, device)
+        if batch.ahead is not None:
+            tokens[len(tokens) - len(batch.ahead) :] = batch.ahead
         each = zip(batch.counts, batch.lengths, strict=True)
         positions = send([at for n, end in each for at in range(end - n, end)], torch.int64, device)
         hidden = self._forward(tokens, positions, attend)

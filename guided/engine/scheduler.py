@@ -18,6 +18,12 @@ that does not fit into an empty cache fails with MemoryError. The samples of one
 read it; then they continue from a fork of its cache and from its logits. An error of one sequence does not reach
 the others. Nor does a slow matcher: its steps are taken aside (stepper.py), and the others go on without it.
 
+On CUDA the scheduler *runs ahead*: the next pass starts before the host has seen the tokens that it reads, which go
+from the choice to the pass on the device. While the pass runs, the host takes these tokens and fills the masks for the
+next choice. A sequence whose text goes on otherwise (it has ended, or its grammar forces tokens) has run ahead in vain:
+its logits are dropped, and it joins the next pass. Sequences with tools or drafts need their tokens first, and do not
+run ahead. Events come in the same order.
+
 No output depends on the batch composition: a choice is a function of seed, position and logits.
 """
 
@@ -25,72 +31,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Items
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, islice
 from time import perf_counter
-from typing import Final, TypeAlias, cast
+from typing import Final
 
 import torch
 from torch import Tensor
 
-from guided.engine.answers import Answers
-from guided.engine.asking import Draft
-from guided.engine.long_chunks import SHORT, LongChunks
-from guided.engine.result import StreamEvent
-from guided.engine.runner import Chunk, ModelRunner
-from guided.engine.sequence import Sequence
+from guided.engine.answers import Answers, Flight
+from guided.engine.asking import Draft, Forward
+from guided.engine.long_chunks import SHORT, LongChunks, shares
+from guided.engine.runner import Ahead, Chunk, ModelRunner
 from guided.engine.stepper import Aside, Said, Stepper
-from guided.kv.cache import Lease
+from guided.engine.task import Outcome, Task
 from guided.sampling.choice import Choose
 
-__all__ = ["Outcome", "Scheduler", "Task"]
+__all__ = ["Scheduler"]
 
 _PATIENCE: Final = 0.005  # seconds
-Outcome: TypeAlias = StreamEvent | Exception  # an error is the last that comes of a task
-
-
-@dataclass(eq=False)
-class Task:
-    """A sequence on its way through the scheduler.
-
-    Attributes:
-        sequence: the output.
-        priority: tasks with a lower number run first.
-        salt: only tasks with equal salts share prefixes in the cache.
-        done: the task has ended, has failed, or was cancelled.
-        coming: the future that makes the sequences of the group; None where the sequence exists already.
-        number: which of these sequences belongs to this task.
-        admitted: when it first had room in the cache, by perf_counter; 0.0: it has waited since it came.
-    """
-
-    sequence: Sequence
-    priority: int = 0
-    salt: str = ""
-    done: bool = False
-    coming: Future[list[Stepper]] | None = None
-    number: int = 0
-    admitted: float = 0.0
-    arrival: int = 0
-    stepper: Stepper | None = None
-    read: list[int] = field(default_factory=list)  # tokens that the model has read or must read next
-    keep: int = 1  # how many of their last positions need logits
-    lease: Lease | None = None  # the room in the cache; None while the task waits
-    rows: list[Tensor] = field(default_factory=list)  # the logits computed so far for these positions
-    followers: list[Task] = field(default_factory=list)  # tasks that wait until this one has read their common prompt
-
-    @classmethod
-    def later(cls, coming: Future[list[Stepper]], number: int) -> Task:
-        """A task whose sequence is still being made."""
-        return cls(cast("Sequence", None), coming=coming, number=number)  # `_take_compiled` sets it before any use
-
-    def __lt__(self, other: Task) -> bool:
-        return (self.priority, self.arrival) < (other.priority, other.arrival)
-
-    @property
-    def missing(self) -> int:
-        """How many tokens the model must read before the next choice."""
-        return len(self.read) - (self.lease.length if self.lease is not None else 0)
 
 
 class Scheduler:
@@ -99,6 +58,7 @@ class Scheduler:
     Attributes:
         runner: the model and its cache.
         token_budget: tokens of one forward pass.
+        runs_ahead: passes start before their tokens are known.
         max_running: tasks that have room in the cache at once.
         preemptions: how often a task lost its room.
         prefix_queries, prefix_hits: tokens of prompts that were looked up in the cache, and those that it had.
@@ -112,7 +72,9 @@ class Scheduler:
         token_budget: int = 512,
         long_seconds: float = 0.2,
         max_running: int = 256,
+        run_ahead: bool | None = None,
     ) -> None:
+        """`run_ahead`: None: on CUDA."""
         self.runner, self._cache = runner, runner.cache
         self._long_chunks = LongChunks(long_seconds)
         self.token_budget, self.max_running = token_budget, max_running
@@ -124,6 +86,9 @@ class Scheduler:
         self._asking: list[tuple[Task, Choose | Draft]] = []
         self._aside = Aside[Task]()
         self._answers = Answers[Task](draft)
+        on_cuda = runner.model.device.type == "cuda"
+        self.runs_ahead = runner.can_run_ahead and (on_cuda if run_ahead is None else run_ahead)
+        self._flight: Flight[Task] | None = None
         self.preemptions = 0
         self.prefix_queries = self.prefix_hits = 0
 
@@ -189,12 +154,13 @@ class Scheduler:
         self._take_compiled()
         self._take_aside(0.0)
         self._admit()
-        planned = self._plan()
-        if planned:
-            self._run(planned)
+        ahead = self._reserve_ahead()
+        planned = self._plan(self.token_budget - len(ahead))
+        if planned or self._flight is not None:
+            self._run(planned, ahead)
         else:
             self._take_aside(_PATIENCE)
-        for task, _ in planned:
+        for task in (*(task for task, _ in planned), *ahead):
             task.sequence.timings.total += perf_counter() - begin
         out, self._outcomes = self._outcomes, []
         return out
@@ -241,46 +207,34 @@ class Scheduler:
                     self.prefix_hits += lease.length
             heappop(self._waiting)
 
-    def _plan(self) -> list[tuple[Task, int]]:
-        """Decide which tasks read how many tokens in this step, and reserve room for them."""
+    def _reserve_ahead(self) -> list[Task]:
+        """The tasks that read their next token in this step before it is known; room for it is reserved."""
+        able = (task for task in self._flight or () if self._may_go_on(task))
+        return [task for task in islice(able, self.token_budget) if self._cache.reserve(task.open_lease, 1)]
+
+    def _may_go_on(self, task: Task) -> bool:
+        """Whether a task whose token is being chosen may need a token after it."""
+        is_slow = task.stepper is not None and task.stepper.is_slow
+        return not task.done and not is_slow and task.sequence.left > 1
+
+    def _plan(self, left: int) -> list[tuple[Task, int]]:
+        """Decide which tasks read how many of the `left` tokens of this step, and reserve room for them."""
         planned: list[tuple[Task, int]] = []
-        for task, number in self._shares():
+        for task, number in shares(self._running, left, self._long_chunks):
             if not number or task.lease is None:
                 continue  # without a lease, it was preempted by one before it
             if self._reserve(task, number, {t for t, _ in planned}):
                 planned.append((task, number))
         return planned
 
-    def _shares(self) -> list[tuple[Task, int]]:
-        """How many tokens each running task should read: those that decode first, then those with long text to read.
-
-        Of these, the first in order has half of the tokens. The others of its priority share the rest, the shortest
-        first, so that a long prompt does not delay the short ones that come after it, nor they the long one.
-        """
-        left, shares = self.token_budget, dict[Task, int]()
-        for task in sorted(task for task in self._running if task.missing <= SHORT):
-            shares[task] = min(task.missing, left)
-            left -= shares[task]
-        long = sorted(task for task in self._running if task.missing > SHORT)
-        if long:
-            first, left = long[0], self._long_chunks.tokens(left) if shares else left
-            shares[first], half = 0, (left + 1) // 2  # 0: for its place in the order
-            for task in sorted(long[1:], key=lambda task: (task.priority, task.missing)):
-                kept = min(first.missing, half if task.priority == first.priority else left)
-                shares[task] = min(task.missing, left - min(left, kept))
-                left -= shares[task]
-            shares[first] = min(first.missing, left)
-        return list(shares.items())
-
     def _reserve(self, task: Task, number: int, planned: set[Task]) -> bool:
         """Reserve room for a task; tasks behind it are preempted if necessary."""
-        assert task.lease is not None
-        while not self._cache.reserve(task.lease, number):
-            idle = (other for other in self._running if other not in planned and other not in self._aside)
+        while not self._cache.reserve(task.open_lease, number):
+            idle = (other for other in self._running if other not in planned and not self._is_waited_for(other))
             last = max(idle, default=task)
             if last is not task:
                 self._preempt(last)
-            elif planned or self._aside:
+            elif planned or self._aside or self._flight is not None:
                 self._preempt(task)
                 return False
             else:
@@ -289,10 +243,12 @@ class Scheduler:
                 return False
         return True
 
+    def _is_waited_for(self, task: Task) -> bool:
+        return task in self._aside or (self._flight is not None and task in self._flight)
+
     def _preempt(self, task: Task) -> None:
         """Drop a task's keys and values and put it back into the queue; it will read its tokens again."""
-        assert task.lease is not None
-        self._cache.close(task.lease)
+        self._cache.close(task.open_lease)
         task.lease, task.rows = None, []
         self._answers.forget(task)
         self._running.remove(task)
@@ -300,37 +256,59 @@ class Scheduler:
         self.preemptions += 1
 
     # ---- a forward pass
-    def _run(self, planned: list[tuple[Task, int]]) -> None:
-        chunks = []
+    def _run(self, planned: list[tuple[Task, int]], ahead: list[Task]) -> None:
+        tasks = [task for task, _ in planned]
+        chunks = [task.chunk(number) for task, number in planned]
         long = sum(number for task, number in planned if task.missing > SHORT)
-        for task, number in planned:
-            assert task.lease is not None
-            start = task.lease.length
-            keep = max(0, start + number - max(start, len(task.read) - task.keep))
-            chunks.append(Chunk(task.lease, task.read[start : start + number], keep))
         begin = perf_counter()
         try:
-            logits = self.runner.step(chunks)
+            logits = self._forward(chunks, ahead)
         except Exception as error:  # out of memory or a broken model: every task of the pass fails
-            for task, _ in planned:
+            for task in (*tasks, *ahead):
                 self._finish(task, error)
+            self._land([])
             return
         seconds = perf_counter() - begin
         self._long_chunks.record(seconds, long)
-        for task, _ in planned:  # an accelerator is still computing: the first access to the logits waits for it
-            self._fill_mask(task)
-        first = 0
-        for (task, _), chunk in zip(planned, chunks, strict=True):
+        lost = self._land(ahead)
+        tasks += ahead
+        for task in tasks:  # an accelerator is still computing: the first access to the logits waits for it
+            if task not in lost:
+                self._fill_mask(task)
+        parts = torch.split(logits, [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)])
+        for task, part in zip(tasks, parts, strict=True):
+            if task in lost:
+                continue
             task.sequence.timings.add_forward(seconds, prompt=not task.sequence.prompt_is_read)
-            if chunk.keep:
-                task.rows.append(logits[first : first + chunk.keep])
-                first += chunk.keep
+            if len(part):
+                task.rows.append(part)
             if task.missing == 0:
                 rows = task.rows[0] if len(task.rows) == 1 else torch.cat(task.rows)
                 task.rows = []
                 self._let_follow(task, rows)
                 self._go_on(task, rows)
         self._answer()
+
+    def _forward(self, chunks: list[Chunk], ahead: list[Task]) -> Tensor:
+        """The logits of a pass over chunks, and over the tokens of these tasks that are being chosen."""
+        if ahead and self._flight is not None:
+            return self.runner.step(chunks, Ahead([task.open_lease for task in ahead], self._flight.tokens(ahead)))
+        return self.runner.step(chunks) if chunks else torch.empty(0, 0)
+
+    def _land(self, ahead: list[Task]) -> set[Task]:
+        """Wait for the tokens that are being chosen, and go on; the tasks that have run ahead in vain."""
+        lost, flight = set(ahead), self._flight
+        self._flight = None
+        for task, found, is_read in flight.land() if flight is not None else ():
+            if isinstance(found, Exception):
+                self._finish(task, found)
+            elif task.stepper is not None and not task.done:
+                said = task.stepper.advance(found)
+                self._settle(task, said)
+                if task in lost and is_read and said.request == Forward(task.read[-1:]):
+                    self._cache.advance(task.open_lease, task.read[-1:])
+                    lost.discard(task)
+        return lost
 
     def _fill_mask(self, task: Task) -> None:
         """Let a sequence do what needs no logits: fill its bitmask row."""
@@ -343,13 +321,12 @@ class Scheduler:
 
     def _let_follow(self, leader: Task, rows: Tensor) -> None:
         """Continue the samples of the same prompt from a fork of the leader's cache."""
-        assert leader.lease is not None
         followers, leader.followers = leader.followers, []
         for task in followers:
             if task.done:
                 continue
             try:
-                task.lease = self._cache.fork(leader.lease)
+                task.lease = self._cache.fork(leader.open_lease)
             except MemoryError:
                 heappush(self._waiting, task)
                 continue
@@ -369,11 +346,24 @@ class Scheduler:
         """Answer what sequences ask for, all of them at once, until each of them needs a forward pass, or has ended."""
         while self._asking:
             asking, self._asking = self._asking, []
+            if self.runs_ahead:
+                asking = self._launch(asking)
             for (task, _), found in zip(asking, self._answers.to(asking), strict=True):
                 if isinstance(found, Exception):
                     self._finish(task, found)
                 elif task.stepper is not None and not task.done:
                     self._settle(task, task.stepper.advance(found))
+
+    def _launch(self, asking: list[tuple[Task, Choose | Draft]]) -> list[tuple[Task, Choose | Draft]]:
+        """Begin to choose for the tasks that can run ahead; the requests of the others."""
+        flying = [
+            (task, request)
+            for task, request in asking
+            if isinstance(request, Choose) and len(request.choices) == 1 and task.sequence.can_run_ahead
+        ]
+        if flying and self._flight is None:
+            self._flight = self._answers.launch(flying)
+        return [pair for pair in asking if self._flight is None or pair[0] not in self._flight]
 
     def _settle(self, task: Task, said: Said) -> None:
         """Take what has come of a step."""

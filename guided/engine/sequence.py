@@ -51,7 +51,6 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Sequence"]
 
-
 _NO_STOPS: Final = Stops()
 _NO_MASK: Final = MaskRow()
 _NO_LOGPROBS: Final = LogprobParams()
@@ -126,7 +125,7 @@ class Sequence:
         self.scores = Scores(vocabulary, logprobs)
         self.timings = Timings()
         self.budget_bound = BudgetBound()
-        self.free, self.cut = free, False  # cut: the last choice was the end, since the budget left nothing else
+        self.free, self.cut = free, False  # cut: the budget left nothing but the end
         self.masks: Masks | None = None
         if matcher is not None:
             times = self.timings.mask
@@ -136,6 +135,7 @@ class Sequence:
         self.prompt_is_read = False
         self.finish_reason: FinishReason | None = None
         self.stop: str | int | None = None
+        self.can_run_ahead = calls is None and not drafts and not self.score_forced
         self.choosing = False  # a token is chosen from the pass under way, and nothing was drafted for it
 
     @property

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from guided.chat import ChatTemplate
 from guided.engine.engine import Engine
-from guided.engine.runner import Chunk, ModelRunner
+from guided.engine.runner import Ahead, Chunk, ModelRunner
 from guided.errors import GuidedError
 from guided.integrations.transformers import vocabulary_of
 from guided.kv.cache import Lease, Plan, SegmentedPlan
@@ -182,13 +182,16 @@ class _Sequences:
 class _TransformersRunner(ModelRunner):
     """Runs one sequence after the other."""
 
+    can_run_ahead = False
+
     def __init__(self, model: _TransformersModel) -> None:
         super().__init__(model, _Sequences(max(2 * model.config.context, _CONTEXT)))
         self._model = model
 
     @torch.inference_mode()
-    def step(self, chunks: Sequence[Chunk]) -> Tensor:
+    def step(self, chunks: Sequence[Chunk], ahead: Ahead | None = None) -> Tensor:
         """See `ModelRunner.step`."""
+        assert ahead is None
         found = [self._logits(chunk) for chunk in chunks]
         for chunk in chunks:
             self.cache.advance(chunk.lease, chunk.tokens)

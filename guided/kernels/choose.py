@@ -7,12 +7,13 @@ depends on nothing but its row and its `Choice`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import inf
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
+from torch import Tensor
 
 from guided.errors import GuidedError
 from guided.kernels import _kernels
@@ -21,13 +22,19 @@ from guided.sampling.choice import Answer, Changes, Choice, Choose, Chosen, all_
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.sampler import refusal, uniform
 
-__all__ = ["answer"]
+__all__ = ["LaunchedChoices", "answer", "launch"]
 
+Rows: TypeAlias = list[Chosen | GuidedError]
 _ALL_BANNED: Final = 2  # as in native/choose_row.hpp
 
 
 def answer(requests: Sequence[Choose]) -> list[Answer]:
-    """Choose a token for each row of each request.
+    """Choose a token for each row of each request; raises as `launch` does."""
+    return launch(requests).wait()
+
+
+def launch(requests: Sequence[Choose]) -> LaunchedChoices:
+    """Begin to choose a token for each row of each request. On a CPU they are chosen when this returns.
 
     Raises:
         ValueError: a request has not as many choices as rows, or its logits are of another shape or type.
@@ -37,16 +44,44 @@ def answer(requests: Sequence[Choose]) -> list[Answer]:
         if logits.dim() != 2 or len(logits) != len(choices) or logits.dtype != torch.float32:
             raise ValueError(f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}")
     on_cpu = all(logits.is_cpu for logits, _ in requests)
-    rows = _choose_natively(requests) if on_cpu else DeviceChoices(requests).wait()
-    each = (perf_counter() - begin) / max(1, len(rows))
-    out, first = list[Answer](), 0
-    for _, choices in requests:
-        out.append(Answer(rows[first : first + len(choices)], each * len(choices)))
-        first += len(choices)
-    return out
+    rows = _choose_natively(requests) if on_cpu else DeviceChoices(requests)
+    return LaunchedChoices(requests, rows, perf_counter() - begin)
 
 
-def _choose_natively(requests: Sequence[Choose]) -> list[Chosen | GuidedError]:
+class LaunchedChoices:
+    """Tokens of a batch that are being chosen."""
+
+    def __init__(self, requests: Sequence[Choose], rows: Rows | DeviceChoices, seconds: float) -> None:
+        self._requests, self._rows, self._seconds = requests, rows, seconds
+
+    @property
+    def tokens(self) -> Tensor:
+        """The token of each row, int64 (rows,), on the device of the logits, where it need not have been chosen yet.
+
+        Rows from which nothing can be chosen have some token, and so have those that are `repeated`.
+        """
+        if isinstance(self._rows, DeviceChoices):
+            return self._rows.tokens
+        return torch.tensor([row.token if isinstance(row, Chosen) else 0 for row in self._rows])
+
+    @property
+    def repeated(self) -> Collection[int]:
+        """After `wait`, the rows whose token is not that of `tokens`, or may not be."""
+        return self._rows.repeated if isinstance(self._rows, DeviceChoices) else ()
+
+    def wait(self) -> list[Answer]:
+        """An answer for each request."""
+        begin = perf_counter()
+        rows = self._rows.wait() if isinstance(self._rows, DeviceChoices) else self._rows
+        each = (self._seconds + perf_counter() - begin) / max(1, len(rows))
+        out, first = list[Answer](), 0
+        for _, choices in self._requests:
+            out.append(Answer(rows[first : first + len(choices)], each * len(choices)))
+            first += len(choices)
+        return out
+
+
+def _choose_natively(requests: Sequence[Choose]) -> Rows:
     kept = [(logits if logits.stride(1) == 1 else logits.contiguous(), choices) for logits, choices in requests]
     choices, rows = list[Choice](), list[Any]()
     for logits, some in kept:

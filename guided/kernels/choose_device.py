@@ -22,7 +22,7 @@ from torch import Tensor
 from guided.errors import GuidedError
 from guided.kernels.choice_table import ChoiceTable, choice_table
 from guided.kernels.choose_batch import Column, Needs, choose_batch
-from guided.kernels.transfer import Fetch
+from guided.kernels.transfer import Fetch, send
 from guided.sampling.choice import Choice, Choose, Chosen, all_banned
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.sampler import refusal
@@ -57,10 +57,15 @@ class _Group(NamedTuple):
 
 
 class DeviceChoices:
-    """The choices of a batch, under way on the device of their logits."""
+    """The choices of a batch, under way on the device of their logits.
+
+    Attributes:
+        repeated: after `wait`, the places of choices whose first look was too small.
+    """
 
     @torch.inference_mode()
     def __init__(self, requests: Sequence[Choose]) -> None:
+        self.repeated = set[int]()
         self._choices = [choice for _, choices in requests for choice in choices]
         self._launched = list[tuple[_Group, _Launched]]()
         for group in _groups(requests):
@@ -71,11 +76,23 @@ class DeviceChoices:
                     self._launched.append((group, self._launch(group, places, how)))
         self._fetch = _fetch(launched for _, launched in self._launched)
 
+    @property
+    @torch.inference_mode()
+    def tokens(self) -> Tensor:
+        """The token of each choice, int64 (choices,), on the device; those of `repeated` choices are others."""
+        found = torch.cat([launched.found[:, Column.TOKEN] for _, launched in self._launched]).long()
+        places = [at for _, launched in self._launched for at in launched.places]
+        if places == sorted(places):
+            return found
+        order = sorted(range(len(places)), key=places.__getitem__)
+        return found[send(order, torch.int64, found.device)]
+
     def wait(self) -> list[Chosen | GuidedError]:
         """What was chosen."""
         found, numbers, again = dict[int, Chosen | GuidedError](), iter(self._fetch.wait().tolist()), list[_Launched]()
         for group, launched in self._launched:
             if unresolved := self._read(launched, numbers, found):
+                self.repeated.update(unresolved)
                 again.append(self._launch(group, unresolved, None, everything=True))
         if again:
             numbers = iter(_fetch(again).wait().tolist())

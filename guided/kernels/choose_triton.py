@@ -138,6 +138,7 @@ def pick_kernel(
         behind = tl.cumsum(weights, 0) <= rest
         last = tl.max(tl.where(weights > 0, tl.arange(0, block), 0), 0)
         token = chosen * block + tl.minimum(tl.sum(behind.to(tl.int32), 0), last)
+    token = tl.minimum(token, size - 1)  # where nothing can be chosen
     logit = tl.load(row + token).to(tl.float32)
     all_mass = _merged(tl.load(part + 4, mask=there, other=-float("inf")), tl.load(part + 5, mask=there, other=0.0))
     after = _merged(greatest, tl.load(part + 1, mask=there, other=0.0))

@@ -30,8 +30,8 @@ from guided.engine import Engine
 from guided.engine.driver import Take
 from guided.engine.request import Request
 from guided.engine.result import Result, StreamEvent
-from guided.engine.scheduler import Outcome, Task
 from guided.engine.stepper import Stepper
+from guided.engine.task import Outcome, Task
 from guided.engine.threads import SWITCH_SECONDS
 from guided.errors import GuidedError
 from guided.server.freed_memory import FreedMemory

@@ -39,7 +39,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from guided.engine.result import Result
-from guided.engine.scheduler import Outcome, Task
+from guided.engine.task import Outcome, Task
 from guided.errors import BudgetError, GuidedError
 from guided.server.admission import Admission
 from guided.server.deltas import end_of

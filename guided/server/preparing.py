@@ -37,8 +37,8 @@ from typing import Final, TypeAlias
 from guided.engine import Engine
 from guided.engine.polite_pool import PolitePool
 from guided.engine.request import Prompt, Request
-from guided.engine.scheduler import Task
 from guided.engine.stepper import Stepper, begun
+from guided.engine.task import Task
 from guided.errors import GuidedError, LimitExceeded
 from guided.limits import Limits
 from guided.matching.collection import collection_paused

@@ -151,7 +151,9 @@ class _Pool(BlockPool):
 
 
 class _Runner(ModelRunner):
-    """Runs every forward pass in all ranks."""
+    """Runs every forward pass in all ranks, which receive its tokens as plain numbers."""
+
+    can_run_ahead = False
 
     def __init__(self, ranks: Ranks, model: Model, cache: PagedCache) -> None:
         super().__init__(model, cache)

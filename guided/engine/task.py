@@ -1,0 +1,74 @@
+"""A sequence on its way through the scheduler."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
+
+from torch import Tensor
+
+from guided.engine.result import StreamEvent
+from guided.engine.runner import Chunk
+from guided.engine.sequence import Sequence
+from guided.engine.stepper import Stepper
+from guided.kv.cache import Lease
+
+__all__ = ["Outcome", "Task"]
+
+Outcome: TypeAlias = StreamEvent | Exception  # an error is the last that comes of a task
+
+
+@dataclass(eq=False)
+class Task:
+    """A sequence on its way through the scheduler.
+
+    Attributes:
+        sequence: the output.
+        priority: tasks with a lower number run first.
+        salt: only tasks with equal salts share prefixes in the cache.
+        done: the task has ended, has failed, or was cancelled.
+        coming: the future that makes the sequences of the group; None where the sequence exists already.
+        number: which of these sequences belongs to this task.
+        admitted: when it first had room in the cache, by perf_counter; 0.0: it has waited since it came.
+    """
+
+    sequence: Sequence
+    priority: int = 0
+    salt: str = ""
+    done: bool = False
+    coming: Future[list[Stepper]] | None = None
+    number: int = 0
+    admitted: float = 0.0
+    arrival: int = 0
+    stepper: Stepper | None = None
+    read: list[int] = field(default_factory=list)  # tokens that the model has read or must read next
+    keep: int = 1  # how many of their last positions need logits
+    lease: Lease | None = None  # the room in the cache; None while the task waits
+    rows: list[Tensor] = field(default_factory=list)  # the logits computed so far for these positions
+    followers: list[Task] = field(default_factory=list)  # tasks that wait until this one has read their common prompt
+
+    @classmethod
+    def later(cls, coming: Future[list[Stepper]], number: int) -> Task:
+        """A task whose sequence is still being made."""
+        return cls(cast("Sequence", None), coming=coming, number=number)  # `_take_compiled` sets it before any use
+
+    def __lt__(self, other: Task) -> bool:
+        return (self.priority, self.arrival) < (other.priority, other.arrival)
+
+    @property
+    def missing(self) -> int:
+        """How many tokens the model must read before the next choice."""
+        return len(self.read) - (self.lease.length if self.lease is not None else 0)
+
+    @property
+    def open_lease(self) -> Lease:
+        """The lease of a task that has one."""
+        assert self.lease is not None
+        return self.lease
+
+    def chunk(self, number: int) -> Chunk:
+        """The next tokens of a task, and how many of their last positions need logits."""
+        start = self.open_lease.length
+        keep = max(0, start + number - max(start, len(self.read) - self.keep))
+        return Chunk(self.open_lease, self.read[start : start + number], keep)

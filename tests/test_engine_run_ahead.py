@@ -1,0 +1,167 @@
+"""Running ahead: passes whose tokens the host does not know yet write what other passes write.
+
+A CPU stands in for the device. What is chosen is kept from the scheduler until the next pass has run.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guided.engine.runner import Ahead, Chunk, ModelRunner, cache_shape
+from guided.engine.scheduler import Scheduler
+from guided.engine.sequence import Sequence
+from guided.engine.task import Task
+from guided.errors import GuidedError
+from guided.kernels import choose, choose_batch
+from guided.kernels.choose_device import DeviceChoices
+from guided.kv.paged import PagedCache
+from guided.matching import GrammarMatcher
+from guided.sampling import SamplingParams
+from tests.effort import examples
+from tests.engine_support import drive
+from tests.test_engine_scheduler import CACHES, COMPILER, MODEL, VOCABULARY, assert_alike, in_any_batch, sequence, twin
+
+torch.set_num_threads(1)
+
+
+class NotingRunner(ModelRunner):
+    """Notes for each pass how many tokens were known, and how many were not."""
+
+    def __init__(self, *args) -> None:
+        super().__init__(*args)
+        self.passes: list[tuple[int, int]] = []
+
+    def step(self, chunks: list[Chunk], ahead: Ahead | None = None) -> torch.Tensor:
+        self.passes.append((sum(len(chunk.tokens) for chunk in chunks), 0 if ahead is None else len(ahead.leases)))
+        return super().step(chunks, ahead)
+
+
+def scheduler(run_ahead: bool, blocks: int = 200, **options) -> Scheduler:
+    runner = NotingRunner(MODEL, PagedCache(cache_shape(MODEL), blocks, 4))
+    return Scheduler(runner, run_ahead=run_ahead, **options)
+
+
+def free(prompt: list[int], **options) -> Sequence:
+    params = SamplingParams(1.0, None, None, sum(prompt), logit_bias={12: -100.0})
+    return Sequence(VOCABULARY, prompt, None, params, max_tokens=9, **options)
+
+
+def test_all_but_the_first_pass_run_ahead() -> None:
+    plain, ahead = scheduler(False), scheduler(True)
+    prompts = [[1, 2], [3, 4], [5, 6]]
+    want = drive(plain, [Task(free(prompt)) for prompt in prompts])
+    got = drive(ahead, [Task(free(prompt)) for prompt in prompts])
+    assert plain.runner.passes == [(6, 0)] + [(3, 0)] * 8
+    assert ahead.runner.passes == [(6, 0)] + [(0, 3)] * 8, "as many passes, and none is in vain"
+    assert [[event.text for event in events] for events in got] == [[event.text for event in events] for events in want]
+    assert [events[-1].result.tokens for events in got] == [events[-1].result.tokens for events in want]
+
+
+def test_forced_text_and_ends_cost_a_pass() -> None:
+    grammar = COMPILER.compile_regex("(a|b)cdcdcd(a|b)")
+    batch = scheduler(True)
+    params = SamplingParams()
+    task = Task(Sequence(VOCABULARY, [1, 2], GrammarMatcher(grammar), params, max_tokens=20))
+    result = drive(batch, [task])[0][-1].result
+    assert result.text in {f"{first}cdcdcd{last}" for first in "ab" for last in "ab"}
+    known, unknown = zip(*batch.runner.passes, strict=True)
+    forced = len(result.tokens) - 2
+    assert known == (2, 0, 1 + forced, 0)[: len(known)] and unknown == (0, 1, 0, 1)[: len(known)]
+
+
+def test_drafts_and_forced_scores_do_not_run_ahead_and_others_beside_them_do() -> None:
+    batch = scheduler(True)
+    grammar = COMPILER.compile_regex("[abcde]{3,9}")
+    scored = Sequence(
+        VOCABULARY, [1, 2], GrammarMatcher(grammar), SamplingParams(), max_tokens=9, score_forced=True
+    )  # fmt: skip
+    sequences = [free([1, 2, 1, 2, 1, 2], drafts=3), scored, free([3, 4])]
+    assert [one.can_run_ahead for one in sequences] == [False, False, True]
+    drive(batch, [Task(one) for one in sequences])
+    assert {unknown for _, unknown in batch.runner.passes} == {0, 1}
+
+
+@pytest.mark.parametrize("name", CACHES)
+@examples(10)
+@given(st.randoms(use_true_random=False), st.sampled_from([3, 5, 60]), st.sampled_from([1, 7, 512]))
+def test_tokens_that_torch_chooses_for_the_batch(name: str, rng: random.Random, size: int, budget: int) -> None:
+    """As on a device: some choices turn out to be others than those that the pass has read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose, "_choose_natively", DeviceChoices)
+        patch.setattr(choose_batch, "FIRST_LOOK", 2)
+        in_any_batch(rng, CACHES[name](cache_shape(MODEL), size), budget, run_ahead=True, same=assert_alike)
+
+
+def test_a_first_look_that_is_too_small_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "_choose_natively", DeviceChoices)
+    monkeypatch.setattr(choose_batch, "FIRST_LOOK", 1)
+    repeated = []
+    plain = DeviceChoices.wait
+
+    def wait(choices):
+        found = plain(choices)
+        repeated.append(len(choices.repeated))
+        return found
+
+    monkeypatch.setattr(DeviceChoices, "wait", wait)
+    params = SamplingParams(3.0, None, 0.99, 7, logit_bias={12: -100.0})
+    request = Sequence(VOCABULARY, [1, 2], None, params, max_tokens=9)
+    got = drive(scheduler(True), [Task(request)])[0][-1].result
+    assert sum(repeated) >= 8
+    monkeypatch.undo()
+    assert got.tokens == drive(scheduler(False), [Task(twin(request))])[0][-1].result.tokens
+
+
+def test_one_choice_that_fails_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All requests of the call are repeated one by one; so are the tokens that the next pass has read."""
+    plain, broken = choose._choose_natively, []
+
+    def refuse(requests):
+        if len(requests) > 1 and len(broken) < 3:
+            broken.append(len(requests))
+            raise GuidedError("a broken call")
+        return plain(requests)
+
+    want = [drive(scheduler(False), [Task(free([at, 2]))])[0][-1].result.tokens for at in range(3)]
+    monkeypatch.setattr(choose, "_choose_natively", refuse)
+    got = drive(scheduler(True), [Task(free([at, 2])) for at in range(3)])
+    assert broken == [3, 3, 3]
+    assert [events[-1].result.tokens for events in got] == want
+
+
+def test_a_pass_that_fails_ends_the_tasks_that_were_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = scheduler(True)
+    tasks = [Task(free([1, 2])), Task(free([3, 4]))]
+    for task in tasks:
+        batch.add([task])
+    for _ in range(3):
+        batch.step()
+    monkeypatch.setattr(batch.runner, "run", lambda batch: 1 / 0)
+    outcomes = batch.step()
+    assert [type(outcome) for _, outcome in outcomes] == [ZeroDivisionError] * 2 and not batch
+    monkeypatch.undo()
+    assert (
+        drive(batch, [Task(free([1, 2]))])[0][-1].result.tokens
+        == drive(scheduler(False), [Task(free([1, 2]))])[0][-1].result.tokens
+    )
+
+
+def test_a_task_that_is_cancelled_in_flight() -> None:
+    batch = scheduler(True)
+    rng = random.Random(1)
+    keep, drop = Task(free([1, 2])), Task(sequence(rng, [1, 2]))
+    batch.add([drop])
+    batch.add([keep])
+    for _ in range(2):
+        batch.step()
+    batch.cancel(drop)
+    events = []
+    while batch:
+        events += [outcome for task, outcome in batch.step() if task is keep]
+    assert events[-1].result.tokens == drive(scheduler(False), [Task(free([1, 2]))])[0][-1].result.tokens
+    assert batch.runner.cache.available == scheduler(True).runner.cache.available
