@@ -29,6 +29,7 @@ No output depends on the batch composition: a choice is a function of seed, posi
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Sequence as Items
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from heapq import heappop, heappush
@@ -219,15 +220,15 @@ class Scheduler:
 
     def _plan(self, left: int) -> list[tuple[Task, int]]:
         """Decide which tasks read how many of the `left` tokens of this step, and reserve room for them."""
-        planned: list[tuple[Task, int]] = []
+        planned = dict[Task, int]()
         for task, number in shares(self._running, left, self._long_chunks):
             if not number or task.lease is None:
                 continue  # without a lease, it was preempted by one before it
-            if self._reserve(task, number, {t for t, _ in planned}):
-                planned.append((task, number))
-        return planned
+            if self._reserve(task, number, planned):
+                planned[task] = number
+        return list(planned.items())
 
-    def _reserve(self, task: Task, number: int, planned: set[Task]) -> bool:
+    def _reserve(self, task: Task, number: int, planned: Collection[Task]) -> bool:
         """Reserve room for a task; tasks behind it are preempted if necessary."""
         while not self._cache.reserve(task.open_lease, number):
             idle = (other for other in self._running if other not in planned and not self._is_waited_for(other))
@@ -280,7 +281,7 @@ class Scheduler:
             if task in lost:
                 continue
             task.sequence.timings.add_forward(seconds, prompt=not task.sequence.prompt_is_read)
-            if len(part):
+            if part.shape[0]:
                 task.rows.append(part)
             if task.missing == 0:
                 rows = task.rows[0] if len(task.rows) == 1 else torch.cat(task.rows)

@@ -187,7 +187,7 @@ class Sequence:
             if self.finish_reason is not None:
                 break
             at_choices = logits[before:] if choosing else logits[before:-1]
-            answer = yield Choose(at_choices, [self.choice(at, drafts) for at in range(len(at_choices))])
+            answer = yield Choose(at_choices, [self.choice(at, drafts) for at in range(at_choices.shape[0])])
             assert isinstance(answer, Answer)
             wrong = len(drafts) - (held := self.take(answer, drafts))
             if self.finish_reason is not None:

@@ -14,9 +14,11 @@ its grammar.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from time import thread_time
+from math import inf
+from time import perf_counter, thread_time
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from torch import Tensor
@@ -31,6 +33,7 @@ from guided.sampling.choice import Answer, Choose
 __all__ = ["SLOW", "Aside", "Said", "Stepper", "begun"]
 
 SLOW: Final = 0.01  # seconds of this thread's time
+_AGE: Final = SLOW / 4
 _QUICK_STEPS: Final = 32  # in a row, after which a sequence is not slow any more
 _THREADS: Final = 2
 _Key = TypeVar("_Key")
@@ -80,9 +83,9 @@ class Stepper:
 
     def fill_mask(self) -> None:
         """What needs no logits. Raises what the matcher raises."""
-        begin = thread_time()
+        begin = _clock.begin()
         self.sequence.meanwhile()
-        self._note(thread_time() - begin)
+        self._note(_clock.took(begin))
 
     def close(self) -> None:
         """There will be no further step. Not while one is being taken."""
@@ -90,7 +93,7 @@ class Stepper:
 
     def _advance(self, sent: Tensor | Answer | None) -> Said:
         events: list[StreamEvent] = []
-        begin = thread_time()
+        begin = _clock.begin()
         try:
             while isinstance(said := self._steps.send(sent), StreamEvent):
                 sent = None
@@ -99,12 +102,37 @@ class Stepper:
             return Said(events)
         except Exception as error:
             return Said(events, error=error)
-        self._note(thread_time() - begin)
+        self._note(_clock.took(begin))
         return Said(events, said)
 
     def _note(self, seconds: float) -> None:
         self._quick = 0 if seconds > SLOW else self._quick + 1
         self.is_slow = self._quick == 0 or (self.is_slow and self._quick < _QUICK_STEPS)
+
+
+class _Clock(threading.local):
+    """The time of a thread, for pieces of work of which only long ones matter: to ask the system takes a microsecond.
+
+    The system is asked once in `_AGE` seconds. A piece that takes long by the wall clock has taken at least what the
+    thread has computed since then, less all that went by before the piece began.
+    """
+
+    wall, cpu = -inf, 0.0
+
+    def begin(self) -> float:
+        """The wall clock, at the beginning of a piece."""
+        now = perf_counter()
+        if now - self.wall > _AGE:
+            self.wall, self.cpu = now, thread_time()
+        return now
+
+    def took(self, begin: float) -> float:
+        """How long the piece took: by the wall clock if that is short, else at least so much of the thread's time."""
+        wall = perf_counter() - begin
+        return wall if wall <= SLOW else thread_time() - self.cpu - (begin - self.wall)
+
+
+_clock = _Clock()
 
 
 def begun(sequences: Iterable[Sequence]) -> list[Stepper]:

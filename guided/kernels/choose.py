@@ -41,7 +41,7 @@ def launch(requests: Sequence[Choose]) -> LaunchedChoices:
     """
     begin = perf_counter()
     for logits, choices in requests:
-        if logits.dim() != 2 or len(logits) != len(choices) or logits.dtype != torch.float32:
+        if logits.dim() != 2 or logits.shape[0] != len(choices) or logits.dtype != torch.float32:
             raise ValueError(f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}")
     on_cpu = all(logits.is_cpu for logits, _ in requests)
     rows = _choose_natively(requests) if on_cpu else DeviceChoices(requests)
