@@ -1,0 +1,334 @@
+"""A step of decoding on CUDA, without a device: how much is launched does not depend on how many sequences there are,
+and the CPU waits once.
+
+Tensors have no numbers here (tests/fake_cuda.py), so a number that is read, or a tensor on the wrong device, is an
+error. What the operations compute is tested elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import cycle, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from guided.engine import stepper
+from guided.engine.runner import Chunk, ModelRunner, cache_shape
+from guided.engine.scheduler import Scheduler, Task
+from guided.engine.sequence import Sequence
+from guided.kernels import transfer
+from guided.kernels.choose_batch import Column
+from guided.kernels.choose_device import DeviceChoices
+from guided.kv.paged import PagedCache
+from guided.matching.bitmask import row_of
+from guided.matching.compiler import GrammarCompiler
+from guided.matching.matcher import GrammarMatcher
+from guided.models.decoder import caps_scores
+from guided.models.gpt import GPT, GPTConfig
+from guided.models.model import Model
+from guided.sampling.choice import Choice, Choose, Ramp
+from guided.sampling.params import SamplingParams
+from guided.sampling.penalties import Penalties
+from guided.vocabulary.vocabulary import Vocabulary
+from tests.fake_cuda import CUDA, DeviceReadError, StepCounter, fake_cuda, fake_weights, moved
+from tests.test_models_forward import MODELS
+from tests.test_models_forward import SIZES as SMALL
+from tests.triton_support import REASON
+
+torch.set_num_threads(1)
+SIZES = 1, 8, 64, 256
+WIDTH = 50  # logits of the models
+MOST_SENT = 8  # copies to the device: five for the pass, and one for each kind of choice
+WIDE = GPT.random(GPTConfig(**SMALL | {"dim": 48}), seed=4)  # the kernel reads heads of eight numbers, not of four
+UNCAPPED = {name: model for name, model in MODELS.items() if not caps_scores(model.config)} | {"gpt": WIDE}
+
+
+@pytest.fixture(params=["Triton", "torch"])
+def triton(request: pytest.FixtureRequest) -> bool:
+    if request.param == "Triton":
+        pytest.importorskip("triton", reason=REASON)
+    return request.param == "Triton"
+
+
+class Kind(NamedTuple):
+    """How a token is chosen: `options` of `SamplingParams`, and those of `Choice`."""
+
+    options: dict[str, Any] = {}  # noqa: RUF012 - only read
+    masked: bool = True
+    logprobs: int | None = None
+    raw: bool = True
+    tight: bool = False
+    size: int = WIDTH
+
+
+KINDS = {
+    "greedy": Kind(masked=False),
+    "greedy, masked": Kind(),
+    "a padded head": Kind({"temperature": 0.8}, size=37),
+    "temperature": Kind({"temperature": 0.8}, masked=False),
+    "temperature, masked": Kind({"temperature": 0.8}),
+    "under a tight budget": Kind({"temperature": 0.8}, tight=True),
+    "top-k": Kind({"temperature": 0.8, "top_k": 7}),
+    "top-p": Kind({"temperature": 0.8, "top_p": 0.9}),
+    "min-p": Kind({"temperature": 0.8, "min_p": 0.1}),
+    "all filters": Kind({"temperature": 0.8, "top_k": 7, "top_p": 0.9, "min_p": 0.1}),
+    "penalties": Kind({"repetition_penalty": 1.2, "presence_penalty": 0.3, "frequency_penalty": 0.1}),
+    "bans and bias": Kind(
+        {"bad_words": [[3], [5]], "logit_bias": {4: 2.0}, "min_tokens": 9, "allowed_token_ids": [1, 3, 4, 9]}
+    ),
+    "log probabilities": Kind({"temperature": 0.8}, logprobs=0),
+    "the most likely tokens": Kind({"temperature": 0.8}, logprobs=5),
+    "masked log probabilities": Kind({"temperature": 0.8}, logprobs=5, raw=False),
+}
+
+
+def choice(kind: Kind, number: int) -> Choice:
+    params = SamplingParams(**kind.options, seed=number)
+    changes = None
+    if not params.keeps_logits:
+        changes = Penalties(params, range(number % 7), [0], kind.size).changes([1, 2, 1])
+    allowed = row_of(kind.size, range(number % 5, kind.size, 2)) if kind.masked else None
+    unbudgeted, ramp = None, None
+    if kind.tight:
+        unbudgeted, ramp = row_of(kind.size, range(kind.size)), Ramp(1.5, row_of(kind.size, [8, 9]))
+    return Choice(params, number, kind.size, allowed, unbudgeted, ramp, changes, kind.logprobs, kind.raw)
+
+
+class Decoding:
+    """Sequences of a model over a paged cache, each of which has read a prompt."""
+
+    def __init__(self, model: Model, sequences: int) -> None:
+        self.model = moved(model, fake_weights)
+        cache = PagedCache(cache_shape(self.model), sequences + 8, 256)
+        self.runner = ModelRunner(self.model, cache, capture=lambda run: run)
+        self.leases = []
+        for number in range(sequences):
+            self.leases.append(lease := cache.open([0]))
+            assert cache.reserve(lease, 50)
+            cache.advance(lease, [1] * (2 + number % 30))
+
+    def step(self) -> Tensor:
+        return self.runner.step([Chunk(lease, [3]) for lease in self.leases])
+
+
+class Counts(NamedTuple):
+    launches: Counter[str]
+    sent: int
+    fetched: int
+    waits: int
+
+
+def counts_of(counter: StepCounter) -> Counts:
+    return Counts(counter.launches, counter.sent, counter.fetched, counter.waits)
+
+
+def count_choices(kinds: Iterable[Kind], sequences: int, *, triton: bool) -> Counts:
+    with fake_cuda(triton=triton) as counter, torch.inference_mode():
+        logits = torch.zeros(sequences, WIDTH, device=CUDA)
+        choices = [choice(kind, number) for number, kind in enumerate(islice(cycle(kinds), sequences))]
+        requests = [Choose(logits[at : at + 1], [one]) for at, one in enumerate(choices)]
+        with counter:
+            found = DeviceChoices(requests).wait()
+    assert len(found) == sequences
+    return counts_of(counter)
+
+
+# ---- the forward pass
+
+
+@pytest.mark.parametrize("model", UNCAPPED.values(), ids=UNCAPPED.keys())
+def test_a_forward_pass_launches_as_much_for_any_number_of_sequences(model: Model, triton: bool) -> None:
+    counts = []
+    for sequences in SIZES:
+        with fake_cuda(triton=triton) as counter:
+            decoding = Decoding(model, sequences)
+            with counter:
+                decoding.step()  # allocates the buffers of the graphs
+                counter.clear()
+                logits = decoding.step()
+        assert (logits.shape, logits.dtype, logits.device) == ((sequences, WIDTH), torch.float32, CUDA)
+        counts.append(counts_of(counter))
+    assert all(one == counts[0] for one in counts), differences(counts)
+    assert (counts[0].sent, counts[0].fetched, counts[0].waits) == (5, 0, 0)
+    stores, reads = (
+        sum(number for name, number in counts[0].launches.items() if part in name)
+        for part in ("store_kvcache_kernel", "_varlen_attn")
+    )
+    assert stores == (model.config.layers if triton else 0) and reads == model.config.layers
+
+
+def differences(counts: list[Counts]) -> str:
+    """What two batches do not have in common, for the message of an assertion."""
+    first = counts[0].launches
+    return "; ".join(str({k: (first[k], v) for k, v in one.launches.items() if first[k] != v}) for one in counts[1:])
+
+
+# ---- the choice of all tokens
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+def test_choices_launch_as_much_for_any_number_of_sequences(kind: Kind, triton: bool) -> None:
+    single, *counts = [count_choices([kind], sequences, triton=triton) for sequences in SIZES]
+    assert all(one == counts[0] for one in counts), differences(counts)
+    assert single.launches <= counts[0].launches  # one row is contiguous, whatever its strides are
+    for one in (single, counts[0]):
+        assert (one.sent, one.fetched, one.waits) == (1, 1, 1)
+
+
+def test_a_mixture_launches_what_its_kinds_need(triton: bool) -> None:
+    kinds = [kind for kind in KINDS.values() if kind.size == WIDTH]
+    counts = [count_choices(kinds, sequences, triton=triton) for sequences in (16, 64, 256)]
+    assert all(one == counts[0] for one in counts), differences(counts)
+    assert (counts[0].sent, counts[0].fetched, counts[0].waits) == (1 + triton, 1, 1)
+
+
+def test_simple_choices_are_two_launches_of_triton() -> None:
+    pytest.importorskip("triton", reason=REASON)
+    for name in ("greedy", "greedy, masked", "a padded head", "temperature, masked", "under a tight budget"):
+        launches = count_choices([KINDS[name]], 64, triton=True).launches
+        assert launches == {"triton scan_kernel": 1, "triton pick_kernel": 1, "aten.cat.default": 1}, name
+
+
+def test_a_nucleus_of_many_tokens_is_waited_for_twice(triton: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only second wait: tokens past the first look decide. All rows that need it share it."""
+    fetch = transfer.Fetch.wait
+    rows = iter([1.0, 0.0])
+
+    def unresolved(self: transfer.Fetch) -> Tensor:
+        found = fetch(self)
+        found.view(64, -1)[:, Column.UNRESOLVED] = next(rows)
+        return found
+
+    monkeypatch.setattr(transfer.Fetch, "wait", unresolved)
+    counts = count_choices([KINDS["top-p"]], 64, triton=triton)
+    assert (counts.sent, counts.fetched, counts.waits) == (2, 2, 2)
+
+
+# ---- the scheduler
+
+VOCABULARY = Vocabulary([b"a", b"b", *(b"%d" % number for number in range(WIDTH - 3))], eos_token_ids=[WIDTH - 1])
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {}, {"temperature": 0.7}, {"temperature": 0.7, "top_p": 0.9}, {"repetition_penalty": 1.3},
+)  # fmt: skip
+
+
+def task(number: int, constrained: bool) -> Task:
+    """A sequence that chooses token 0 in each step, for nothing else is ever read."""
+    grammar = GrammarCompiler(VOCABULARY).compile_regex("[ab]{40,60}") if constrained else None
+    matcher = None if grammar is None else GrammarMatcher(grammar)
+    params = SamplingParams(**OPTIONS[number % len(OPTIONS)], seed=number)
+    return Task(Sequence(VOCABULARY, [2 + number % 40, 3], matcher, params, max_tokens=60, free=matcher is None))
+
+
+@pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
+def test_a_step_of_the_scheduler_waits_once(constrained: bool, triton: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stepper, "SLOW", 1e9)  # operations without numbers take longer than those of a device
+    launched = []
+    for sequences in (4, 64):
+        with fake_cuda(triton=triton) as counter, torch.inference_mode():
+            model = moved(MODELS["qwen3"], fake_weights)
+            cache = PagedCache(cache_shape(model), sequences + 4, 256)
+            scheduler = Scheduler(ModelRunner(model, cache, capture=lambda run: run), token_budget=2048)
+            for number in range(sequences):
+                scheduler.add([task(number, constrained)])
+            with counter:
+                for number in range(4):
+                    counter.clear()
+                    outcomes = scheduler.step()
+                    assert not [error for _, error in outcomes if isinstance(error, Exception)]
+                    assert counter.sent <= MOST_SENT + 2 * (number == 0)  # a prompt sends its spans as well
+                    assert (counter.fetched, counter.waits) == (1, 1)
+            assert scheduler.running == sequences
+        launched.append(counter.launches)
+    assert launched[0] == launched[1]
+
+
+# ---- that the counter sees what it must
+
+
+WRONG: dict[str, Callable[[Tensor], Any]] = {
+    "item": lambda x: [x[at, 0].item() for at in range(len(x))],
+    "tolist": lambda x: x[:, 0].tolist(),
+    "float": lambda x: float(x[0, 0]),
+    "a condition": lambda x: bool((x > 0).any()),
+    "cpu": lambda x: x.cpu(),
+    "a copy that does not wait, to memory that is not pinned": lambda x: x.to("cpu", non_blocking=True),
+    "nonzero": lambda x: x.nonzero(),
+    "a boolean index": lambda x: x[x > 0],
+    "a boolean index that is written to": lambda x: x.index_put_([x > 0], x),
+    "masked_select": lambda x: x.masked_select(x > 0),
+    "unique": lambda x: x.unique(),
+    "repeat_interleave": lambda x: x[0].repeat_interleave(x[0].long()),
+    "equal": lambda x: torch.equal(x, x),
+    "an index on the CPU": lambda x: x[torch.tensor([0])],
+    "a number on the CPU": lambda x: x * torch.tensor(2.0),
+    "a row on the CPU": lambda x: x + torch.zeros(WIDTH),
+    "a constant that is written by index": lambda x: x.__setitem__((x[0].long(), x[0].long()), -torch.inf),
+    "a tensor of numbers": lambda x: torch.tensor([1.0], device=CUDA),
+    "a blocking copy": lambda x: torch.from_numpy(np.zeros(3)).to(CUDA),
+    "a copy from memory that is not pinned": lambda x: torch.from_numpy(np.zeros(3)).to(CUDA, non_blocking=True),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
+def test_the_counter_refuses_what_waits(wrong: Callable[[Tensor], Any]) -> None:
+    with fake_cuda(triton=False) as counter, torch.inference_mode():
+        x = torch.zeros(3, WIDTH, device=CUDA)
+        with counter, pytest.raises(DeviceReadError):
+            wrong(x)
+
+
+def test_the_counter_sees_a_loop_over_rows() -> None:
+    counts = []
+    for rows in (2, 3):
+        with fake_cuda(triton=False) as counter, torch.inference_mode():
+            x = torch.zeros(rows, WIDTH, device=CUDA)
+            with counter:
+                for at in range(rows):
+                    x[at].mul_(2.0)
+        counts.append(counter.launches.total())
+    assert counts == [2, 3]
+
+
+def test_the_counter_sees_a_second_wait() -> None:
+    with fake_cuda(triton=False) as counter, torch.inference_mode():
+        x = torch.zeros(3, WIDTH, device=CUDA)
+        with counter:
+            for at in range(3):
+                transfer.Fetch(x[at]).wait()
+    assert (counter.fetched, counter.waits) == (3, 3)
+
+
+@pytest.mark.parametrize("reads", [lambda x: x[0, 0].item(), lambda x: x + torch.zeros(WIDTH)], ids=["item", "cpu"])
+def test_a_step_that_reads_is_refused(reads: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the model's head, and in the choice."""
+    with fake_cuda(triton=False) as counter, torch.inference_mode():
+        decoding = Decoding(MODELS["llama"], 4)
+        head = decoding.model.logits
+        decoding.model.logits = lambda hidden: (reads(head(hidden)), head(hidden))[1]
+        with counter, pytest.raises(DeviceReadError):
+            decoding.step()
+    from guided.kernels import choose_batch
+
+    masked = choose_batch._masked
+    monkeypatch.setattr(choose_batch, "_masked", lambda model, table: (reads(model), masked(model, table))[1])
+    with pytest.raises(DeviceReadError):
+        count_choices([KINDS["top-k"]], 4, triton=False)
+
+
+def test_a_kernel_is_not_given_tensors_of_the_cpu() -> None:
+    pytest.importorskip("triton", reason=REASON)
+    from guided.logits import apply_triton
+
+    with fake_cuda() as counter, torch.inference_mode():
+        logits, masks = torch.zeros(3, 64, device=CUDA), torch.zeros(3, 2, dtype=torch.int32)
+        with counter, pytest.raises(DeviceReadError, match="argument 2 of mask_kernel is on cpu"):
+            apply_triton.mask_triton(logits, masks, None)
+        with counter:
+            apply_triton.mask_triton(logits, torch.zeros(3, 2, dtype=torch.int32, device=CUDA), None)
+    assert counter.operations["triton mask_kernel"] == 1
