@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import cycle, islice
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from guided.engine import stepper
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
@@ -24,28 +26,33 @@ from guided.engine.sequence import Sequence
 from guided.kernels import transfer
 from guided.kernels.choose_batch import Column
 from guided.kernels.choose_device import DeviceChoices
+from guided.kv.cache import CacheShape, KVCache
+from guided.kv.dense import DenseCache
+from guided.kv.offload.cache import OffloadCache
+from guided.kv.offload.copy_engine import SlotStore
 from guided.kv.paged import PagedCache
+from guided.kv.quantised import QuantisedCache, quantised
+from guided.kv.radix import RadixCache
 from guided.matching.bitmask import row_of
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.models.decoder import caps_scores
-from guided.models.gpt import GPT, GPTConfig
 from guided.models.model import Model
 from guided.sampling.choice import Choice, Choose, Ramp
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
 from guided.vocabulary.vocabulary import Vocabulary
 from tests.fake_cuda import CUDA, DeviceReadError, StepCounter, fake_cuda, fake_weights, moved
-from tests.test_models_forward import MODELS
-from tests.test_models_forward import SIZES as SMALL
+from tests.small_models import small_models
 from tests.triton_support import REASON
 
 torch.set_num_threads(1)
 SIZES = 1, 8, 64, 256
+CPU = torch.device("cpu")
 WIDTH = 50  # logits of the models
 MOST_SENT = 8  # copies to the device: five for the pass, and one for each kind of choice
-WIDE = GPT.random(GPTConfig(**SMALL | {"dim": 48}), seed=4)  # the kernel reads heads of eight numbers, not of four
-UNCAPPED = {name: model for name, model in MODELS.items() if not caps_scores(model.config)} | {"gpt": WIDE}
+ALL = small_models()
+UNCAPPED = {name: model for name, model in ALL.items() if not caps_scores(model.config)}
 
 
 @pytest.fixture(params=["Triton", "torch"])
@@ -168,6 +175,66 @@ def differences(counts: list[Counts]) -> str:
     return "; ".join(str({k: (first[k], v) for k, v in one.launches.items() if first[k] != v}) for one in counts[1:])
 
 
+# ---- all caches
+
+
+class FakeCopies(SlotStore):
+    """The copies of an offload cache, without streams and events."""
+
+    def __init__(self, counter: StepCounter, shape: CacheShape, slots: int, blocks: int, block_size: int) -> None:
+        size, self.layers = (block_size, shape.kv_heads, shape.head_dim), shape.layers
+        there, here = (self.layers, slots, *size), (self.layers, blocks, *size)
+        self.k_device, self.v_device = (torch.empty(there, dtype=shape.dtype, device=shape.device) for _ in range(2))
+        with unset_fake_temporarily():
+            self.k_cpu, self.v_cpu = (counter.stage(prod(here), shape.dtype, CPU).view(here) for _ in range(2))
+
+    def load_to_slot_layer(self, slot: int, layer: int, block: int, stop: int) -> None:
+        self.load_now(slot, layer, block, stop)
+
+    def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
+        for each in range(self.layers) if layer is None else [layer]:
+            self.offload_now(slot, each, block, rows)
+
+    def wait_slot_layer(self, slot: int, layer: int) -> None: ...
+
+    def wait_offload_layer(self, slot: int, layer: int) -> None: ...
+
+
+def offloaded(shape: CacheShape, counter: StepCounter) -> KVCache:
+    return OffloadCache(shape, 64, 3, 8, copies=FakeCopies(counter, shape, 3, 64, 8))
+
+
+CACHES: dict[str, Callable[[CacheShape, StepCounter], KVCache]] = {
+    "dense": lambda shape, counter: DenseCache(shape, 4096),
+    "paged": lambda shape, counter: PagedCache(shape, 64, 16),
+    "blocks of 256": lambda shape, counter: PagedCache(shape, 12, 256),
+    "radix": lambda shape, counter: RadixCache(shape, 1024),
+    "offload": offloaded,
+    "quantised paged": lambda shape, counter: QuantisedCache(PagedCache(quantised(shape), 64, 16), shape),
+    "quantised offload": lambda shape, counter: QuantisedCache(offloaded(quantised(shape), counter), shape),
+}
+
+
+PAIRS = [(name, cache) for name in ALL for cache in CACHES if name == "windows" or cache in ("dense", "blocks of 256")]
+
+
+@pytest.mark.parametrize(("name", "cache"), PAIRS)
+def test_nothing_is_read_back_and_nothing_is_on_the_cpu(name: str, cache: str) -> None:
+    """Prompts, chunks and single tokens of some sequences, with each architecture and each cache."""
+    with fake_cuda(triton=False) as counter, torch.inference_mode():
+        there = moved(ALL[name], fake_weights)
+        runner = ModelRunner(there, CACHES[cache](cache_shape(there), counter), capture=lambda run: run)
+        leases = [runner.cache.open([0]) for _ in range(3)]
+        with counter:
+            for counts in ((3, 11, 30), (1, 4, 1), (1, 1, 1), (1, 1, 1)):
+                for lease, count in zip(leases, counts, strict=True):
+                    assert runner.cache.reserve(lease, count)
+                pairs = zip(leases, counts, strict=True)
+                logits = runner.step([Chunk(lease, list(range(count))) for lease, count in pairs])
+                assert logits.device == CUDA and logits.dtype == torch.float32 and logits.shape[0] == 3
+    assert counter.waits == 0 and (counter.fetched > 0) == ("offload" in cache)
+
+
 # ---- the choice of all tokens
 
 
@@ -231,7 +298,7 @@ def test_a_step_of_the_scheduler_waits_once(constrained: bool, triton: bool, mon
     launched = []
     for sequences in (4, 64):
         with fake_cuda(triton=triton) as counter, torch.inference_mode():
-            model = moved(MODELS["qwen3"], fake_weights)
+            model = moved(ALL["qwen3"], fake_weights)
             cache = PagedCache(cache_shape(model), sequences + 4, 256)
             scheduler = Scheduler(ModelRunner(model, cache, capture=lambda run: run), token_budget=2048)
             for number in range(sequences):
@@ -308,7 +375,7 @@ def test_the_counter_sees_a_second_wait() -> None:
 def test_a_step_that_reads_is_refused(reads: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """In the model's head, and in the choice."""
     with fake_cuda(triton=False) as counter, torch.inference_mode():
-        decoding = Decoding(MODELS["llama"], 4)
+        decoding = Decoding(ALL["llama"], 4)
         head = decoding.model.logits
         decoding.model.logits = lambda hidden: (reads(head(hidden)), head(hidden))[1]
         with counter, pytest.raises(DeviceReadError):
