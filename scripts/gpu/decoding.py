@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
@@ -23,7 +24,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 from scripts.gpu.attention import capture_of
 from scripts.gpu.report import Setting
 
-__all__ = ["Run", "Waits", "counted_waits", "decode", "make_engine", "requests"]
+__all__ = ["Run", "Waits", "counted_waits", "decode", "make_engine", "requests", "start_all", "take"]
 
 PROMPT = 16  # tokens
 
@@ -88,12 +89,9 @@ def requests(
 
 
 def decode(setting: Setting, engine: Engine, asked: Sequence[Request]) -> Run:
-    """Run requests to their ends."""
+    """Run requests to their ends; compiling their grammars is not measured."""
     run, scheduler = Run(), engine.scheduler
-    for request in asked:
-        scheduler.add(engine.tasks(request))
-    while scheduler.compiling:  # grammars are not measured here
-        take(run, scheduler.step())
+    start_all(engine, asked)
     setting.wait()
     begin = perf_counter()
     while scheduler:
@@ -105,6 +103,14 @@ def decode(setting: Setting, engine: Engine, asked: Sequence[Request]) -> Run:
     setting.wait()
     run.seconds = perf_counter() - begin
     return run
+
+
+def start_all(engine: Engine, asked: Sequence[Request]) -> None:
+    """Compile all grammars, then queue the requests."""
+    groups = [engine.tasks(request) for request in asked]
+    wait([task.coming for group in groups for task in group if task.coming is not None])
+    for group in groups:
+        engine.scheduler.add(group)
 
 
 def take(run: Run, outcomes: Sequence[tuple[Any, Any]]) -> None:
@@ -121,11 +127,11 @@ def counted_waits(setting: Setting) -> Iterator[Waits]:
     """Count waits in the block: torch's warnings of operations that wait, and `Fetch.wait`."""
     waits, plain = Waits(), Fetch.wait
 
-    def wait(fetch: Fetch) -> torch.Tensor:
+    def counted(fetch: Fetch) -> torch.Tensor:
         waits.fetched += 1
         return plain(fetch)
 
-    with warnings.catch_warnings(record=True) as caught, mock.patch.object(Fetch, "wait", wait):
+    with warnings.catch_warnings(record=True) as caught, mock.patch.object(Fetch, "wait", counted):
         warnings.simplefilter("always")
         if not setting.dry:
             torch.cuda.set_sync_debug_mode("warn")
