@@ -13,7 +13,6 @@ from itertools import cycle, islice
 from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -23,7 +22,7 @@ from guided.engine import stepper
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence
-from guided.kernels import transfer
+from guided.kernels import choose_batch, transfer
 from guided.kernels.choose_batch import Column
 from guided.kernels.choose_device import DeviceChoices
 from guided.kv.cache import CacheShape, KVCache
@@ -39,6 +38,7 @@ from guided.matching.matcher import GrammarMatcher
 from guided.models.decoder import caps_scores
 from guided.models.model import Model
 from guided.sampling.choice import Choice, Choose, Ramp
+from guided.sampling.logprobs import LogprobParams
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
 from guided.vocabulary.vocabulary import Vocabulary
@@ -289,14 +289,16 @@ def task(number: int, constrained: bool) -> Task:
     grammar = GrammarCompiler(VOCABULARY).compile_regex("[ab]{40,60}") if constrained else None
     matcher = None if grammar is None else GrammarMatcher(grammar)
     params = SamplingParams(**OPTIONS[number % len(OPTIONS)], seed=number)
-    return Task(Sequence(VOCABULARY, [2 + number % 40, 3], matcher, params, max_tokens=60, free=matcher is None))
+    wanted = LogprobParams(2 if number % 3 == 0 else None, None, "masked" if number % 2 else "raw")
+    prompt, free = [2 + number % 40, 3], matcher is None
+    return Task(Sequence(VOCABULARY, prompt, matcher, params, max_tokens=60, free=free, logprobs=wanted))
 
 
 @pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
 def test_a_step_of_the_scheduler_waits_once(constrained: bool, triton: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stepper, "SLOW", 1e9)  # operations without numbers take longer than those of a device
     launched = []
-    for sequences in (4, 64):
+    for sequences in (12, 60):
         with fake_cuda(triton=triton) as counter, torch.inference_mode():
             model = moved(ALL["qwen3"], fake_weights)
             cache = PagedCache(cache_shape(model), sequences + 4, 256)
@@ -315,60 +317,7 @@ def test_a_step_of_the_scheduler_waits_once(constrained: bool, triton: bool, mon
     assert launched[0] == launched[1]
 
 
-# ---- that the counter sees what it must
-
-
-WRONG: dict[str, Callable[[Tensor], Any]] = {
-    "item": lambda x: [x[at, 0].item() for at in range(len(x))],
-    "tolist": lambda x: x[:, 0].tolist(),
-    "float": lambda x: float(x[0, 0]),
-    "a condition": lambda x: bool((x > 0).any()),
-    "cpu": lambda x: x.cpu(),
-    "a copy that does not wait, to memory that is not pinned": lambda x: x.to("cpu", non_blocking=True),
-    "nonzero": lambda x: x.nonzero(),
-    "a boolean index": lambda x: x[x > 0],
-    "a boolean index that is written to": lambda x: x.index_put_([x > 0], x),
-    "masked_select": lambda x: x.masked_select(x > 0),
-    "unique": lambda x: x.unique(),
-    "repeat_interleave": lambda x: x[0].repeat_interleave(x[0].long()),
-    "equal": lambda x: torch.equal(x, x),
-    "an index on the CPU": lambda x: x[torch.tensor([0])],
-    "a number on the CPU": lambda x: x * torch.tensor(2.0),
-    "a row on the CPU": lambda x: x + torch.zeros(WIDTH),
-    "a constant that is written by index": lambda x: x.__setitem__((x[0].long(), x[0].long()), -torch.inf),
-    "a tensor of numbers": lambda x: torch.tensor([1.0], device=CUDA),
-    "a blocking copy": lambda x: torch.from_numpy(np.zeros(3)).to(CUDA),
-    "a copy from memory that is not pinned": lambda x: torch.from_numpy(np.zeros(3)).to(CUDA, non_blocking=True),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
-def test_the_counter_refuses_what_waits(wrong: Callable[[Tensor], Any]) -> None:
-    with fake_cuda(triton=False) as counter, torch.inference_mode():
-        x = torch.zeros(3, WIDTH, device=CUDA)
-        with counter, pytest.raises(DeviceReadError):
-            wrong(x)
-
-
-def test_the_counter_sees_a_loop_over_rows() -> None:
-    counts = []
-    for rows in (2, 3):
-        with fake_cuda(triton=False) as counter, torch.inference_mode():
-            x = torch.zeros(rows, WIDTH, device=CUDA)
-            with counter:
-                for at in range(rows):
-                    x[at].mul_(2.0)
-        counts.append(counter.launches.total())
-    assert counts == [2, 3]
-
-
-def test_the_counter_sees_a_second_wait() -> None:
-    with fake_cuda(triton=False) as counter, torch.inference_mode():
-        x = torch.zeros(3, WIDTH, device=CUDA)
-        with counter:
-            for at in range(3):
-                transfer.Fetch(x[at]).wait()
-    assert (counter.fetched, counter.waits) == (3, 3)
+# ---- that it would be noticed
 
 
 @pytest.mark.parametrize("reads", [lambda x: x[0, 0].item(), lambda x: x + torch.zeros(WIDTH)], ids=["item", "cpu"])
@@ -380,22 +329,7 @@ def test_a_step_that_reads_is_refused(reads: Callable[[Tensor], Any], monkeypatc
         decoding.model.logits = lambda hidden: (reads(head(hidden)), head(hidden))[1]
         with counter, pytest.raises(DeviceReadError):
             decoding.step()
-    from guided.kernels import choose_batch
-
     masked = choose_batch._masked
     monkeypatch.setattr(choose_batch, "_masked", lambda model, table: (reads(model), masked(model, table))[1])
     with pytest.raises(DeviceReadError):
         count_choices([KINDS["top-k"]], 4, triton=False)
-
-
-def test_a_kernel_is_not_given_tensors_of_the_cpu() -> None:
-    pytest.importorskip("triton", reason=REASON)
-    from guided.logits import apply_triton
-
-    with fake_cuda() as counter, torch.inference_mode():
-        logits, masks = torch.zeros(3, 64, device=CUDA), torch.zeros(3, 2, dtype=torch.int32)
-        with counter, pytest.raises(DeviceReadError, match="argument 2 of mask_kernel is on cpu"):
-            apply_triton.mask_triton(logits, masks, None)
-        with counter:
-            apply_triton.mask_triton(logits, torch.zeros(3, 2, dtype=torch.int32, device=CUDA), None)
-    assert counter.operations["triton mask_kernel"] == 1
