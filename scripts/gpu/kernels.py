@@ -90,7 +90,7 @@ def check_bitmasks(setting: Setting, rng: np.random.Generator, dtype: torch.dtyp
 
 def check_choices(setting: Setting, rng: np.random.Generator) -> str:
     """Tokens are those of the native kernel, but where the last bit of a sum or threshold decides."""
-    batches, rows, neighbours = setting.pick(8, 1), setting.pick(40, 6), 0
+    batches, rows, neighbours, wrong = setting.pick(8, 1), setting.pick(40, 6), 0, list[str]()
     sizes = [size for size in SIZES if size <= setting.pick(10**6, 3000)]
     for size in sizes:
         for _ in range(batches):
@@ -103,8 +103,13 @@ def check_choices(setting: Setting, rng: np.random.Generator) -> str:
             found = DeviceChoices([Choose(there[:1], choices[:1]), Choose(there[1:], choices[1:])]).wait()
             assert torch.equal(before, there), "the logits were changed"
             for at, choice in enumerate(choices):
-                neighbours += compare(logits[at], choice, wanted[at], found[at])
-    return f"{batches * rows * len(sizes)} choices, {neighbours} decided by a last bit"
+                try:
+                    neighbours += compare(logits[at], choice, wanted[at], found[at])
+                except AssertionError as error:
+                    wrong.append(str(error))
+    count = batches * rows * len(sizes)
+    assert not wrong, f"{len(wrong)} of {count} differ; the first: {wrong[0]}"
+    return f"{count} choices, {neighbours} decided by a last bit"
 
 
 def compare(logits: torch.Tensor, choice: Choice, wanted: Chosen | GuidedError, found: Chosen | GuidedError) -> bool:

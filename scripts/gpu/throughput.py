@@ -86,7 +86,25 @@ def measure(
             if found.steps:
                 report.figure(STEP, f"{name}, {count} sequences", kind, found.step, "ms")
     look_at_steps(setting, report, engine, name, tokens, grammars)
+    errors += try_other_paths(setting, report, engine, name, tokens)
     assert not errors, errors[:3]
+
+
+def try_other_paths(setting: Setting, report: Report, engine: Engine, name: str, tokens: Vocabulary) -> list[str]:
+    """Tokens per second by the other ways to attend that are here; errors of requests."""
+    errors, runner = list[str](), engine.scheduler.runner
+    for path in paths_here(setting)[1:]:
+        runner._graphs = None  # they hold the kernel of another path
+        for count in setting.pick((8, 64), (2,)):
+            if setting.is_over:
+                return errors
+            asked = requests(tokens, count, [], setting.pick(TOKENS, DRY_TOKENS) // 4, temperature=0.8)
+            with attention_of(path):
+                found = [decode(setting, engine, asked) for _ in range(2)][1]  # the first one compiles and captures
+            errors += found.errors
+            speed = found.tokens / found.seconds
+            report.figure(SPEED, f"{name}, {count} sequences", f"free, {path}", speed, "tokens/s")
+    return errors
 
 
 def warm_up(setting: Setting, engine: Engine, tokens: Vocabulary, grammars: list[Any]) -> None:
