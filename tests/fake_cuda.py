@@ -194,12 +194,13 @@ def fake_cuda(*, triton: bool = True) -> Iterator[StepCounter]:
         else:
             for module in ("guided.kernels.choose_device", "guided.kernels.store_kv", "guided.logits.apply"):
                 patch(f"{import_module(module).__name__}._triton", lambda: None)
-        _guard_cuda()
+        stack.enter_context(_guarded_cuda())
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         yield counter
 
 
-def _guard_cuda() -> None:
+@contextmanager
+def _guarded_cuda() -> Iterator[None]:
     """Let a CPU build of torch index tensors on CUDA.
 
     An index first makes the tensor's device the current one. torch looks up in a table of its library how; a build for
@@ -207,9 +208,14 @@ def _guard_cuda() -> None:
     """
     library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
     table = (ctypes.c_void_p * (_META + 1)).in_dll(library, "_ZN3c104impl26device_guard_impl_registryE")
-    if not table[_CUDA]:
+    before = table[_CUDA]
+    if not before:
         assert table[_META], "the table of device guards is another one in this version of torch"
         table[_CUDA] = table[_META]
+    try:
+        yield
+    finally:
+        table[_CUDA] = before
 
 
 def fake_weights(x: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ one adapter, which is measured here.
 from __future__ import annotations
 
 import gc
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,7 @@ from scripts.gpu.attention import attention_of, best_path, capture_of
 from scripts.gpu.clock import host_time
 from scripts.gpu.inputs import QWEN_17B, TINY
 from scripts.gpu.report import Report, Setting
+from tests.test_kv_caches import KINDS, SHAPE, walk
 
 __all__ = ["run"]
 
@@ -37,6 +39,9 @@ LAYERS: Final = 8  # of the model with long contexts
 
 def run(setting: Setting, report: Report) -> None:
     """See the module."""
+    for name in ("offload", "hybrid"):
+        with report.checking(f"offload: each sequence reads its own past, {name}") as said:
+            said(f"{walk_through(setting, name)} walks")
     with report.checking("offload: logits are those of a paged cache"), torch.inference_mode():
         offload(setting, report)
     release(setting)
@@ -54,6 +59,14 @@ def release(setting: Setting) -> None:
     gc.collect()
     if not setting.dry:
         torch.cuda.empty_cache()
+
+
+def walk_through(setting: Setting, name: str) -> int:
+    """Sequences are read, forked, cut and closed in random order; keys are made of all tokens before them."""
+    shape, count = replace(SHAPE, device=setting.device), setting.pick(20, 2)
+    for seed in range(count):
+        walk(KINDS[name](shape), random.Random(seed), look=0.3)
+    return count
 
 
 def offload(setting: Setting, report: Report) -> None:
