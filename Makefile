@@ -10,6 +10,7 @@
 #   make bench     the benchmarks, beside other libraries   (installs these)
 #   make docs      runs the notebooks and the code of the documents, and builds the site in site/
 #   make vllm      guided inside vLLM, in an environment of its own in .venv-vllm (3 GB)
+#   make gpu       what must be tried on a GPU, and its figures, in docs/inside/gpu.md; TORCH=torch installs CUDA's torch
 #   make sanitize  the tests of the core under the compiler's sanitizers (address, undefined, thread)
 #   make dist      sdist and wheels in dist/, each installed and tried in an empty environment; PYTHONS="python3.11 python3.13"
 #   make clean     removes .venv and what was built
@@ -40,10 +41,10 @@ COMPILER := -$(subst /,-,$(subst $(EMPTY) $(EMPTY),-,$(CXX)))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-llama-cpp lint format stubs bench docs vllm sanitize dist clean
+.PHONY: help demo test test-all test-llama-cpp lint format stubs bench docs vllm gpu sanitize dist clean
 
 help:
-	@sed -n '3,20s/^# \{0,1\}//p' Makefile
+	@sed -n '3,21s/^# \{0,1\}//p' Makefile
 
 # torch comes first: the extra's range is then satisfied, and no larger build is fetched unasked.
 $(VENV)/.torch:
@@ -143,6 +144,9 @@ vllm: $(VLLM)/.vllm
 	    tests/test_integration_vllm_processor.py
 	$(VLLM)/bin/python scripts/smollm2_for_transformers.py $(VLLM)/smollm2
 	$(VLLM)/bin/python scripts/check_vllm.py $(VLLM)/smollm2
+
+gpu: $(VENV)/.guided $(VENV)/.test
+	$(BIN)/python scripts/check_gpu.py --out build/gpu --write
 
 sanitize: $(VENV)/.guided $(VENV)/.test
 	PYTHON=$(BIN)/python bash scripts/sanitize.sh address

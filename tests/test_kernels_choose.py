@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from guided.sampling import SamplingParams
 from guided.sampling.choice import Answer, Choice, Choose, Chosen, Ramp
 from guided.sampling.choosing import choose_row
 from guided.sampling.penalties import Penalties
+from tests.choice_support import close, in_torch, is_neighbour
 from tests.effort import examples
 from tests.triton_support import import_kernels
 
@@ -95,32 +95,6 @@ def choices(draw):
     return logits, Choice(params, position, size, allowed, unbudgeted, ramp, changes, logprobs, raw)
 
 
-def close(a: float | None, b: float | None) -> bool:
-    return a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=1e-4, abs_tol=2e-3))
-
-
-def in_torch(logits: torch.Tensor, choice: Choice) -> Chosen | GuidedError:
-    try:
-        return choose_row(logits, choice)
-    except GuidedError as error:
-        return error
-
-
-def near(choice: Choice) -> list[Choice]:
-    """Choices that differ from this one by the last bits of a threshold."""
-    out = [choice]
-    params = choice.params
-    for name in ("top_p", "min_p"):
-        value = getattr(params, name)
-        if value:
-            out += [
-                replace(other, params=other.params._changed(name, min(1.0, value * factor)))
-                for other in out
-                for factor in (1 - 1e-5, 1 + 1e-5)
-            ]
-    return out
-
-
 @examples(300, many=4000)
 @given(st.lists(choices(), min_size=1, max_size=4))
 def test_it_chooses_as_the_form_for_one_row_does(answer, rows):
@@ -144,21 +118,6 @@ def test_it_chooses_as_the_form_for_one_row_does(answer, rows):
             assert len(found.scores.top) == len(wanted.scores.top)
             for (_, a), (_, b) in zip(found.scores.top, wanted.scores.top, strict=True):
                 assert close(a, b)
-
-
-def is_neighbour(logits: torch.Tensor, choice: Choice, token: int) -> bool:
-    """Whether a uniform number or a threshold that differs by its last bits would have led to this token."""
-    from guided.sampling import sampler
-
-    plain = sampler.uniform
-    try:
-        for step in (-2e-6, 0.0, 2e-6):
-            sampler.uniform = lambda seed, position, step=step: min(max(plain(seed, position) + step, 0.0), 1 - 2**-53)
-            if any(choose_row(logits, other).token == token for other in near(choice)):
-                return True
-    finally:
-        sampler.uniform = plain
-    return False
 
 
 def row(*logits: float) -> torch.Tensor:

@@ -65,7 +65,7 @@ def pass_segments(plan: SegmentedPlan, layer: int, index: int, k: torch.Tensor, 
     rows = [tuple(row) for row in want.flatten(1).tolist()]
     seen, reads = set(), [[] for _ in k]
     for segment in plan.segments(layer, index, k, -k):
-        keys, values = segment.read()
+        keys, values = (one.cpu() for one in segment.read())
         assert torch.equal(values, -keys)
         assert torch.equal(keys, want[[position for run in segment.where for position in run]])
         keys = [tuple(row) for row in keys.flatten(1).tolist()]

@@ -164,11 +164,12 @@ def _changed(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Tensor, 
     kept = before > _NOTHING
     kept |= before.isnan()
     work = torch.where(_bits(table, table.permitted), work, _NOTHING)
-    work[_at(table.banned)] = _NOTHING
+    nothing = work.new_full((), _NOTHING)  # a number that is stored by index is copied to CUDA, and waited for
+    work[_at(table.banned)] = nothing
     emptied = kept & (work.amax(1) == _NOTHING)
     ends = _at(table.ends)
     values = work[ends]
-    work[ends] = _NOTHING
+    work[ends] = nothing
     only_ends = work.amax(1) == _NOTHING
     work[ends] = torch.where(only_ends[ends[0]], values, _NOTHING)
     biased = _at(table.biased)

@@ -70,9 +70,9 @@ class DeviceChoices:
         self._launched = list[tuple[_Group, _Launched]]()
         for group in _groups(requests):
             kernel = _kernel(group.logits.device)
-            plain = [at for at in group.rows if kernel is not None and _is_plain(self._choices[at])]
-            for places, how in ((plain, kernel), ([at for at in group.rows if at not in set(plain)], None)):
-                if places:
+            plain = [kernel is not None and _is_plain(self._choices[at]) for at in group.rows]
+            for is_plain, how in ((True, kernel), (False, None)):
+                if places := [at for at, one in zip(group.rows, plain, strict=True) if one is is_plain]:
                     self._launched.append((group, self._launch(group, places, how)))
         self._fetch = _fetch(launched for _, launched in self._launched)
 

@@ -16,21 +16,22 @@ from torch import Tensor
 
 __all__ = ["Fetch", "send", "send_arrays"]
 
-_TORCH = {np.dtype(np.float64): torch.float64, np.dtype(np.float32): torch.float32, np.dtype(np.int32): torch.int32}
+_NUMPY = {torch.float64: np.float64, torch.int64: np.int64, torch.float32: np.float32, torch.int32: np.int32}
+_TORCH = {np.dtype(there): here for here, there in _NUMPY.items()}
 
 
 def send(numbers: Sequence[int] | Sequence[Sequence[int]], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A tensor of numbers on a device."""
+    """A tensor of numbers on a device: of float64, int64, float32 or int32."""
     if device.type != "cuda":
         return torch.tensor(numbers, dtype=dtype, device=device)
-    return torch.tensor(numbers, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
+    return send_arrays({"numbers": np.array(numbers, _NUMPY[dtype])}, device)["numbers"]
 
 
 def send_arrays(arrays: Mapping[str, npt.NDArray[Any]], device: torch.device) -> dict[str, Tensor]:
     """Tensors on a device with the values of some arrays, all of them sent in one copy.
 
     Args:
-        arrays: of float64, float32 or int32.
+        arrays: of float64, int64, float32 or int32.
     """
     names = sorted(arrays, key=lambda name: -arrays[name].itemsize)  # those of eight bytes begin at multiples of eight
     host = _staging(sum(arrays[name].nbytes for name in names), torch.uint8, device)

@@ -150,9 +150,16 @@ class Decoder(Embedded):
         self._gate = swiglu if c.activation == "silu" else geglu
 
     @classmethod
-    def random(cls, config: DecoderConfig, *, seed: int = 0, dtype: torch.dtype = torch.float32) -> Decoder:
+    def random(
+        cls,
+        config: DecoderConfig,
+        *,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> Decoder:
         """Random weights with a tied head, for tests and measurements."""
-        w, c = RandomWeights(seed, dtype), config
+        w, c = RandomWeights(seed, dtype, device), config
         gain = 1 - c.norm_offset
 
         def weight(name: str, shape: tuple[int, ...]) -> Tensor:

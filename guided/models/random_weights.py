@@ -9,15 +9,18 @@ __all__ = ["RandomWeights"]
 
 
 class RandomWeights:
-    """Tensors drawn one after the other from a seed."""
+    """Tensors drawn one after the other from a seed, on a device: another one draws others."""
 
-    def __init__(self, seed: int, dtype: torch.dtype) -> None:
-        self._generator, self._dtype = torch.Generator().manual_seed(seed), dtype
+    def __init__(self, seed: int, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
+        self._generator, self._dtype = torch.Generator(device).manual_seed(seed), dtype
 
     def matrix(self, rows: int, columns: int) -> Tensor:
         """Keeps the scale of what it is multiplied with."""
-        return torch.randn(rows, columns, generator=self._generator).mul(columns**-0.5).to(self._dtype)
+        return self._normal(rows, columns).mul_(columns**-0.5).to(self._dtype)
 
     def vector(self, size: int, mean: float) -> Tensor:
         """A gain (mean 1) or a bias (mean 0)."""
-        return (mean + 0.1 * torch.randn(size, generator=self._generator)).to(self._dtype)
+        return (mean + 0.1 * self._normal(size)).to(self._dtype)
+
+    def _normal(self, *shape: int) -> Tensor:
+        return torch.randn(shape, generator=self._generator, device=self._generator.device)

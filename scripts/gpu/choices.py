@@ -1,0 +1,71 @@
+"""Random rows of logits, bitmasks and choices of every kind."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from guided.sampling.choice import Bits, Choice, Ramp
+from guided.sampling.params import SamplingParams
+from guided.sampling.penalties import Penalties
+
+__all__ = ["draw_choice", "draw_logits", "draw_mask"]
+
+
+def draw_mask(rng: np.random.Generator, size: int, share: float) -> Bits:
+    """A row that allows about this share of the ids, 0 and 1 being all or nothing."""
+    flags = rng.random(-(-size // 32) * 32) < share
+    return np.packbits(flags, bitorder="little").view(np.int32)
+
+
+def draw_logits(rng: np.random.Generator, rows: int, width: int) -> npt.NDArray[np.float32]:
+    """Normal numbers with a few peaks; sometimes a part of a row is -inf."""
+    logits = rng.normal(0, 2, (rows, width)).astype(np.float32)
+    for row in logits:
+        row[rng.integers(0, width, min(width, 30))] += rng.uniform(2, 12, min(width, 30)).astype(np.float32)
+        if rng.random() < 0.1:
+            row[rng.random(width) < 0.5] = -math.inf
+    return logits
+
+
+def draw_choice(rng: np.random.Generator, size: int) -> Choice:
+    """A choice of any kind: masked or not, at a temperature or not, with filters, penalties and log probabilities."""
+    options = _options(rng, size)
+    params = SamplingParams(**options, seed=int(rng.integers(1 << 60)))
+    output = rng.integers(0, size, rng.integers(0, 30)).tolist()
+    changes = None
+    if not params.keeps_logits:
+        changes = Penalties(params, rng.integers(0, size, 20).tolist(), [0], size).changes(output)
+    allowed = unbudgeted = ramp = None
+    if rng.random() < 0.75:
+        allowed = draw_mask(rng, size, rng.choice([0.0, 0.001, 0.5, 0.99, 1.0], p=[0.03, 0.37, 0.3, 0.2, 0.1]))
+        if rng.random() < 0.3:
+            unbudgeted = allowed | draw_mask(rng, size, 0.2)
+        if rng.random() < 0.3:
+            ramp = Ramp(float(rng.choice([0.5, 40.0])), allowed & draw_mask(rng, size, 0.5))
+    logprobs = None if rng.random() < 0.6 else int(rng.choice([0, 1, 5, 20]))
+    position, raw = len(output), bool(rng.integers(2))
+    return Choice(params, position, size, allowed, unbudgeted, ramp, changes, logprobs, raw)
+
+
+def _options(rng: np.random.Generator, size: int) -> dict[str, Any]:
+    """Numbers of a request."""
+    options: dict[str, Any] = {"temperature": float(rng.choice([0.0, 0.5, 1.0, 3.0]))}
+    if rng.random() < 0.5:
+        return options
+    some: dict[str, Any] = {
+        "top_k": int(rng.choice([1, 7, 40, 10**9])),
+        "top_p": float(rng.choice([0.3, 0.9, 1.0])),
+        "min_p": float(rng.choice([0.0, 0.05, 0.7])),
+        "repetition_penalty": float(rng.choice([0.5, 1.3])),
+        "presence_penalty": float(rng.choice([-1.0, 0.7])),
+        "frequency_penalty": float(rng.choice([-0.5, 0.2])),
+        "logit_bias": {int(id): float(rng.normal(0, 5)) for id in rng.integers(0, size, 5)},
+        "bad_words": [[int(id)] for id in rng.integers(0, size, 3)],
+        "min_tokens": int(rng.integers(0, 30)),
+        "allowed_token_ids": sorted({int(id) for id in rng.integers(0, size, 40)}),
+    }
+    return options | {name: value for name, value in some.items() if rng.random() < 0.25}

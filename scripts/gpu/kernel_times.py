@@ -1,0 +1,115 @@
+"""How long masks and choices take, beside `masked_fill`, xgrammar's kernel, and a copy of the same memory.
+
+Buffers take turns, so that the L2 cache does not serve them. The bandwidth is that of a large copy in the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from guided.kernels.choice_table import choice_table
+from guided.kernels.choose_batch import Needs, choose_batch
+from guided.kernels.choose_device import DeviceChoices
+from guided.sampling.choice import Choice, Choose
+from guided.sampling.params import SamplingParams
+from guided.sampling.penalties import Penalties
+from scripts.gpu.choices import draw_mask
+from scripts.gpu.clock import copies_for, device_time, host_time
+from scripts.gpu.report import Report, Setting
+
+__all__ = ["measure"]
+
+ROWS: Final = (1, 8, 64, 512)
+WIDTHS: Final = (128_256, 151_936)
+KINDS: Final[dict[str, dict[str, Any]]] = {
+    "greedy": {},
+    "temperature": {"temperature": 0.8},
+    "top-p 0.9": {"temperature": 0.8, "top_p": 0.9},
+    "penalties": {"temperature": 0.8, "repetition_penalty": 1.1},
+}
+
+
+def measure(setting: Setting, report: Report) -> None:
+    """Measure all of it, as far as there is time."""
+    bandwidth = copy_bandwidth(setting)
+    report.figure("Device", "a copy on the device", "bandwidth, read and written", bandwidth / 1e9, "GB/s")
+    for width in setting.pick(WIDTHS, (300,)):
+        for rows in setting.pick(ROWS, (1, 4)):
+            if setting.is_over:
+                report.note("the rest was left out: the time is over")
+                return
+            row = f"{rows} rows of {width:,}"
+            for column, microseconds in mask_times(setting, rows, width).items():
+                report.figure("Bitmask of float32 logits, us on the device", row, column, microseconds, "us")
+            floor = rows * width * (2 + 1 / 8) / bandwidth * 1e6
+            report.figure("Bitmask of float32 logits, us on the device", row, "floor by bandwidth", floor, "us")
+            for kind in KINDS:
+                on_device, waited = choice_times(setting, kind, rows, width)
+                report.figure("Choice under masks, us on the device", row, kind, on_device, "us")
+                report.figure("Choice under masks, us until the host has the tokens", row, kind, waited, "us")
+            floor = rows * width * (4 + 1 / 8) / bandwidth * 1e6
+            report.figure("Choice under masks, us on the device", row, "floor by bandwidth", floor, "us")
+
+
+def copy_bandwidth(setting: Setting) -> float:
+    """Bytes per second that a large copy reads and writes."""
+    size = setting.pick(1 << 30, 1 << 16)
+    a, b = (torch.empty(size, dtype=torch.uint8, device=setting.device) for _ in range(2))
+    return 2 * size / device_time(setting, [lambda: b.copy_(a)]) * 1e6
+
+
+def mask_times(setting: Setting, rows: int, width: int) -> dict[str, float]:
+    """Microseconds of each way to apply bitmasks that allow half of the tokens, and are on the device."""
+    rng = np.random.default_rng(1)
+    logits = [torch.randn(rows, width, device=setting.device) for _ in range(copies_for(setting, 4 * rows * width))]
+    bits = torch.from_numpy(np.stack([draw_mask(rng, width, 0.5) for _ in range(rows)])).to(setting.device)
+    shifts = torch.arange(32, dtype=torch.int32, device=setting.device)
+    flags = ((bits.unsqueeze(-1) >> shifts) & 1).flatten(1)[:, :width] == 0
+    kernel: Callable[..., None] = import_module("guided.logits.apply_triton").mask_triton
+    ways: dict[str, Callable[[Tensor], Any]] = {
+        "guided": lambda x: kernel(x, bits, None),
+        "masked_fill of bools": lambda x: x.masked_fill_(flags, -torch.inf),
+    }
+    try:
+        other = import_module("xgrammar").apply_token_bitmask_inplace
+        other(logits[0].clone(), bits)
+        ways["xgrammar"] = lambda x: other(x, bits)
+    except Exception:  # it is not installed, or not for this torch
+        pass
+    return {name: device_time(setting, [partial(way, x) for x in logits]) for name, way in ways.items()}
+
+
+def choice_times(setting: Setting, kind: str, rows: int, width: int) -> tuple[float, float]:
+    """Microseconds on the device, and until the host has the tokens, the table of choices included."""
+    rng = np.random.default_rng(1)
+    choices = list[Choice]()
+    for row in range(rows):
+        params = SamplingParams(**KINDS[kind], seed=row)
+        seen = rng.integers(0, width, 300).tolist()
+        changes = None if params.keeps_logits else Penalties(params, seen, [0], width).changes(seen[:100])
+        choices.append(Choice(params, row, width, draw_mask(rng, width, 0.5), changes=changes))
+    count = copies_for(setting, 4 * rows * width)
+    logits = [torch.randn(rows, width, device=setting.device) for _ in range(count)]
+    table = choice_table(choices, range(rows), setting.device)
+    if kind in ("greedy", "temperature"):
+        chosen: Callable[[Tensor], Any] = partial(_by_triton, table)
+    else:
+        needs = Needs.of(choices)
+        chosen = lambda x: choose_batch(x, table, needs)  # noqa: E731
+    with torch.inference_mode():
+        on_device = device_time(setting, [partial(chosen, x) for x in logits], rounds=2)
+    turn = iter(range(10**9))
+    waited = host_time(setting, lambda: DeviceChoices([Choose(logits[next(turn) % count], choices)]).wait())
+    return on_device, waited
+
+
+def _by_triton(table: Any, logits: Tensor) -> Tensor:
+    out: Tensor = import_module("guided.kernels.choose_triton").choose_triton(logits, table)
+    return out

@@ -1,0 +1,189 @@
+"""Part `models`: each architecture, cache and way to attend on the device, against the CPU.
+
+Weights are small and random. Some sequences read prompts, chunks and single tokens, and one is forked. Logits must be
+close to those of the CPU in float32 with the same weights, and the most likely token the same where it is not close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from unittest import mock
+
+import torch
+from torch import Tensor
+
+from guided.attention.paged_step import PagedAttention, can_read_blocks
+from guided.engine.engine import Engine
+from guided.engine.graphs import Capture
+from guided.engine.runner import Chunk, ModelRunner, cache_shape
+from guided.kv.cache import CacheShape, KVCache
+from guided.kv.dense import DenseCache
+from guided.kv.offload.cache import OffloadCache
+from guided.kv.paged import PagedCache
+from guided.kv.quantised import QuantisedCache, quantised
+from guided.kv.radix import RadixCache
+from guided.models.decoder import caps_scores
+from guided.models.model import Model
+from scripts.gpu.attention import attention_of, paths_here
+from scripts.gpu.inputs import copied
+from scripts.gpu.report import Report, Setting
+from tests.flash_support import FakeCapture
+from tests.small_models import small_models
+from tests.weights import SMOLLM2, find_weights
+
+__all__ = ["run"]
+
+CACHES: Final[dict[str, Callable[[CacheShape], KVCache]]] = {
+    "dense": lambda shape: DenseCache(shape, 4096),
+    "paged, blocks of 16": lambda shape: PagedCache(shape, 64, 16),
+    "paged, blocks of 256": lambda shape: PagedCache(shape, 12, 256),
+    "radix": lambda shape: RadixCache(shape, 1024),
+    "offload": lambda shape: OffloadCache(shape, 64, 3, 8),
+    "offload, some blocks stay": lambda shape: OffloadCache(shape, 64, 3, 8, device_blocks=4),
+    "quantised paged": lambda shape: QuantisedCache(PagedCache(quantised(shape), 64, 16), shape),
+    "quantised offload": lambda shape: QuantisedCache(OffloadCache(quantised(shape), 64, 3, 8), shape),
+}
+TOLERANCES: Final = {torch.float32: 2e-3, torch.bfloat16: 0.06, torch.float16: 0.02}
+QUANTISED: Final = 0.06  # a number that is rounded to the other side is off by a step
+
+
+def run(setting: Setting, report: Report) -> None:
+    """See the module."""
+    models = small_models()
+    for name, model in models.items():
+        for dtype in (torch.float32, torch.bfloat16):
+            with report.checking(f"{name}, {dtype}, dense cache") as said:
+                said(compare(setting, Case(model, dtype, "dense")))
+    for cache in CACHES:
+        for name in setting.pick(("llama", "windows", "gemma-3-1b-it"), ("windows",)):
+            with report.checking(f"{name}, {cache}") as said:
+                said(compare(setting, Case(models[name], torch.float32, cache)))
+    for path in paths_here(setting):
+        for name in setting.pick(tuple(models), ("llama", "windows", "gpt")):
+            check_path(setting, report, path, name, models[name])
+    check_file(setting, report)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is compared with the CPU.
+
+    Attributes:
+        cache: its name.
+        path: the way to attend, see `attention_of`.
+        graphs: whether steps of single tokens are CUDA graphs.
+        invariant: see `ModelRunner`.
+    """
+
+    model: Model
+    dtype: torch.dtype
+    cache: str
+    path: str = "one by one"
+    graphs: bool = True
+    invariant: bool = False
+
+
+def check_path(setting: Setting, report: Report, path: str, name: str, model: Model) -> None:
+    """A way to attend over blocks of 256, with graphs and without, in both half types."""
+    if path == "one by one" or (path == "varlen_attn" and caps_scores(model.config)):
+        return
+    for dtype in (torch.bfloat16, torch.float16):
+        for graphs in (True, False):
+            for invariant in (False, True) if path == "varlen_attn" else (False,):
+                case = Case(model, dtype, "paged, blocks of 256", path, graphs, invariant)
+                what = f"{'graphs' if graphs else 'no graphs'}{', invariant' if invariant else ''}"
+                with report.checking(f"{name}, {dtype}, {path}, {what}") as said:
+                    said(compare(setting, case))
+
+
+def compare(setting: Setting, case: Case) -> str:
+    """How far the logits are from those of the CPU. Raises AssertionError if too far."""
+    rounded = copied(case.model, torch.device("cpu"), case.dtype)
+    want = passes(ModelRunner(copied(rounded, torch.device("cpu"), torch.float32), reference(case)))
+    there = copied(rounded, setting.device, case.dtype)
+    kept = list[Any]()
+    with attention_of(case.path), captured(setting, graphs=case.graphs) as capture:
+        cache = CACHES[case.cache](cache_shape(there))
+        got = passes(ModelRunner(there, cache, capture=capture, invariant=case.invariant), kept)
+    if case.path in ("flash-attn", "varlen_attn"):
+        assert can_read_blocks(cache._pool.k_blocks) and kept and isinstance(kept[0], PagedAttention)
+    error, tolerance = distance(got, want), TOLERANCES[case.dtype]
+    if case.cache.startswith("quantised"):
+        tolerance = QUANTISED
+    assert error < tolerance, f"the logits are {error:.2g} of their norm apart, more than {tolerance}"
+    top, second = want.topk(2).values.unbind(1)
+    sure = top - second > 4 * (got - want).abs().max()
+    assert torch.equal(got.argmax(1)[sure], want.argmax(1)[sure]), "another token is the most likely one"
+    return f"{error:.2g} of the norm apart; {int(sure.sum())} of {len(sure)} tokens compared"
+
+
+@contextmanager
+def captured(setting: Setting, *, graphs: bool) -> Iterator[Capture | None]:
+    """What makes graphs: CUDA; in a dry run a stand-in, which sees torch's operations only."""
+    if not graphs:
+        yield lambda run: run
+    elif setting.dry:
+        takes = (f"{module}.takes" for module in ("guided.kernels", "guided.models.linear"))
+        with ExitStack() as stack:
+            for name in takes:
+                stack.enter_context(mock.patch(name, lambda x: False))
+            yield FakeCapture()
+    else:
+        yield None
+
+
+def reference(case: Case) -> KVCache:
+    """A cache of the CPU, quantised if the other one is."""
+    shape = cache_shape(copied(case.model, torch.device("cpu"), torch.float32))
+    dense = DenseCache(quantised(shape) if case.cache.startswith("quantised") else shape, 4096)
+    return QuantisedCache(dense, shape) if case.cache.startswith("quantised") else dense
+
+
+def distance(got: Tensor, want: Tensor) -> float:
+    """The norm of the difference, as a part of that of what is wanted."""
+    assert got.shape == want.shape, (got.shape, want.shape)
+    assert got.isfinite().all(), f"{int((~got.isfinite()).sum())} logits are not finite"
+    return float((got - want).norm() / want.norm())
+
+
+def passes(runner: ModelRunner, attends: list[Any] | None = None) -> Tensor:
+    """Logits of all passes: prompts, mixed chunks, single tokens, a fork, single tokens of fewer sequences."""
+    cache = runner.cache
+    leases = [cache.open([0]) for _ in range(3)]
+
+    def step(pieces: list[tuple[int, int]], keep: int | None = None) -> Tensor:
+        chunks = []
+        for at, count in pieces:
+            assert cache.reserve(leases[at], count)
+            start = leases[at].length
+            tokens = [(7 * i * i + i + at) % 50 for i in range(start, start + count)]
+            chunks.append(Chunk(leases[at], tokens, count if keep is None else keep))
+        return runner.step(chunks).float().cpu()
+
+    found = [step([(0, 3), (1, 11), (2, 30)]), step([(0, 1), (1, 4), (2, 1)])]
+    found += [step([(0, 1), (1, 1), (2, 1)], 1) for _ in range(5)]
+    leases.append(cache.fork(leases[1]))
+    found += [step([(at, 1) for at in range(4)], 1) for _ in range(3)]
+    cache.close(leases[0])
+    found += [step([(3, 1), (1, 1)], 1), step([(3, 5), (1, 1)], 1), step([(3, 1), (1, 1), (2, 1)], 1)]
+    if attends is not None and runner._graphs is not None:
+        attends.append(runner._graphs._attention)
+    return torch.cat(found)
+
+
+def check_file(setting: Setting, report: Report) -> None:
+    """SmolLM2, if its file is here: greedy texts on the device and on the CPU."""
+    path = find_weights(SMOLLM2)
+    if path is None or setting.dry:
+        report.note("SmolLM2's file is not compared" if setting.dry else "SmolLM2's file is not here")
+        return
+    with report.checking("SmolLM2: greedy texts in float32") as said:
+        texts = []
+        for device in ("cpu", setting.device):
+            with Engine.from_pretrained(path, device=device, dtype="float32") as engine:
+                texts.append(engine.generate("Name three rivers.", max_tokens=24).text)
+        said(repr(texts[1]))
+        assert texts[0] == texts[1], texts

@@ -1,0 +1,161 @@
+"""Part `throughput`: tokens per second of models in the shapes of Qwen3-1.7B and Llama-3-8B, free and constrained.
+
+Weights are random, drawn on the device. Each sequence has a JSON Schema of its own. A step is also looked at by itself:
+how often the host waits for the device, and what the profiler sees.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+from unittest import mock
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from guided.engine.engine import Engine
+from guided.kernels import choose
+from guided.kernels.choose_device import DeviceChoices
+from guided.models.decoder import Decoder, DecoderConfig
+from guided.vocabulary.vocabulary import Vocabulary
+from scripts.gpu.attention import attention_of, best_path, paths_here
+from scripts.gpu.decoding import Run, counted_waits, decode, make_engine, requests, start_all, take
+from scripts.gpu.inputs import LLAMA_8B, QWEN_17B, TINY, VOCABULARY_SIZE, schemas, vocabulary
+from scripts.gpu.report import Report, Setting
+
+__all__ = ["run"]
+
+SEQUENCES: Final = (1, 8, 64, 256)
+TOKENS: Final = 96  # of an output
+DRY_TOKENS: Final = 100
+COUNTED: Final = 8  # steps in which waits are counted
+SPEED, STEP = "Tokens per second", "Milliseconds of a step in which all sequences decode"
+
+
+def run(setting: Setting, report: Report) -> None:
+    """See the module."""
+    tokens = vocabulary(setting.pick(VOCABULARY_SIZE, 600))
+    grammars = schemas(setting.pick(256, 4))
+    path = best_path(setting)
+    report.note(f"attention: {path} (here: {', '.join(paths_here(setting))})")
+    shapes = {"Qwen3-1.7B": QWEN_17B, "Llama-3-8B": LLAMA_8B} if not setting.dry else {"a tiny Qwen3": TINY}
+    for name, config in shapes.items():
+        with report.checking(f"{name}: all requests end without an error"), attention_of(path), chosen_there(setting):
+            measure(setting, report, name, config, tokens, grammars)
+        gc.collect()
+        if not setting.dry:
+            torch.cuda.empty_cache()
+            report.figure("Device", name, "memory at most", torch.cuda.max_memory_allocated() / 1e9, "GB")
+            torch.cuda.reset_peak_memory_stats()
+
+
+@contextmanager
+def chosen_there(setting: Setting) -> Iterator[None]:
+    """In a dry run tokens are chosen as on a device, and not natively."""
+    with ExitStack() as stack:
+        if setting.dry:
+            stack.enter_context(
+                mock.patch.object(choose, "_choose_natively", lambda asked: DeviceChoices(asked).wait())
+            )
+        yield
+
+
+def measure(
+    setting: Setting, report: Report, name: str, config: DecoderConfig, tokens: Vocabulary, grammars: list[Any]
+) -> None:
+    """All of one model."""
+    dtype = setting.pick(torch.bfloat16, torch.float32)
+    model = Decoder.random(config, dtype=dtype, device=setting.device)
+    sizes = setting.pick(SEQUENCES, (1, 4))
+    engine = make_engine(setting, model, tokens, sizes[-1])
+    warm_up(setting, engine, tokens, grammars)
+    report.note(f"{name}: warm; {len(grammars)} schemas, at most {sizes[-1]} sequences")
+    errors = list[str]()
+    for count in sizes:
+        for kind, constraints in (("free", []), ("constrained", grammars)):
+            if setting.is_over:
+                report.note(f"{name}, {count} sequences, {kind}: left out, the time is over")
+                continue
+            asked = requests(tokens, count, constraints, setting.pick(TOKENS, DRY_TOKENS), temperature=0.8)
+            found = decode(setting, engine, asked)
+            errors += found.errors
+            report.figure(SPEED, f"{name}, {count} sequences", kind, found.tokens / found.seconds, "tokens/s")
+            if found.steps:
+                report.figure(STEP, f"{name}, {count} sequences", kind, found.step, "ms")
+    look_at_steps(setting, report, engine, name, tokens, grammars)
+    errors += try_other_paths(setting, report, engine, name, tokens)
+    assert not errors, errors[:3]
+
+
+def try_other_paths(setting: Setting, report: Report, engine: Engine, name: str, tokens: Vocabulary) -> list[str]:
+    """Tokens per second by the other ways to attend that are here; errors of requests."""
+    errors, runner = list[str](), engine.scheduler.runner
+    for path in paths_here(setting)[1:]:
+        runner._graphs = None  # they hold the kernel of another path
+        for count in setting.pick((8, 64), (2,)):
+            if setting.is_over:
+                return errors
+            asked = requests(tokens, count, [], setting.pick(TOKENS, DRY_TOKENS) // 4, temperature=0.8)
+            with attention_of(path):
+                found = [decode(setting, engine, asked) for _ in range(2)][1]  # the first one compiles and captures
+            errors += found.errors
+            speed = found.tokens / found.seconds
+            report.figure(SPEED, f"{name}, {count} sequences", f"free, {path}", speed, "tokens/s")
+    return errors
+
+
+def warm_up(setting: Setting, engine: Engine, tokens: Vocabulary, grammars: list[Any]) -> None:
+    """Compile all grammars and kernels, and capture the graphs."""
+    for count in setting.pick(SEQUENCES, (1, 4)):
+        for constraints in ([], grammars):
+            found = decode(
+                setting, engine, requests(tokens, count, constraints, setting.pick(TOKENS, DRY_TOKENS), temperature=0.8)
+            )
+            assert not found.errors, found.errors[:3]
+
+
+def look_at_steps(
+    setting: Setting, report: Report, engine: Engine, name: str, tokens: Vocabulary, grammars: list[Any]
+) -> None:
+    """Waits and the profile of steps in which all sequences decode."""
+    count = setting.pick(64, 4)
+    options = {"free": [], "constrained": grammars}
+    for kind, constraints in options.items():
+        scheduler, run = engine.scheduler, Run()
+        asked = requests(tokens, count, constraints, setting.pick(TOKENS, DRY_TOKENS), temperature=0.8)
+        start_all(engine, asked)
+        while scheduler and (scheduler.running < count or scheduler.prefilling):
+            take(run, scheduler.step())
+        with counted_waits(setting) as waits:
+            for _ in range(setting.pick(COUNTED, 2)):
+                take(run, scheduler.step())
+        steps = setting.pick(COUNTED, 2)
+        row = f"{name}, {count} sequences, {kind}"
+        report.figure("Waits of the host in a step", row, "operations that wait", len(waits.warned) / steps, "")
+        report.figure("Waits of the host in a step", row, "for chosen tokens", waits.fetched / steps, "")
+        if waits.warned:
+            report.note(f"{row}: waits in {Counter(waits.warned).most_common(5)}")
+        if best_path(setting) != "one by one":
+            report.check(f"{row}: the host waits once in a step", not waits.warned and 0 < waits.fetched <= steps)
+        profile_step(setting, report, scheduler, run, row)
+        while scheduler:
+            take(run, scheduler.step())
+        assert not run.errors, run.errors[:3]
+
+
+def profile_step(setting: Setting, report: Report, scheduler: Any, run: Run, row: str) -> None:
+    """The kernels of a step that take longest, and the time of host and device."""
+    activities = [ProfilerActivity.CPU] if setting.dry else [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+    with profile(activities=activities) as found:
+        take(run, scheduler.step())
+        setting.wait()
+    events = found.key_averages()
+    kernels = [event for event in events if event.device_type == torch.autograd.DeviceType.CUDA]
+    on_device = {event.key: event.self_device_time_total for event in kernels}
+    report.figure("Profile of a step", row, "device", sum(on_device.values()) / 1e3, "ms")
+    report.figure("Profile of a step", row, "host", sum(event.self_cpu_time_total for event in events) / 1e3, "ms")
+    for key, microseconds in sorted(on_device.items(), key=lambda pair: -pair[1])[:6]:
+        report.note(f"{row}: {microseconds / 1e3:.3f} ms in {key[:90]}")

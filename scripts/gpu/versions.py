@@ -1,0 +1,28 @@
+"""Which machine and which packages something was measured with."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+
+__all__ = ["versions"]
+
+_PACKAGES = ("torch", "triton", "numpy", "nanobind", "scikit-build-core", "flash-attn", "xgrammar", "transformers")
+
+
+def versions() -> dict[str, str]:
+    """The processor, the card and its driver, and the packages that are installed."""
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    if shutil.which("nvidia-smi"):
+        command = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        if done.returncode == 0 and done.stdout.strip():
+            found["card"], found["driver"], found["memory"] = done.stdout.splitlines()[0].split(", ")
+    return found
