@@ -29,8 +29,8 @@ PIP := $(BIN)/$(INSTALL)
 STEP := sh scripts/step.sh $(VENV)/setup.log
 # Commands for `sh -e`, with a file between them: a pipe would hide that the first one failed.
 install = $(BIN)/python scripts/requirements.py $(1) >$(VENV)/requirements.txt; $(PIP) -r $(VENV)/requirements.txt
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/*/native/* guided/*/native/*/* guided/spec/lark/native/*)
-SOURCES := $(wildcard guided/*/native/*.[ch]pp guided/*/native/*/*.[ch]pp guided/spec/lark/native/*.[ch]pp)
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/*/native/* guided/*/native/*/* guided/frontends/lark/native/*)
+SOURCES := $(wildcard guided/*/native/*.[ch]pp guided/*/native/*/*.[ch]pp guided/frontends/lark/native/*.[ch]pp)
 PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
 # A compiler that the user chose, and what names its builds.

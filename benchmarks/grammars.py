@@ -28,7 +28,7 @@ __all__ = ["CASES", "measure_grammars"]
 ENGINES = ("guided", "llguidance", "xgrammar")
 LIMIT, FEW, TOKENS = 30.0, 100, 100_000
 _HERE = Path(__file__).parent
-_SCHEMAS = llama3.ROOT / "guided" / "spec" / "json_schema" / "documents" / "metaschemas"
+_SCHEMAS = llama3.ROOT / "guided" / "frontends" / "json_schema" / "documents" / "metaschemas"
 _WARM = [*WARM_UP, ("lark", 'start: "a" WORD ";"\nWORD: /[a-z]+/\n%ignore " "', ["a bc;"])]
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks import llama3
 from benchmarks.statistics import quantile
 from benchmarks.workers import Failure, Worker
-from guided.spec.json_schema import JsonSchemaOptions
+from guided.frontends.json_schema import JsonSchemaOptions
 
 __all__ = ["SHAPES", "WAYS", "Shape", "measure_hard"]
 

@@ -56,7 +56,7 @@ def load(path: Any, kind: dict[str, Any]) -> Callable[..., Any]:
     from guided.files.gguf import GgufFile
     from guided.kv.paged import PagedCache
     from guided.kv.quantised import QuantisedCache, quantised
-    from guided.models.gguf_loader import load_gguf
+    from guided.models.loading.gguf_loader import load_gguf
 
     kind = dict(kind)
     kv_dtype, dense = kind.pop("kv_dtype", "auto"), kind.pop("dense", False)

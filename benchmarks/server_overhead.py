@@ -49,11 +49,11 @@ def cost_of_metrics(events: int) -> float:
 
 def cost_of_log(lines: int) -> float:
     """Microseconds for a request."""
-    from guided.server.journal import write_line
+    from guided.server.http.access_log import write_line
+    from guided.server.http.request_context import RequestContext
     from guided.server.settings import Settings
-    from guided.server.visit import Visit
 
-    visit, settings, rounds = Visit("id", "POST", "/v1/completions"), Settings(log_format="json"), []
+    visit, settings, rounds = RequestContext("id", "POST", "/v1/completions"), Settings(log_format="json"), []
     with contextlib.redirect_stderr(io.StringIO()):
         for _ in range(9):
             begin = time.perf_counter()

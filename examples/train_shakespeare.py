@@ -2,9 +2,9 @@
 
     python examples/train_shakespeare.py tinyshakespeare.txt --out shakespeare
 
-The model is the one that answers later (guided/models/gpt.py): its weights are plain tensors, so gradients flow through
-the same forward pass. Tokens are the distinct bytes of the text, in order, and an end token that training never shows.
-The directory is what transformers calls a GPT-2: transformers reads it, too.
+The model is the one that answers later (guided/models/architectures/gpt.py): its weights are plain tensors, so
+gradients flow through the same forward pass. Tokens are the distinct bytes of the text, in order, and an end token that
+training never shows. The directory is what transformers calls a GPT-2: transformers reads it, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor
 
-from guided.models.gpt import GPT, GPTConfig
+from guided.models.architectures.gpt import GPT, GPTConfig
 
 END = "<|endoftext|>"
 

@@ -32,19 +32,7 @@ from guided.errors import (
     UnsupportedError,
     VocabularyError,
 )
-from guided.limits import Limits
-from guided.logits import apply_token_bitmask_inplace
-from guided.matching import (
-    CompiledGrammar,
-    Explanation,
-    GrammarCompiler,
-    GrammarMatcher,
-    allocate_token_bitmask,
-    allowed_tokens,
-    fill_batch,
-)
-from guided.packages import importing
-from guided.spec.combinators import (
+from guided.frontends.combinators import (
     Expr,
     capture,
     choice,
@@ -62,12 +50,24 @@ from guided.spec.combinators import (
     special,
     text,
 )
-from guided.spec.json_schema import JsonSchemaOptions, Report, check_json_schema
-from guided.spec.json_schema.options import JsonSchemaKeywords
-from guided.spec.library import LibraryGrammar, grammar, library
-from guided.spec.openai.response_format import ResponseFormat, from_response_format, to_openai_schema
-from guided.spec.structural_tag import structural_tag
-from guided.spec.structural_tag.tool_styles import TOOL_STYLES, tool_style
+from guided.frontends.json_schema import JsonSchemaOptions, Report, check_json_schema
+from guided.frontends.json_schema.options import JsonSchemaKeywords
+from guided.frontends.library import LibraryGrammar, grammar, library
+from guided.frontends.openai.response_format import ResponseFormat, from_response_format, to_openai_schema
+from guided.frontends.structural_tag import structural_tag
+from guided.frontends.structural_tag.tool_styles import TOOL_STYLES, tool_style
+from guided.limits import Limits
+from guided.logits import apply_token_bitmask_inplace
+from guided.matching import (
+    CompiledGrammar,
+    Explanation,
+    GrammarCompiler,
+    GrammarMatcher,
+    allocate_token_bitmask,
+    allowed_tokens,
+    fill_batch,
+)
+from guided.packages import importing
 from guided.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ cp -R "$root/guided" "$root/grammars" "$root/tests" "$root/benchmarks" "$root/py
 find "$shadow" \( -name '_core*.so' -o -name '_kernels*.so' -o -name '_lark*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +
 cp "$build"/cmake/_core*.so "$shadow/guided/automaton/"
 cp "$build"/cmake/_kernels*.so "$shadow/guided/kernels/"
-cp "$build"/cmake/_lark*.so "$shadow/guided/spec/lark/"
+cp "$build"/cmake/_lark*.so "$shadow/guided/frontends/lark/"
 # An editable install redirects imports to the developer's own modules, before any path is searched.
 cat >"$shadow/sitecustomize.py" <<'PYTHON'
 import sys

@@ -14,7 +14,7 @@ from pathlib import Path
 from nanobind.stubgen import StubGen
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = "guided.automaton._core", "guided.kernels._kernels", "guided.spec.lark._lark"
+MODULES = "guided.automaton._core", "guided.kernels._kernels", "guided.frontends.lark._lark"
 
 
 def path_of(module: str) -> Path:

@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from guided.server.inspection import CheckRequest, ExplainRequest
-from guided.server.requests import ChatRequest, CompletionRequest
-from guided.server.responses_request import InputTokensRequest, ResponsesRequest
+from guided.server.inspector.inspection import CheckRequest, ExplainRequest
+from guided.server.inspector.stepping import StepRequest
+from guided.server.openai.requests import ChatRequest, CompletionRequest
+from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest
 from guided.server.routes.demonstration import StreamRequest
 from guided.server.routes.tokens import DetokenizeRequest, TokenizeRequest
-from guided.server.stepping import StepRequest
 
 Make = Callable[[int], dict[str, Any]]
 SAY = [{"role": "user", "content": "a"}]

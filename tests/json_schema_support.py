@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
 
 from guided.errors import SpecError, UnsupportedError
+from guided.frontends.json_schema import json_schema_to_grammar
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.spec.json_schema import json_schema_to_grammar
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
 

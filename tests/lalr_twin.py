@@ -1,4 +1,5 @@
-"""The twin of `guided/spec/lark/native/lalr.cpp`: LALR(1) lookaheads by DeRemer and Pennello, as plainly as Python can.
+"""The twin of `guided/frontends/lark/native/lalr.cpp`: LALR(1) lookaheads by DeRemer and Pennello, as plainly as Python
+can.
 
 Sets of terminals are integers with one bit for each. Sets that include each other are found by going round until
 nothing changes.
@@ -11,7 +12,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import TypeAlias
 
-from guided.spec.lark.lalr import FIRST, ROOT, Place, Rules, State, nullable
+from guided.frontends.lark.lalr import FIRST, ROOT, Place, Rules, State, nullable
 
 _END = "$END"
 _Call: TypeAlias = tuple[int, str]
@@ -19,7 +20,7 @@ _Call: TypeAlias = tuple[int, str]
 
 
 def terminal_states(rules: Rules, start: str) -> list[State] | None:
-    """As `guided.spec.lark.lalr.terminal_states` says."""
+    """As `guided.frontends.lark.lalr.terminal_states` says."""
     return Lookaheads(Lr0({ROOT: [[(start, False)]], **rules}), start).states()
 
 

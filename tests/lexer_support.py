@@ -5,7 +5,7 @@ from __future__ import annotations
 from lark.indenter import Indenter
 
 import guided
-from guided.automaton.reference_lexer import LexedLanguage, LexedState
+from guided.automaton.reference.lexer import LexedLanguage, LexedState
 from tests import core_support
 
 TERMINALS = [

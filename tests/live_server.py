@@ -17,7 +17,7 @@ import uvicorn
 
 from guided.engine import Engine
 from guided.server.app import create_app
-from guided.server.connections import Connection
+from guided.server.http.connections import Connection
 from guided.server.server import Server
 from guided.server.settings import Settings
 from tests.server_support import small_engine

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from guided.files.dequantise import Blocks
-from guided.models.decoder_weights import HUGGINGFACE_NAMES, load_decoder
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
+from guided.models.loading.decoder_weights import HUGGINGFACE_NAMES, load_decoder
+from guided.models.loading.weights import Weights
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.random_weights import RandomWeights
-from guided.models.weights import Weights
 
 __all__ = ["LETTERS", "build", "checkpoint", "write_directory"]
 

@@ -7,8 +7,8 @@ import random
 from copy import deepcopy
 from typing import Any
 
-from guided.server.requests import ChatRequest, CompletionRequest
-from guided.server.responses_request import ResponsesRequest
+from guided.server.openai.requests import ChatRequest, CompletionRequest
+from guided.server.openai.responses_request import ResponsesRequest
 from tests.live_server import raw_request
 
 SAY = [{"role": "user", "content": "Say something."}]

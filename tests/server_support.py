@@ -10,7 +10,7 @@ import torch
 from guided.chat import ChatTemplate
 from guided.chat.template import CHATML
 from guided.engine import Engine
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary import Vocabulary
 
 NAMES = ("<|im_start|>", "<|im_end|>")

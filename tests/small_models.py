@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from guided.models.architectures.gpt import GPT, GPTConfig
 from guided.models.decoder import Decoder
-from guided.models.gpt import GPT, GPTConfig
+from guided.models.loading.registry import for_huggingface
 from guided.models.model import Model
-from guided.models.registry import for_huggingface
 from tests.test_models_forward import MODELS
 
 __all__ = ["small_models"]

@@ -14,9 +14,9 @@ import pytest
 import guided
 from guided.automaton import build
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.json_schema import JsonSchemaOptions, check_json_schema
 from guided.ir import Alt, Chars, Grammar, Repeat, Seq, Text
 from guided.limits import Limits
-from guided.spec.json_schema import JsonSchemaOptions, check_json_schema
 
 ROOT = Path(__file__).resolve().parent.parent
 VOCABULARY = guided.Vocabulary([bytes((byte,)) for byte in range(256)], eos_token_ids=[256])

@@ -8,10 +8,10 @@ import random
 import pytest
 
 from guided.errors import LimitExceeded
+from guided.frontends.common.aho_corasick import FreeText, free_text
 from guided.ir.nodes import EMPTY, Alt, Automaton, Grammar, Node, Seq, Text
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.spec.aho_corasick import FreeText, free_text
 from guided.vocabulary import Vocabulary
 
 

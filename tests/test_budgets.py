@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from benchmarks.bad_inputs.calls import vocabulary as search_vocabulary
 from guided import Limits
 from guided.errors import BudgetError, GuidedError
+from guided.frontends.json_schema import JsonSchemaOptions
 from guided.ir import Alt, Chars, Grammar, Ref, Seq, Text
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
-from guided.spec.json_schema import JsonSchemaOptions
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of, vocabulary
 from tests.drawn_grammars import ALPHABETS, grammars, vocabularies

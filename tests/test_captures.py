@@ -24,7 +24,7 @@ SPECIAL = {257: "<call>", 258: "</call>"}
 COMPILER = GrammarCompiler(Vocabulary(TOKENS, eos_token_ids=[256], special_tokens=SPECIAL, size=260))
 
 Captures = dict[str, list[bytes]]
-Marked = tuple[tuple[int, int], ...]
+AnnotatedGrammar = tuple[tuple[int, int], ...]
 
 
 def after(grammar: CompiledGrammar, text: str) -> GrammarMatcher:
@@ -155,7 +155,7 @@ class Part:
         rules[f"r{self.name}"] = inner[0]
         return ir.Ref(f"r{self.name}")
 
-    def readings(self, text: str, at: int) -> Iterator[tuple[int, Marked]]:
+    def readings(self, text: str, at: int) -> Iterator[tuple[int, AnnotatedGrammar]]:
         """Where each reading from a place ends, and its marked text: (0, n) begins n, (1, 0) reads, (2, n) ends n."""
         match self.kind:
             case "letter":
@@ -179,7 +179,7 @@ class Part:
                 for end, marked in self.parts[0].readings(text, at):
                     yield end, ((0, self.name), *marked, (2, self.name))
 
-    def _in_turn(self, parts: tuple[Part, ...], text: str, at: int) -> Iterator[tuple[int, Marked]]:
+    def _in_turn(self, parts: tuple[Part, ...], text: str, at: int) -> Iterator[tuple[int, AnnotatedGrammar]]:
         if not parts:
             yield at, ()
             return

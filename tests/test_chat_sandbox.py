@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guided.chat import ChatTemplate, Conversation
-from guided.chat.written import Written, joined, spans_of, written
+from guided.chat.tagged_text import TaggedText, joined, spans_of, tagged
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.vocabulary import Vocabulary
 
@@ -212,9 +212,9 @@ def step(source: random.Random, texts: list[tuple[str, str]]) -> None:
             pairs = list(zip(one.rsplit(sep, most), plain.rsplit(sep, most), strict=True))
         case 5:
             pairs = list(zip(one.split(None, most), plain.split(None, most), strict=True))
-        case 6 if isinstance(one, Written):
+        case 6 if isinstance(one, TaggedText):
             pairs = [(one.replace(sep, other, most), plain.replace(sep, plain_other, most))]
-        case 7 if isinstance(one, Written):
+        case 7 if isinstance(one, TaggedText):
             pairs = [(one.join([other, third]), plain.join([plain_other, plain_third])), (one.join([]), "")]
         case 8:
             pairs = [
@@ -231,10 +231,10 @@ def step(source: random.Random, texts: list[tuple[str, str]]) -> None:
             pairs = list(zip(one.splitlines(), plain.splitlines(), strict=True)) + list(
                 zip(one.splitlines(True), plain.splitlines(True), strict=True)
             )
-        case 11 if isinstance(one, Written) and plain:
+        case 11 if isinstance(one, TaggedText) and plain:
             at = source.randrange(-len(plain), len(plain))
             pairs = [(one[at], plain[at])]
-            check(written("A%s_%s") % (one, other), f"A{plain}_{plain_other}")
+            check(tagged("A%s_%s") % (one, other), f"A{plain}_{plain_other}")
     for tracked, text in pairs:
         check(tracked, text)
     texts += [(tracked, text) for tracked, text in pairs if len(text) < 60]
@@ -245,8 +245,8 @@ def test_who_wrote_a_character_is_known_after_any_operation(seed: int):
     source = random.Random(seed)
     texts: list[tuple[str, str]] = [("a b\nab", "a b\nab"), ("", "")]
     for literal in ("A_B", "_", "AB", "A"):
-        texts.append((written(literal), literal))
-    mixed = joined(["ab ", written("A_"), "a", written("B"), " _"[:1], "\n"])
+        texts.append((tagged(literal), literal))
+    mixed = joined(["ab ", tagged("A_"), "a", tagged("B"), " _"[:1], "\n"])
     texts.append((mixed, str.__str__(mixed)))
     for _ in range(200):
         step(source, texts)
@@ -254,5 +254,5 @@ def test_who_wrote_a_character_is_known_after_any_operation(seed: int):
 
 
 def test_what_an_operation_loses_is_nobodys():
-    for text in (written("AB").lower(), written("ab").upper(), written("AB").center(9), f"{written('AB'):>5}"):
+    for text in (tagged("AB").lower(), tagged("ab").upper(), tagged("AB").center(9), f"{tagged('AB'):>5}"):
         assert spans_of(text) == ()

@@ -14,7 +14,7 @@ import pytest
 
 from guided.chat import ChatTemplate, Conversation
 from guided.chat.conversation import plain_messages, with_arguments
-from guided.chat.meter import _Meter
+from guided.chat.render_budget import _Meter
 from guided.chat.template import _compiled
 from guided.errors import GuidedError
 from guided.vocabulary import Vocabulary
@@ -278,7 +278,7 @@ def test_roles_are_the_templates_where_they_are_known():
 def test_templates_in_use_take_a_small_part_of_the_budget(monkeypatch: pytest.MonkeyPatch):
     """A tenth, at most: 7 units for each of the conversation's are used, and 64 and more are there."""
     made: list[_Meter] = []
-    monkeypatch.setattr("guided.chat.meter._Meter", lambda allowed: made.append(_Meter(allowed)) or made[-1])
+    monkeypatch.setattr("guided.chat.render_budget._Meter", lambda allowed: made.append(_Meter(allowed)) or made[-1])
     for name in TEMPLATES:
         ours = template(name)
         messages = [one for at in range(100) for one in (user(f"{at} " + "word " * 40), assistant("answer " * 40))]

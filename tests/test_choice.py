@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.automaton.reference import accepts
+from guided.automaton.reference.token_masks import accepts
 from guided.errors import LimitExceeded, SpecError
+from guided.frontends.choice import choice_to_grammar
 from guided.limits import Limits
-from guided.spec.choice import choice_to_grammar
 
 _TEXTS = st.text(st.sampled_from("ab€\U0001f600 "), max_size=4)
 

@@ -20,7 +20,7 @@ from guided.chat import ChatTemplate
 from guided.cli import generate, main
 from guided.cli.console import Progress
 from guided.engine import Engine
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary import Vocabulary
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

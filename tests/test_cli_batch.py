@@ -25,8 +25,8 @@ from guided.cli.lines import read_lines
 from guided.cli.options import LINE_OPTIONS
 from guided.engine import Engine
 from guided.engine.request import Options
-from guided.models.llama import Llama, LlamaConfig
-from guided.spec.json_schema import JsonSchemaOptions
+from guided.frontends.json_schema import JsonSchemaOptions
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary import Vocabulary
 from tests.test_cli import run, run_json
 

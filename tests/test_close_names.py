@@ -12,7 +12,7 @@ import pytest
 import guided
 from guided import close_names
 from guided.close_names import close_name
-from guided.spec.json_schema import unenforced
+from guided.frontends.json_schema import unenforced
 
 SOURCES = Path(guided.__file__).parent
 

@@ -8,7 +8,7 @@ import pytest
 
 from guided import GrammarCompiler, SpecError, Vocabulary
 from guided.matching import compiler as compilers
-from guided.matching.collection import collection_paused
+from guided.matching.gc_pause import gc_paused
 
 WORDS = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 
@@ -49,12 +49,12 @@ def test_pauses_overlap(was_on: bool) -> None:
     inside, out = threading.Event(), threading.Event()
 
     def other() -> None:
-        with collection_paused():
+        with gc_paused():
             inside.set()
             out.wait(10)
 
     thread = threading.Thread(target=other)
-    with collection_paused():
+    with gc_paused():
         thread.start()
         assert inside.wait(10)
     assert not gc.isenabled()
@@ -65,10 +65,10 @@ def test_pauses_overlap(was_on: bool) -> None:
 
 def test_pauses_that_never_end_are_interrupted(was_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     collected = []
-    monkeypatch.setattr("guided.matching.collection._LONGEST", -1.0)
+    monkeypatch.setattr("guided.matching.gc_pause._LONGEST", -1.0)
     monkeypatch.setattr(gc, "collect", lambda: collected.append(1))
-    with collection_paused():
-        with collection_paused():
+    with gc_paused():
+        with gc_paused():
             pass
         assert len(collected) == was_on and not gc.isenabled()
     assert gc.isenabled() is was_on

@@ -12,7 +12,7 @@ import pytest
 import guided
 from benchmarks.bad_inputs.calls import vocabulary as search_vocabulary
 from guided import GrammarCompiler, GrammarMatcher, Limits
-from guided.matching import explanation
+from guided.matching.explain import explanation
 from tests.core_support import EVERY_SPEC, SANITIZED, journey, mask_of, vocabulary
 from tests.failing_support import FailingMatcher, Failures, arm_fault
 from tests.test_json_schema_suites import _data

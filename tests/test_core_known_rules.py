@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from guided.errors import GuidedError
+from guided.frontends.json_schema.text.spelling import JSON_STRING, quoted
 from guided.ir import (
     EMPTY,
     EPSILON,
@@ -33,7 +34,6 @@ from guided.ir import (
     Text,
 )
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.spec.json_schema.text.spelling import JSON_STRING, quoted
 from guided.vocabulary import Vocabulary
 from tests.core_support import SANITIZED, mask_of
 

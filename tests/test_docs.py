@@ -99,17 +99,18 @@ def test_the_map_has_every_folder_and_its_order_is_that_of_the_layers():
     lines = text[text.index("guided/\n") :].split("```")[0].splitlines()[1:]
     folders = [folder for line in lines if "(planned)" not in line for folder in re.findall(r"([a-z]+)/ ", line[:26])]
     there = {path.parent.name for path in (ROOT / "guided").glob("*/__init__.py")}
-    assert set(folders) == there | {"native"}
+    assert set(folders) == there | {"native", "reference"}
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     layers = [layer.removeprefix("guided.") for layer in reversed(tools["importlinter"]["contracts"][0]["layers"])]
-    listed = [folder for folder in folders if folder != "native"]
+    listed = [folder for folder in folders if folder not in ("native", "reference")]
     assert listed == [layer for layer in layers if layer in listed]
 
 
 def test_files_that_pages_name_exist():
     """Files in backticks on the pages about the inside: paths lead from one of the roots, names alone are anywhere."""
     package = ROOT / "guided"
-    roots = [ROOT, package, package / "automaton" / "native", package / "spec", package / "spec" / "json_schema"]
+    front = package / "frontends"
+    roots = [ROOT, package, package / "automaton" / "native", front, front / "json_schema"]
     there = [path for folder in ("guided", "tests", "docs") for path in (ROOT / folder).rglob("*.*")]
     names = {path.name for path in there} | {"CONTRIBUTING.md", "pyproject.toml", "config.json"}
     for path in (ROOT / "docs" / "architecture.md", *(ROOT / "docs" / "inside").glob("*.md")):
@@ -205,8 +206,9 @@ def test_the_reference_has_every_module_that_a_guide_imports_a_plug_in_from():
 
 
 def test_the_bounds_of_what_is_refused_are_those_of_the_code():
-    from guided.spec.json_schema.algebra import cells, count_graph, name_classes
-    from guided.spec.json_schema.text import multiples, numbers
+    from guided.frontends.json_schema.algebra import count_graph, name_classes
+    from guided.frontends.json_schema.algebra import value_partition as cells
+    from guided.frontends.json_schema.text import multiples, numbers
 
     text = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
     for words in (
@@ -221,7 +223,7 @@ def test_the_bounds_of_what_is_refused_are_those_of_the_code():
 
 
 def test_every_format_is_described():
-    from guided.spec.json_schema.formats import FORMATS
+    from guided.frontends.json_schema.formats import FORMATS
 
     text = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
     table = text[text.index("| format |") : text.index("pydantic's own names")]

@@ -11,8 +11,9 @@ from functools import partial
 
 import pytest
 
-from guided.automaton.reference import ReferenceGrammar
+from guided.automaton.reference.token_masks import ReferenceGrammar
 from guided.errors import SpecError, VocabularyError
+from guided.frontends.json_schema.text.spelling import JSON_STRING
 from guided.ir import (
     UTF8,
     Alt,
@@ -30,7 +31,6 @@ from guided.ir import (
     Text,
 )
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.spec.json_schema.text.spelling import JSON_STRING
 from guided.vocabulary import Vocabulary
 from tests.brute_force import HEX, TOY, language
 

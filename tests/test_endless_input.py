@@ -12,8 +12,8 @@ import pytest
 import guided
 from guided import keywords
 from guided.errors import GuidedError, OptionError
+from guided.frontends import pattern
 from guided.keywords import read_items
-from guided.spec import pattern
 from guided.vocabulary import source, vocabulary
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from guided.engine import progress as progress_module
 from guided.engine.engine import Engine, Request
 from guided.engine.progress import BatchProgress, ProgressLine
 from guided.errors import BudgetError, GuidedError, SpecError
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary.vocabulary import Vocabulary
 
 torch.set_num_threads(1)

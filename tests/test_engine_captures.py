@@ -12,7 +12,7 @@ import guided
 from guided.cli.results import fields
 from guided.engine.engine import Engine
 from guided.kernels.choose import answer
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.sampling.choice import Answer, Choose
 from guided.vocabulary.vocabulary import Vocabulary
 

@@ -20,7 +20,7 @@ from guided.engine.sequence import Sequence
 from guided.engine.task import Task
 from guided.kernels.choose import answer
 from guided.kv.dense import DenseCache
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.sampling import SamplingParams
 from guided.sampling.choice import Answer, Choose
 from guided.vocabulary.vocabulary import Vocabulary

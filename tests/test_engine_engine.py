@@ -23,7 +23,7 @@ from guided.engine.request import Request
 from guided.errors import BudgetError, GuidedError, GuidedWarning, SpecError, UnsupportedError
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import compile_constraint
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary.vocabulary import Vocabulary
 
 torch.set_num_threads(1)

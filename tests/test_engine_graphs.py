@@ -17,8 +17,8 @@ from guided.engine.runner import Batch, Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.task import Task
 from guided.kv.paged import PagedCache
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.decoder import LayerKind, caps_scores
-from guided.models.llama import Llama, LlamaConfig
 from guided.models.model import AttentionKind
 from tests.flash_support import KERNELS, FakeCapture, use_flash
 from tests.test_engine_scheduler import MODEL, alone, assert_alike, sequence, twin

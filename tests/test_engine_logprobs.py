@@ -12,7 +12,7 @@ from guided.engine.engine import Engine
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.kv.dense import DenseCache
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.sampling.logprobs import LogprobParams, token_logprobs
 from guided.vocabulary.vocabulary import Vocabulary
 from tests.engine_support import Reader

@@ -19,16 +19,16 @@ import torch
 from guided.cli import main
 from guided.engine.engine import Engine
 from guided.engine.pretrained import load_model
-from guided.engine.ranks.commands import Command, Copy, Open, Step, receive_command, send_command
-from guided.engine.ranks.leader import Ranks, _devices
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence as Output
 from guided.engine.task import Task
+from guided.engine.tensor_parallel.commands import Command, Copy, Open, Step, receive_command, send_command
+from guided.engine.tensor_parallel.leader import Ranks, _devices
 from guided.errors import GuidedError, UnsupportedError
 from guided.kv.dense import DenseCache
 from guided.matching.matcher import GrammarMatcher
-from guided.models.llama import LlamaConfig
+from guided.models.architectures.llama import LlamaConfig
 from guided.sampling.params import SamplingParams
 from tests.engine_support import drive
 from tests.llama_support import LETTERS, write_directory
@@ -268,13 +268,13 @@ def test_what_workers_import_and_say(directory, tmp_path, monkeypatch) -> None:
 def test_workers_that_do_not_come(directory, tmp_path, monkeypatch, program: str, message: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(program)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("guided.engine.ranks.group._RENDEZVOUS", timedelta(seconds=1))
+    monkeypatch.setattr("guided.engine.tensor_parallel.group._RENDEZVOUS", timedelta(seconds=1))
     with pytest.raises(GuidedError, match=message):
         Engine.from_pretrained(directory, pipeline_parallel=2)
 
 
 def test_devices(monkeypatch) -> None:
-    monkeypatch.setattr("guided.engine.ranks.group.dist.is_nccl_available", lambda: True)
+    monkeypatch.setattr("guided.engine.tensor_parallel.group.dist.is_nccl_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     assert [str(place) for place in _devices(torch.device("cuda"), 3)] == ["cuda:1", "cuda:2", "cuda:3"]

@@ -24,7 +24,7 @@ from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
 from guided.kv.radix import RadixCache
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.sampling import SamplingParams
 from guided.sampling.logprobs import LogprobParams
 from guided.vocabulary import Vocabulary

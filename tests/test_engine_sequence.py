@@ -21,7 +21,7 @@ from guided.errors import BudgetError, GuidedError
 from guided.kv.dense import DenseCache
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.sampling import SamplingParams
 from guided.sampling.penalties import Penalties, apply_changes
 from guided.vocabulary.vocabulary import Vocabulary

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from guided.engine.engine import Engine
-from guided.models.gpt import GPT
+from guided.models.architectures.gpt import GPT
 from tests.engine_support import Reader
 
 pytest.importorskip("safetensors")

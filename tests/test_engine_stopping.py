@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from guided.engine.engine import Engine
 from guided.engine.stopping import Found, Stops, Watch
 from guided.errors import GuidedError, SpecError
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary.vocabulary import Vocabulary
 from tests.effort import examples
 

@@ -11,7 +11,7 @@ import torch
 
 import guided
 from guided.engine.engine import Engine
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 
 torch.set_num_threads(1)
 SIZES = {"layers": 1, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "hidden": 24}

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 
 from guided.engine.engine import Engine
-from guided.models.gpt import GPT, GPTConfig
+from guided.models.architectures.gpt import GPT, GPTConfig
 from tests.engine_support import Reader
 from tests.weights import SMOLLM2, weights_of
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from guided import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask, allowed_tokens
 from guided.errors import SpecError, marked_line
 from guided.ir.nodes import ALL_CHARS, charset, complement, intersect
-from guided.matching.characters import count, described, joined, name_of, parts_of
-from guided.matching.place import place_of
+from guided.matching.explain.characters import count, described, joined, name_of, parts_of
+from guided.matching.explain.error_location import error_location_of
 from guided.matching.sentences import byte_vocabulary
 
 ALPHABET = 'aAfz09_ ,.\t\n"\\éß語読詞\u0301\u200b😀😁'  # of one to four bytes, some with the same first bytes
@@ -253,15 +253,15 @@ def test_the_caret_stands_under_what_is_meant(text, marked):
 
 def test_places_count_characters():
     grammar = BYTES.compile_regex("[a-z語\n]*")
-    place = place_of(grammar, "a語\n語é".encode())
+    place = error_location_of(grammar, "a語\n語é".encode())
     assert (place.offset, place.line, place.column) == (4, 2, 2)
     assert str(place) == (
         "    語é\n      ^\nline 2, column 2: not allowed here; expected a lowercase letter, a line break, 語 or the end"
     )
     assert place.fields()["expected_characters"] == [["\n", "\n"], ["a", "z"], ["語", "語"]]
-    cut = place_of(grammar, "a語".encode()[:-1])
+    cut = error_location_of(grammar, "a語".encode()[:-1])
     assert str(cut).endswith("ends too early; expected the rest of 語")
-    bad = place_of(grammar, b"a\xffb")
+    bad = error_location_of(grammar, b"a\xffb")
     assert (bad.offset, bad.column) == (1, 2)
 
 

@@ -14,10 +14,10 @@ import pytest
 
 import guided
 from guided.cli import main
-from guided.matching import lexing, positions
-from guided.matching.marked import automaton_of_rules
-from guided.matching.positions import Position
-from guided.spec.json_schema import json_schema_to_grammar
+from guided.frontends.json_schema import json_schema_to_grammar
+from guided.matching.explain import lexing, positions
+from guided.matching.explain.positions import Position
+from guided.matching.regions.annotated_grammar import automaton_of_rules
 from tests.lark_programs import PROGRAMS
 
 COMPILER = guided.GrammarCompiler(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import guided
-from guided.matching.place import place_of
+from guided.matching.explain.error_location import error_location_of
 
 COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 DEFS = {
@@ -192,7 +192,7 @@ def test_the_keyword_that_decides(keyword: str, place: str) -> None:
         assert keyword == "false"
         pytest.skip("no value satisfies it, so it does not compile")
     wanted = errors_of(schema, value)
-    found = place_of(grammar, text.encode(), ends=True).explanation
+    found = error_location_of(grammar, text.encode(), ends=True).explanation
     assert set(found.refused_by) == wanted, (schema, text, found.reason)
     assert all(len(group) == 1 for group in found.refusals)
     assert not found.is_partial

@@ -18,8 +18,8 @@ from typing import Any, Literal
 import pytest
 
 import guided
-from guided.spec.json_schema import applying
-from guided.spec.json_schema.written import open_values
+from guided.frontends.json_schema import instance_locations as applying
+from guided.frontends.json_schema.unfinished_json import open_values
 from tests.random_schemas import draw_schema, draw_value
 
 COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from guided.frontends.json_schema.compile import json_schema_to_grammar
+from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.ir.nodes import Distinct, Permutation
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.spec.json_schema.compile import json_schema_to_grammar
-from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
 from tests.json_schema_support import byte_compiler

@@ -8,9 +8,9 @@ import pytest
 
 import guided
 from guided.errors import GuidedError, GuidedWarning, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.frontends.gbnf import gbnf_to_grammar
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.spec.gbnf import gbnf_to_grammar
 from guided.vocabulary import Vocabulary
 from tests.gbnf_grammars import GRAMMARS
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from guided.frontends.gbnf import is_gbnf
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.spec.gbnf import is_gbnf
 from guided.vocabulary import Vocabulary
 from tests.gbnf_grammars import GRAMMARS
 

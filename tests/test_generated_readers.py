@@ -22,8 +22,8 @@ from hypothesis import given
 
 from guided import TOOL_STYLES, tool_style
 from guided.errors import SpecError, UnsupportedError
+from guided.frontends.structural_tag.tool_styles import ToolStyle
 from guided.matching import CompiledGrammar
-from guided.spec.structural_tag.tool_styles import ToolStyle
 from tests import gbnf_support, test_structural_tag_language
 from tests.effort import examples
 from tests.generated_support import (

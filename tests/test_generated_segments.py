@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import guided
 from guided.engine.engine import Engine
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.tools import CALCULATOR, ToolTokens
 from tests.core_support import mask_of
 from tests.document_support import missing

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import guided
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.regex import parse_regex
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.matching.constraint import compile_constraint
 from guided.matching.sentences import byte_vocabulary
-from guided.spec.regex import parse_regex
 from tests.effort import examples
 from tests.regex_support import NODE, Patterns, ask_node, matches
 from tests.test_cli import run, run_json

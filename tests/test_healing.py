@@ -20,7 +20,7 @@ from guided.errors import OptionError
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.healing import HealingMatcher, unstable
 from guided.matching.protocol import ForkingMatcher
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from tests.canonical_support import huggingface
 
 torch.set_num_threads(1)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import guided
-from guided.automaton.reference_lexer import LexedLanguage
+from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import BudgetError, LimitExceeded, SpecError
+from guided.frontends.lark import lark_to_lexed
 from guided.ir.nodes import Grammar
-from guided.spec.lark import lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 

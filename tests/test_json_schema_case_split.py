@@ -8,8 +8,8 @@ import random
 import pytest
 
 from guided.errors import UnsupportedError
+from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.limits import Limits
-from guided.spec.json_schema.compile import json_schema_to_grammar
 from tests.json_schema_judge import Judge
 from tests.json_schema_support import verdicts
 

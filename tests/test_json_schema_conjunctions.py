@@ -8,8 +8,8 @@ import json
 import pytest
 
 from guided.errors import UnsupportedError
+from guided.frontends.json_schema.algebra import expand
 from guided.matching import GrammarMatcher
-from guided.spec.json_schema.algebra import expand
 from tests.json_schema_judge import Judge
 from tests.json_schema_support import byte_compiler
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import SpecError, UnsupportedError
+from guided.frontends.json_schema import json_schema_to_grammar
 from guided.matching import GrammarMatcher
-from guided.spec.json_schema import json_schema_to_grammar
 from tests.core_support import mask_of
 from tests.json_schema_judge import Judge
 from tests.json_schema_support import QUIET, byte_compiler, matches

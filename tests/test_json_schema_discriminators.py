@@ -9,14 +9,14 @@ import random
 import pytest
 
 from guided.errors import LimitExceeded
+from guided.frontends.json_schema.algebra.discriminators import pairs_that_may_overlap
+from guided.frontends.json_schema.algebra.disjoint import Disjoint
+from guided.frontends.json_schema.algebra.reader import Reader
+from guided.frontends.json_schema.algebra.shape import ANYTHING
+from guided.frontends.json_schema.compile import json_schema_to_grammar
+from guided.frontends.json_schema.documents.resolve import Library
+from guided.frontends.json_schema.options import DEFAULTS
 from guided.limits import Limits
-from guided.spec.json_schema.algebra.discriminators import pairs_that_may_overlap
-from guided.spec.json_schema.algebra.disjoint import Disjoint
-from guided.spec.json_schema.algebra.reader import Reader
-from guided.spec.json_schema.algebra.shape import ANYTHING
-from guided.spec.json_schema.compile import json_schema_to_grammar
-from guided.spec.json_schema.documents.resolve import Library
-from guided.spec.json_schema.options import DEFAULTS
 from tests.json_schema_judge import Judge
 from tests.json_schema_support import byte_compiler, matches, verdicts
 

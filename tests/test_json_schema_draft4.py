@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.spec.json_schema import JsonSchemaOptions, check_json_schema, json_schema_to_grammar
+from guided.frontends.json_schema import JsonSchemaOptions, check_json_schema, json_schema_to_grammar
 from tests.json_schema_judge import Judge
 from tests.json_schema_support import NUMBERS, QUIET, compiled, grammar_of, matches, sample, spellings
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
+from guided.frontends.json_schema.documents.dynamic_scope import entered, outermost
+from guided.frontends.json_schema.documents.resolve import Library
 from guided.limits import Limits
-from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
-from guided.spec.json_schema.documents.dynamic_scope import entered, outermost
-from guided.spec.json_schema.documents.resolve import Library
 from tests.json_schema_support import verdicts
 
 Y2019 = "https://json-schema.org/draft/2019-09/schema"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from guided.errors import SpecError, UnsupportedError
-from guided.spec.json_schema import check_json_schema, json_schema_to_grammar
+from guided.frontends.json_schema import check_json_schema, json_schema_to_grammar
 
 _TYPES = "one of null, boolean, number, string, array, object, integer"
 _PAIR = "write characters above U+FFFF as a pair of escapes"

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from guided.automaton.reference import accepts
+from guided.automaton.reference.token_masks import accepts
 from guided.errors import SpecError, UnsupportedError
+from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import compile_constraint
 from guided.matching.matcher import GrammarMatcher
-from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from guided.vocabulary import Vocabulary
 from tests.json_schema_support import near, schemas, spellings
 

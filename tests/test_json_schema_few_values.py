@@ -11,13 +11,13 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from guided.errors import SpecError, UnsupportedError
+from guided.frontends.json_schema import JsonSchemaOptions
+from guided.frontends.json_schema.algebra.expand import Expander
+from guided.frontends.json_schema.algebra.finite_values import MOST_VALUES
+from guided.frontends.json_schema.algebra.reader import Reader
+from guided.frontends.json_schema.documents.resolve import Library
+from guided.frontends.json_schema.documents.values import canonical, read_json
 from guided.limits import Limits
-from guided.spec.json_schema import JsonSchemaOptions
-from guided.spec.json_schema.algebra.expand import Expander
-from guided.spec.json_schema.algebra.few_values import MOST_VALUES
-from guided.spec.json_schema.algebra.reader import Reader
-from guided.spec.json_schema.documents.resolve import Library
-from guided.spec.json_schema.documents.values import canonical, read_json
 from tests.json_schema_judge import Judge, NoJudge
 from tests.json_schema_support import POOL, QUIET, schemas
 
@@ -53,7 +53,7 @@ def expanded(schema):
 
 
 def few(schema):
-    """What `FewValues` says of the schema."""
+    """What `FiniteValues` says of the schema."""
     expander, goal = expanded(schema)
     return expander.few.of(goal)
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import UnsupportedError
+from guided.frontends.json_schema import JsonSchemaOptions, check_json_schema, json_schema_to_grammar
+from guided.frontends.json_schema.formats import FORMATS, format_shape
 from guided.matching.matcher import GrammarMatcher
-from guided.spec.json_schema import JsonSchemaOptions, check_json_schema, json_schema_to_grammar
-from guided.spec.json_schema.formats import FORMATS, format_shape
 from tests.format_support import ADDRESSES, MAILS, TIMES, URIS, conforms, near, takes
 from tests.json_schema_support import byte_compiler
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.json_schema.formats.idn import valid_code_points
+from guided.frontends.regex import parse_regex
+from guided.frontends.regex.ecma_chars import property_set
 from guided.limits import Limits
-from guided.spec.json_schema.formats.idn import valid_code_points
-from guided.spec.regex import parse_regex
-from guided.spec.regex.ecma_chars import property_set
 from tests.format_support import conforms, is_hostname, near
 from tests.regex_support import NODE, Patterns, ask_node
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from guided.errors import SpecError, UnsupportedError
-from guided.spec.json_schema import json_schema_to_grammar
-from guided.spec.json_schema.algebra import expand
-from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.frontends.json_schema import json_schema_to_grammar
+from guided.frontends.json_schema.algebra import expand
+from guided.frontends.json_schema.options import JsonSchemaOptions
 
 LEAVES = [
     {"type": "string"},

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import SpecError
-from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
+from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from tests.json_schema_judge import Judge
 from tests.json_schema_support import (
     POOL,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from guided.errors import SpecError
-from guided.spec.json_schema import json_schema_to_grammar
+from guided.frontends.json_schema import json_schema_to_grammar
 from tests.json_schema_support import allows, byte_compiler
 
 LEAVES: list[dict[str, Any]] = [

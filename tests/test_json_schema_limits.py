@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import guided
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.json_schema import JsonSchemaOptions, check_json_schema, json_schema_to_grammar
+from guided.frontends.json_schema.text.lower import Lowering
 from guided.ir import Node
 from guided.limits import Limits
-from guided.spec.json_schema import JsonSchemaOptions, check_json_schema, json_schema_to_grammar
-from guided.spec.json_schema.text.lower import Lowering
 from tests.json_schema_support import schemas
 
 OPTIONS = [

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import SpecError, UnsupportedError
-from guided.spec.json_schema import check_json_schema, json_schema_to_grammar
-from guided.spec.json_schema.documents import dialects
-from guided.spec.json_schema.documents.keywords import KEYWORDS
+from guided.frontends.json_schema import check_json_schema, json_schema_to_grammar
+from guided.frontends.json_schema.documents import dialects
+from guided.frontends.json_schema.documents.keywords import KEYWORDS
 from tests.json_schema_support import allows, byte_compiler, verdicts
 
 Y2019 = "https://json-schema.org/draft/2019-09/"
@@ -187,7 +187,7 @@ def test_metaschemas_are_read_only_where_a_reference_asks():
     script = (
         "import sys; opened = []\n"
         "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
-        "import guided.spec.json_schema as module\n"
+        "import guided.frontends.json_schema as module\n"
         f"module.json_schema_to_grammar({{'$schema': '{Y2020}schema', 'type': 'null'}})\n"
         "assert opened and not any('metaschemas' in name for name in opened), 'too early'\n"
         f"module.json_schema_to_grammar({{'$ref': '{Y2020}meta/core'}}, module.JsonSchemaOptions(format='annotate'))\n"

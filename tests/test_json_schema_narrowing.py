@@ -12,9 +12,9 @@ from contextlib import suppress
 import pytest
 
 from guided.errors import SpecError, UnsupportedError
-from guided.spec.json_schema import JsonSchemaOptions
-from guided.spec.json_schema.compile import json_schema_to_grammar
-from guided.spec.json_schema.text import narrow
+from guided.frontends.json_schema import JsonSchemaOptions
+from guided.frontends.json_schema.compile import json_schema_to_grammar
+from guided.frontends.json_schema.text import narrow
 from tests.effort import examples
 from tests.json_schema_judge import Judge, NoJudge
 from tests.json_schema_support import byte_compiler, compiled, matches, sample

@@ -12,10 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from guided.errors import UnsupportedError
+from guided.frontends.json_schema.algebra.number_set import BARE_INTEGERS, Bound, NumberSet
+from guided.frontends.json_schema.documents.values import Decimal10
+from guided.frontends.json_schema.text.numbers import REACH, SCIENTIFIC, number_constant, number_node
 from guided.ir.nodes import EMPTY, Alt, And, Automaton, Chars, Not, Repeat, Seq, Text
-from guided.spec.json_schema.algebra.number_set import BARE_INTEGERS, Bound, NumberSet
-from guided.spec.json_schema.documents.values import Decimal10
-from guided.spec.json_schema.text.numbers import REACH, SCIENTIFIC, number_constant, number_node
 
 SPELLING = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 

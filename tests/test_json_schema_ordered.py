@@ -6,12 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from guided.automaton.reference import accepts
+from guided.automaton.reference.token_masks import accepts
+from guided.frontends.json_schema import json_schema_to_grammar
+from guided.frontends.json_schema.text.member_tries import Field, MemberTries
 from guided.ir.nodes import Alt, And, Grammar, Not, Seq, Text
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
-from guided.spec.json_schema import json_schema_to_grammar
-from guided.spec.json_schema.text.member_tries import Field, MemberTries
 from guided.vocabulary import Vocabulary
 from tests.work_support import lines_run
 

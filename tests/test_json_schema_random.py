@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException, UnsatisfiedAssumption
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.json_schema import JsonSchemaOptions
 from guided.matching import CompiledGrammar
-from guided.spec.json_schema import JsonSchemaOptions
 from tests.json_schema_judge import Judge, NoJudge
 from tests.json_schema_support import (
     NUMBERS,

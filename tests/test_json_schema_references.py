@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from guided.automaton.reference import accepts
+from guided.automaton.reference.token_masks import accepts
 from guided.errors import GuidedWarning, SpecError, UnsupportedError
-from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
+from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
 
 TEXT, NULL = '"a"', "null"
 

@@ -10,11 +10,11 @@ import pytest
 
 import guided
 from guided import GrammarMatcher, GuidedWarning, JsonSchemaOptions, UnsupportedError, check_json_schema
-from guided.spec.json_schema import json_schema_to_grammar
-from guided.spec.json_schema.documents.keywords import DESCRIBING, KEYWORDS
-from guided.spec.json_schema.documents.resolve import Library
-from guided.spec.json_schema.options import DRAFTS
-from guided.spec.json_schema.unenforced import Unenforced
+from guided.frontends.json_schema import json_schema_to_grammar
+from guided.frontends.json_schema.documents.keywords import DESCRIBING, KEYWORDS
+from guided.frontends.json_schema.documents.resolve import Library
+from guided.frontends.json_schema.options import DRAFTS
+from guided.frontends.json_schema.unenforced import Unenforced
 from tests.json_schema_support import byte_compiler
 from tests.test_cli import run, run_json
 

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.json_schema import JsonSchemaOptions
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.spec.json_schema import JsonSchemaOptions
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of, vocabulary
 from tests.json_schema_judge import Judge, NoJudge

@@ -9,10 +9,10 @@ import pytest
 from guided.automaton import _core, build
 from guided.automaton.build import compile_native
 from guided.errors import LimitExceeded
+from guided.frontends.json_schema import json_schema_to_grammar
 from guided.ir import Alt, Chars, Grammar, Node, Ref, Repeat, Seq, Text
 from guided.limits import Limits
 from guided.matching.compiled import native_vocabulary
-from guided.spec.json_schema import json_schema_to_grammar
 from tests.core_support import vocabulary
 
 WORDS = vocabulary()

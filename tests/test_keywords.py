@@ -7,8 +7,8 @@ import re
 import pytest
 
 import guided
+from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.keywords import check_keywords
-from guided.spec.json_schema.options import JsonSchemaOptions
 
 VOCABULARY = guided.Vocabulary([b"a", b"b"], eos_token_ids=[2])
 COMPILER = guided.GrammarCompiler(VOCABULARY)

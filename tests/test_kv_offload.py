@@ -20,8 +20,8 @@ from guided.kv.dense import DenseCache
 from guided.kv.offload.cache import OffloadCache
 from guided.kv.offload.copy_engine import Block, CheckedCopies, CopyOrderError
 from guided.kv.offload.slots import SlotTable
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.decoder import LayerKind
-from guided.models.llama import Llama, LlamaConfig
 from guided.models.rotary import Rope
 from tests.effort import examples
 from tests.engine_support import Reader

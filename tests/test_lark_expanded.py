@@ -7,17 +7,17 @@ import re
 
 import pytest
 
+from guided.frontends.lark import _lark
+from guided.frontends.lark.loader import LoadedTerminal
+from guided.frontends.lark.terminals import terminal_node
 from guided.limits import Limits
-from guided.spec.lark import _lark
-from guided.spec.lark.loader import LoadedTerminal
-from guided.spec.lark.terminals import terminal_node
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 
 from lark.load_grammar import load_grammar  # noqa: E402 - needs lark
 
-from guided.spec.lark.expanded import compiled  # noqa: E402
-from guided.spec.lark.statements import built  # noqa: E402
+from guided.frontends.lark.ebnf_expansion import compiled  # noqa: E402
+from guided.frontends.lark.grammar_builder import built  # noqa: E402
 from tests.lark_public import PUBLIC  # noqa: E402
 
 CHARACTERS = "ab_Kks()*+ \n#\xdf\u017f\u212a\xe9\xc9\u0130\u0131\U0001f600\u01c5-"

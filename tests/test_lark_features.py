@@ -13,7 +13,7 @@ import pytest
 
 import guided
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.spec.lark import LarkOptions, read_lark
+from guided.frontends.lark import LarkOptions, read_lark
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 

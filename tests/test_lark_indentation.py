@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from guided.automaton.reference_lexer import LexedLanguage
+from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import SpecError, UnsupportedError
+from guided.frontends.lark import lark_to_lexed
 from guided.ir.lexer import Indentation
-from guided.spec.lark import lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 

@@ -8,12 +8,12 @@ from contextlib import suppress
 import pytest
 
 from guided import GrammarMatcher
-from guided.automaton.reference_lexer import LexedLanguage
+from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import LimitExceeded, SpecError
+from guided.frontends.lark import _lark, lark_to_lexed
+from guided.frontends.lark.lalr import FIRST, kernels, terminal_states
+from guided.frontends.lark.loader import load
 from guided.limits import Limits
-from guided.spec.lark import _lark, lark_to_lexed
-from guided.spec.lark.lalr import FIRST, kernels, terminal_states
-from guided.spec.lark.loader import load
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 

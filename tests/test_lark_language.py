@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from guided import GrammarCompiler, GrammarMatcher, Vocabulary
-from guided.automaton.reference_language import accepts
+from guided.automaton.reference.language import accepts
 from guided.errors import GuidedError, SpecError, UnsupportedError
+from guided.frontends.lark import lark_to_grammar, lark_to_lexed
 from guided.limits import Limits
-from guided.spec.lark import lark_to_grammar, lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 

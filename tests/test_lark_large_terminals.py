@@ -9,11 +9,11 @@ import re
 import pytest
 
 import guided
+from guided.frontends.common import regular_texts as texts
+from guided.frontends.lark import LarkOptions, read_lark
+from guided.frontends.lark.lint import lint_lark
 from guided.ir.nodes import Automaton
 from guided.limits import Limits
-from guided.spec import texts
-from guided.spec.lark import LarkOptions, read_lark
-from guided.spec.lark.lint import lint_lark
 
 VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 COMPILER = guided.GrammarCompiler(VOCABULARY, cache_bytes=0)

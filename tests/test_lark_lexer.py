@@ -9,9 +9,9 @@ import random
 
 import pytest
 
-from guided.automaton.reference_lexer import LexedLanguage
+from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import SpecError
-from guided.spec.lark import lark_to_lexed
+from guided.frontends.lark import lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 

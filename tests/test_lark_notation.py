@@ -16,7 +16,7 @@ load_grammar = pytest.importorskip("lark.load_grammar", reason="lark is not inst
 
 from lark.exceptions import GrammarError, LarkError  # noqa: E402 - needs lark
 
-from guided.spec.lark.notation import LINEAR, parse_notation  # noqa: E402 - needs lark
+from guided.frontends.lark.notation import LINEAR, parse_notation  # noqa: E402 - needs lark
 
 COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([b]) for b in range(256)], eos_token_ids=[256]))
 ALPHABETS = {"STRING": '"\\a\ni', "REGEXP": "/\\a\ni", "_NL_OR": "\n\r |a"}

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import guided
-from guided.automaton.reference_lexer import LexedLanguage, LexedState
+from guided.automaton.reference.lexer import LexedLanguage, LexedState
 from guided.errors import LimitExceeded
 
 pytest.importorskip("lark", reason="lark is not installed")

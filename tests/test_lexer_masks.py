@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 import pytest
 
 import guided
-from guided.automaton.reference_lexer import LexedLanguage, LexedState
+from guided.automaton.reference.lexer import LexedLanguage, LexedState
 from guided.errors import BudgetError, LimitExceeded, SpecError
-from guided.spec.lark import lark_to_lexed
+from guided.frontends.lark import lark_to_lexed
 from tests.lark_judge import lalr, parses
 from tests.lexer_support import allowed_by, mask_of, random_grammar, vocabulary_of
 

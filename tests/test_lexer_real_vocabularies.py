@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import guided
-from guided.automaton.reference_lexer import LexedLanguage
+from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import BudgetError
+from guided.frontends.lark import lark_to_lexed
 from guided.matching import GrammarMatcher
-from guided.spec.lark import lark_to_lexed
 
 pytest.importorskip("lark", reason="lark is not installed")
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import guided
-import guided.spec.library as library_module
+import guided.frontends.library as library_module
 from guided.errors import SpecError
 from guided.levels import PLAY_SCRIPT
 from guided.tools.calculator import calculate

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError
+from guided.frontends.common.common_text import common_text
+from guided.frontends.common.lint_finding import LintFinding
+from guided.frontends.gbnf.lint import lint_gbnf
+from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
+from guided.frontends.lark import LarkOptions, lark_to_lexed
+from guided.frontends.lark.dialect.expressions import determinised
+from guided.frontends.lark.lint import lint_lark
+from guided.frontends.library import library
+from guided.frontends.lint import lint_grammar
+from guided.frontends.regex import parse_regex
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.matching.ambiguity import ambiguous
-from guided.spec.common_text import common_text
-from guided.spec.gbnf.lint import lint_gbnf
-from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
-from guided.spec.lark import LarkOptions, lark_to_lexed
-from guided.spec.lark.dialect.expressions import determinised
-from guided.spec.lark.lint import lint_lark
-from guided.spec.library import library
-from guided.spec.lint import lint_grammar
-from guided.spec.regex import parse_regex
-from guided.spec.remark import Remark
+from guided.matching.explain.ambiguity import ambiguous
 from guided.vocabulary import Vocabulary
 from tests.effort import examples
 from tests.test_cli import run, run_json
@@ -322,7 +322,7 @@ def texts_of(rules: dict[str, list[Part]], longest: int) -> dict[str, list[set[s
             return found
 
 
-def gbnf_remarks(rules: dict[str, list[Part]]) -> list[Remark] | None:
+def gbnf_remarks(rules: dict[str, list[Part]]) -> list[LintFinding] | None:
     """None for a grammar that is refused: it generates nothing, or recurses in a way that the core does not take."""
     try:
         grammar = COMPILER.compile_gbnf(gbnf_text(rules)).grammar

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from guided.frontends.common.rule_lint import recursive
+from guided.frontends.gbnf.lint import lint_gbnf
+from guided.frontends.lark import LarkOptions
+from guided.frontends.lark.lint import lint_lark
+from guided.frontends.lint import lint_grammar
 from guided.ir.nodes import Alt, Ref
-from guided.matching import ambiguity
-from guided.matching.ambiguity import ambiguous
-from guided.spec.gbnf.lint import lint_gbnf
-from guided.spec.lark import LarkOptions
-from guided.spec.lark.lint import lint_lark
-from guided.spec.lint import lint_grammar
-from guided.spec.rule_lint import recursive
+from guided.matching.explain import ambiguity
+from guided.matching.explain.ambiguity import ambiguous
 from tests.effort import examples
 from tests.test_lint import COMPILER
 from tests.work_support import lines_run

@@ -57,7 +57,7 @@ class Copy:
         shutil.copytree(ROOT / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("Makefile", "pyproject.toml", "CMakeLists.txt"):
             shutil.copy(ROOT / name, folder / name)
-        (folder / "guided" / "spec" / "lark").mkdir(parents=True)
+        (folder / "guided" / "frontends" / "lark").mkdir(parents=True)
         for name in ("guided/automaton", "guided/kernels", "benchmarks", "grammars", "tests/smoke", "dist", "programs"):
             (folder / name).mkdir(parents=True)
         for name in ("python", "c++", "g++", "cmake", "ninja", "setarch"):

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import guided
-from guided.automaton.reference import ReferenceGrammar
+from guided.automaton.reference.token_masks import ReferenceGrammar
+from guided.frontends.lark import read_lark
+from guided.frontends.lint import lint_grammar
+from guided.frontends.regex import parse_regex
 from guided.ir.nodes import Alt, And, Distinct, Entry, Grammar, MaxTokens, Node, Ref, Repeat, Seq, Special, Text
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.spec.lark import read_lark
-from guided.spec.lint import lint_grammar
-from guided.spec.regex import parse_regex
 from guided.vocabulary import Vocabulary
 from tests.effort import examples
 

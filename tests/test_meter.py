@@ -10,7 +10,7 @@ import pytest
 import guided
 from guided.errors import LimitExceeded
 from guided.limits import Limits
-from guided.matching import explanation
+from guided.matching.explain import explanation
 from guided.meter import compiling, fail_if_exhausted, is_exhausted, metered, seconds_left, spend
 
 COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))

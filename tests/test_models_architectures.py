@@ -17,8 +17,8 @@ from guided.engine.engine import Engine
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.errors import ModelFileError, UnsupportedError
 from guided.models.decoder import Decoder
-from guided.models.huggingface_loader import load_huggingface
-from guided.models.registry import ARCHITECTURES, FILES, for_huggingface
+from guided.models.loading.huggingface_loader import load_huggingface
+from guided.models.loading.registry import ARCHITECTURES, FILES, for_huggingface
 from guided.vocabulary.vocabulary import Vocabulary
 from tests.engine_support import Reader
 from tests.test_engine_scheduler import CACHES
@@ -299,5 +299,5 @@ def test_an_architecture_is_one_file_and_one_line():
                 named = isinstance(node, ast.Constant) and node.value in names
                 imported = isinstance(node, ast.ImportFrom) and node.module == f"guided.models.{file}"
                 assert path.stem == file or not (named or imported), (path, file)
-    text = (folder / "models" / "registry.py").read_text()
+    text = (folder / "models" / "loading" / "registry.py").read_text()
     assert all(text.count(f'"{file}"') == 1 for file in FILES)

@@ -14,10 +14,10 @@ from guided.errors import UnsupportedError
 from guided.files.gguf import GgufFile
 from guided.models.block_matrix import BlockMatrix
 from guided.models.decoder import Decoder, DecoderConfig, LayerKind
-from guided.models.decoder_weights import GGUF_NAMES
-from guided.models.gguf_loader import load_gguf
+from guided.models.loading.decoder_weights import GGUF_NAMES
+from guided.models.loading.gguf_loader import load_gguf
+from guided.models.loading.registry import ARCHITECTURES
 from guided.models.model import AttentionKind
-from guided.models.registry import ARCHITECTURES
 from guided.models.rotary import Rope
 from tests.engine_support import Reader
 from tests.test_models_gguf import F32, Q8_0, write_gguf

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.step import ViewAttention
-from guided.engine.ranks.group import RankPosition, connect
+from guided.engine.tensor_parallel.group import RankPosition, connect
 from guided.errors import UnsupportedError
 from guided.kv.cache import KVView
-from guided.models.huggingface_loader import load_huggingface
+from guided.models.loading.huggingface_loader import load_huggingface
 from guided.models.lora import with_adapter
 from guided.models.model import AttentionKind
 from tests.engine_support import Reader

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
+from guided.models.architectures.gpt import GPT, GPTConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
+from guided.models.architectures.nanochat import NanoChat, NanoChatConfig
 from guided.models.decoder import LayerKind
-from guided.models.gpt import GPT, GPTConfig
-from guided.models.llama import Llama, LlamaConfig
 from guided.models.model import PLAIN, AttentionKind, Model
-from guided.models.nanochat import NanoChat, NanoChatConfig
 from guided.models.rotary import Rope
 from tests.engine_support import Reader
 

@@ -12,10 +12,10 @@ import torch
 from guided.engine.pretrained import load_model
 from guided.errors import GuidedError, ModelFileError, UnsupportedError
 from guided.files.gguf import GgufFile
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.block_matrix import BlockMatrix
 from guided.models.decoder import LayerKind
-from guided.models.gguf_loader import load_gguf
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.loading.gguf_loader import load_gguf
 from guided.models.rotary import Rope
 from tests.engine_support import Reader
 from tests.test_models_llama import naive_logits

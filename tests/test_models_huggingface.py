@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from guided.errors import GuidedError, ModelFileError, UnsupportedError
-from guided.models.huggingface_loader import load_huggingface
-from guided.models.llama import Llama
+from guided.models.architectures.llama import Llama
+from guided.models.loading.huggingface_loader import load_huggingface
 from tests.engine_support import Reader
 
 transformers = pytest.importorskip("transformers", reason="transformers is the judge of its checkpoints")

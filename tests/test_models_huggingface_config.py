@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError, ModelFileError, UnsupportedError
-from guided.models.gpt import GPTConfig
-from guided.models.llama import LlamaConfig
-from guided.models.nanochat import NanoChatConfig
-from guided.models.registry import ARCHITECTURES, for_gguf, for_huggingface
+from guided.models.architectures.gpt import GPTConfig
+from guided.models.architectures.llama import LlamaConfig
+from guided.models.architectures.nanochat import NanoChatConfig
+from guided.models.loading.registry import ARCHITECTURES, for_gguf, for_huggingface
 from guided.models.rotary import llama3_factors, rotary_frequencies
 
 COMMON = {

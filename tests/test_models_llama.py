@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.decoder import LayerKind
-from guided.models.llama import Llama, LlamaConfig
 from guided.models.rotary import Rope
 from tests.engine_support import Reader
 

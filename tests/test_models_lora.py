@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from guided.engine.engine import Engine
 from guided.errors import GuidedError, ModelFileError, UnsupportedError
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.block_matrix import BlockMatrix
 from guided.models.linear import AdaptedMatrix, linear
-from guided.models.llama import Llama, LlamaConfig
 from guided.models.lora import with_adapter
 from guided.vocabulary import Vocabulary
 from tests.engine_support import Reader

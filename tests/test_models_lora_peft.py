@@ -17,8 +17,8 @@ from safetensors import safe_open
 
 from guided.errors import UnsupportedError
 from guided.models.linear import AdaptedMatrix
+from guided.models.loading.lora_config import read_lora_config
 from guided.models.lora import with_adapter
-from guided.models.lora_config import read_lora_config
 from tests.engine_support import Reader
 from tests.test_models_huggingface import load, logits_of, make
 from tests.test_models_lora import FIELDS, MODULES, PATTERNS
@@ -110,7 +110,7 @@ def test_what_peft_can_and_this_cannot_is_refused(tmp_path, peft, config, key):
 
 def test_every_key_of_peft_is_known(tmp_path, peft):
     """What it writes with nothing set is read; what it can set is read, inert, or refused by a reason of its own."""
-    from guided.models import lora_config
+    from guided.models.loading import lora_config
 
     peft.LoraConfig(target_modules=["q_proj"]).save_pretrained(tmp_path)
     read_lora_config(tmp_path)

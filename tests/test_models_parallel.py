@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from guided.engine.ranks.group import RankPosition, connect
+from guided.engine.tensor_parallel.group import RankPosition, connect
 from guided.errors import UnsupportedError
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.block_matrix import BlockMatrix
-from guided.models.llama import Llama, LlamaConfig
 from guided.models.parallel import ALONE, Parallel
 from tests.block_support import NUMBERS, random_blocks
 from tests.engine_support import Reader

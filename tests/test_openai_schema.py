@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 import guided
 from guided.errors import LimitExceeded, SpecError
-from guided.spec.openai.response_format import closed
+from guided.frontends.openai.response_format import closed
 from guided.testing import strategies
 from tests.random_schemas import draw_schema
 

@@ -25,8 +25,8 @@ from guided.kv.radix import RadixCache
 from guided.levels import CompiledFSM, Reader, generate_guided, greedy
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching import GrammarMatcher, allocate_token_bitmask
+from guided.models.architectures.gpt import GPT
 from guided.models.block_matrix import BlockMatrix
-from guided.models.gpt import GPT
 from tests.block_support import quantise_q4_1
 from tests.engine_support import Reader as Rows
 from tests.level_support import CHARACTERS, ids, text

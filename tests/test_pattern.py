@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.automaton.reference import ReferenceGrammar, accepts
+from guided.automaton.reference.token_masks import ReferenceGrammar, accepts
 from guided.errors import SpecError
+from guided.frontends.pattern import CLASS_NAMES, pattern_to_grammar
 from guided.ir.nodes import Chars
-from guided.spec.pattern import CLASS_NAMES, pattern_to_grammar
 
 CHARACTERS = "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 NAME_LINE = [("UPPER", "+"), (":", "1"), (" ", "1"), ("LOWER", "+"), ("\n", "1")]

@@ -22,9 +22,9 @@ from pydantic import Field, TypeAdapter
 
 from guided import GrammarCompiler, GrammarMatcher, GuidedWarning, JsonSchemaOptions
 from guided.errors import UnsupportedError
+from guided.frontends.python_types.type_schema import type_to_schema
+from guided.frontends.python_types.value_readers import text_reader, value_of
 from guided.matching.sentences import byte_vocabulary, sentence
-from guided.spec.python_types import type_to_schema
-from guided.spec.python_values import text_reader, value_of
 
 COMPILER = GrammarCompiler(byte_vocabulary())
 PLAIN = JsonSchemaOptions.for_generation().given()

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict
 import jsonschema
 import pytest
 
-from guided.automaton.reference import accepts
+from guided.automaton.reference.token_masks import accepts
 from guided.errors import SpecError, UnsupportedError
-from guided.spec.json_schema import json_schema_to_grammar
-from guided.spec.python_types import type_to_schema
+from guided.frontends.json_schema import json_schema_to_grammar
+from guided.frontends.python_types.type_schema import type_to_schema
 
 
 class Colour(enum.Enum):

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 
 from guided import GrammarCompiler, GrammarMatcher
 from guided.errors import SpecError, UnsupportedError
+from guided.frontends.python_types.type_schema import type_to_schema
+from guided.frontends.python_types.value_readers import DEEPEST, text_reader, value_of, value_reader
 from guided.matching.constraint import compile_constraint, value_parser
 from guided.matching.sentences import byte_vocabulary, sentence
-from guided.spec.python_types import type_to_schema
-from guided.spec.python_values import DEEPEST, text_reader, value_of, value_reader
 
 COMPILER = GrammarCompiler(byte_vocabulary())
 
@@ -444,7 +444,7 @@ def test_pydantic():
 
 def test_pydantic_is_not_imported():
     code = (
-        "import sys, dataclasses\nfrom guided.spec.python_values import value_of\n"
+        "import sys, dataclasses\nfrom guided.frontends.python_types.value_readers import value_of\n"
         "A = dataclasses.make_dataclass('A', [('n', int)])\nassert value_of(list[A], [{'n': 1}]) == [A(1)]\n"
         "assert 'pydantic' not in sys.modules"
     )

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from guided.automaton.reference import ReferenceGrammar
+from guided.automaton.reference.token_masks import ReferenceGrammar
 from guided.errors import BudgetError, LimitExceeded
 from guided.matching import GrammarMatcher, allocate_token_bitmask
 from guided.vocabulary import Vocabulary

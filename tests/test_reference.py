@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from guided.automaton.reference import ReferenceGrammar
-from guided.automaton.reference_language import Language
+from guided.automaton.reference.language import Language
+from guided.automaton.reference.token_masks import ReferenceGrammar
 from guided.errors import LimitExceeded, SpecError, VocabularyError
 from guided.ir.nodes import (
     EMPTY,

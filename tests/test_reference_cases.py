@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from guided.automaton.reference import ReferenceGrammar, accepts, viable
-from guided.automaton.reference_language import Language
+from guided.automaton.reference.language import Language
+from guided.automaton.reference.token_masks import ReferenceGrammar, accepts, viable
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError
 from guided.ir.nodes import (
     ANY_CHAR,

@@ -7,6 +7,10 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
+from guided.frontends.regex.algebra import Edges, alt, conj, meet, negate, repeat, seq, within
+from guided.frontends.regex.budget import Budget
+from guided.frontends.regex.derivatives import NOTHING, Terms, contains, partition
+from guided.frontends.regex.state_elimination import eliminate
 from guided.ir.nodes import (
     ALL_CHARS,
     Alt,
@@ -23,10 +27,6 @@ from guided.ir.nodes import (
     complement,
 )
 from guided.limits import Limits
-from guided.spec.regex.algebra import Edges, alt, conj, meet, negate, repeat, seq, within
-from guided.spec.regex.budget import Budget
-from guided.spec.regex.derivatives import NOTHING, Terms, contains, partition
-from guided.spec.regex.state_elimination import eliminate
 from tests.regex_support import matches
 
 TEXTS = ["".join(letters) for length in range(5) for letters in product("ab", repeat=length)]

@@ -8,10 +8,10 @@ import re
 import pytest
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.json_schema import check_json_schema
+from guided.frontends.regex import parse_regex, refused_with_u
 from guided.ir.nodes import Automaton, Chars, Repeat, Seq, Text
 from guided.limits import Limits
-from guided.spec.json_schema import check_json_schema
-from guided.spec.regex import parse_regex, refused_with_u
 from tests.json_schema_support import verdicts
 from tests.regex_support import NODE, Patterns, ask_node, matches
 from tests.test_cli import run

@@ -10,13 +10,13 @@ from importlib.resources import files
 import pytest
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.regex import parse_regex, refused_with_u
 from guided.ir.nodes import charset, complement
 from guided.limits import Limits
-from guided.spec.regex import parse_regex, refused_with_u
 from tests.regex_support import NODE, Patterns, ask_node, matches, scan
 
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed: no RegExp to compare with")
-DATA = files("guided.spec.regex").joinpath("unicode.txt").read_text(encoding="ascii").splitlines()
+DATA = files("guided.frontends.regex").joinpath("unicode.txt").read_text(encoding="ascii").splitlines()
 
 
 def compare(seed: int, count: int) -> int:
@@ -236,7 +236,7 @@ def test_all_properties_over_all_characters() -> None:
 @pytest.mark.slow
 def test_the_table_is_what_its_script_writes() -> None:
     assert NODE is not None
-    script = str(files("guided.spec.regex").joinpath("make_unicode.mjs"))
+    script = str(files("guided.frontends.regex").joinpath("make_unicode.mjs"))
     written = subprocess.run([NODE, script], capture_output=True, text=True, check=True).stdout.splitlines()
     if written[0] != DATA[0]:
         pytest.skip(f"node has another Unicode version: {written[0]}")

@@ -7,8 +7,8 @@ import warnings
 import pytest
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.regex import parse_regex, refused_with_u
 from guided.limits import Limits
-from guided.spec.regex import parse_regex, refused_with_u
 
 OPEN_GROUP = "close the group, or write \\("
 HINT_2 = "write \\) for a parenthesis"

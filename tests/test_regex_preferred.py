@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.automaton.reference_language import accepts
+from guided.automaton.reference.language import accepts
 from guided.errors import LimitExceeded
+from guided.frontends.regex import leftmost_match as preferred_module
+from guided.frontends.regex.budget import Budget
+from guided.frontends.regex.derivatives import TooLarge
+from guided.frontends.regex.leftmost_match import Undecided, is_deterministic, leftmost_match
+from guided.frontends.regex.python_syntax import PythonReader
+from guided.frontends.regex.tree import Tree
 from guided.ir.nodes import Automaton, Grammar
 from guided.limits import Limits
 from guided.meter import compiling
-from guided.spec.regex import preferred as preferred_module
-from guided.spec.regex.budget import Budget
-from guided.spec.regex.derivatives import TooLarge
-from guided.spec.regex.preferred import Undecided, is_deterministic, preferred
-from guided.spec.regex.python_syntax import PythonReader
-from guided.spec.regex.tree import Tree
 
 QUANTIFIERS = ["*", "+", "?", "*?", "+?", "??", "{1,2}", "{1,2}?", "{2}", "{2,}?"]
 
@@ -29,7 +29,7 @@ def tree_of(pattern: str) -> Tree:
 
 
 def taken(pattern: str) -> Automaton:
-    return preferred(tree_of(pattern), Budget(Limits()))
+    return leftmost_match(tree_of(pattern), Budget(Limits()))
 
 
 def extended(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -116,4 +116,4 @@ def test_states_and_steps_are_bounded(monkeypatch: pytest.MonkeyPatch):
             taken(pattern)
         assert f"{caught.value.most} {caught.value.what}".endswith(what)
     with pytest.raises(LimitExceeded, match="seconds"), compiling(Limits(seconds=0)):
-        preferred(tree_of("(?:a?){5000}"), Budget(Limits()))
+        leftmost_match(tree_of("(?:a?){5000}"), Budget(Limits()))

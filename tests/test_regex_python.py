@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.regex import parse_regex
 from guided.limits import Limits
-from guided.spec.regex import parse_regex
 from tests.regex_support import EVERY, Patterns, matches, ranges_of, scan
 
 PATIENT = Limits(seconds=1000)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from guided.frontends.regex import parse_regex
+from guided.frontends.regex.derivatives import Terms
+from guided.frontends.regex.small_language import small_language
 from guided.ir.nodes import And, Length, Not
-from guided.spec.regex import parse_regex
-from guided.spec.regex.derivatives import Terms
-from guided.spec.regex.few_words import few_words
 
 LETTERS, LONGEST = "ab", 5
 TEXTS = ["".join(word) for length in range(LONGEST + 1) for word in product(LETTERS, repeat=length)]
@@ -36,12 +36,12 @@ def test_the_words_of_two_patterns(first: str, second: str) -> None:
     """All words of the one within a length that the other has not."""
     node = And((Length(node_of(first), 0, LONGEST), Not(node_of(second))))
     expected = {text for text in TEXTS if re.fullmatch(first, text) and not re.fullmatch(second, text)}
-    words = few_words(Terms(), node, 100)
+    words = small_language(Terms(), node, 100)
     assert words is not None and len(words) == len(set(words)) and set(words) == expected
-    assert few_words(Terms(), node, len(expected)) == words
-    assert expected == set() or few_words(Terms(), node, len(expected) - 1) is None
+    assert small_language(Terms(), node, len(expected)) == words
+    assert expected == set() or small_language(Terms(), node, len(expected) - 1) is None
 
 
 @pytest.mark.parametrize("pattern", ["a+", "[ab]*b", "(?:ab){3,}", "[a-z]{3}", "a{0,2000}"])
 def test_many_words(pattern: str) -> None:
-    assert few_words(Terms(), parse_regex(pattern, dialect="ecma"), 1000) is None
+    assert small_language(Terms(), parse_regex(pattern, dialect="ecma"), 1000) is None

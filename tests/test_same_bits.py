@@ -26,10 +26,10 @@ from guided.kernels import geglu, gelu, multiply, rms_norm, softcap, swiglu
 from guided.kv.cache import KVCache, KVView
 from guided.kv.dense import DenseCache
 from guided.kv.quantised import PackedKVView, QuantisedCache, pack, quantised
+from guided.models.architectures.gpt import GPT, GPTConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.block_matrix import BlockMatrix
-from guided.models.gpt import GPT, GPTConfig
 from guided.models.linear import AdaptedMatrix, Matrix, linear
-from guided.models.llama import Llama, LlamaConfig
 from guided.models.model import PLAIN, AttentionKind, Model
 from tests.block_support import FORMATS, NUMBERS, random_blocks
 from tests.llama_support import build, checkpoint

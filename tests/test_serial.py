@@ -77,7 +77,7 @@ def test_a_mapping_by_identity_tells_equal_objects_apart_and_holds_them() -> Non
 
 
 def test_no_key_of_a_front_end_is_an_address() -> None:
-    files = [*PACKAGE.glob("spec/**/*.py"), *PACKAGE.glob("ir/*.py"), PACKAGE / "automaton" / "build.py"]
+    files = [*PACKAGE.glob("frontends/**/*.py"), *PACKAGE.glob("ir/*.py"), PACKAGE / "automaton" / "build.py"]
     assert len(files) > 80
     calls = []
     for file in files:

@@ -123,7 +123,7 @@ def test_a_refused_client_is_asked_to_wait_as_long_as_the_queue_takes(monkeypatc
     async def run():
         async with served() as (server, _):
             clock = iter([0.0, 2.0, 4.0, 6.0, 8.0])
-            monkeypatch.setattr("guided.server.admission.monotonic", lambda: next(clock))
+            monkeypatch.setattr("guided.server.http.admission.monotonic", lambda: next(clock))
             for _ in range(4):
                 server.admission.enter(None)
                 server.admission.leave(None)

@@ -19,7 +19,7 @@ httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 from uvicorn.server import ServerState  # noqa: E402
 
 from guided.server.app import create_app  # noqa: E402
-from guided.server.connections import Connection  # noqa: E402
+from guided.server.http.connections import Connection  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
 from tests.live_server import listening, read_to_end  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402

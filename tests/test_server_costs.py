@@ -18,12 +18,12 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 import guided.server.routes.openai as route
 from guided.engine.stopping import Stops, Watch
 from guided.sampling.params import SamplingParams
-from guided.server.bodies import _check_messages, _json
-from guided.server.lanes import SMALL, Lanes
+from guided.server.http.body_limits import _check_messages, _json
+from guided.server.http.lanes import SMALL, Lanes
+from guided.server.openai.reading import read_request
+from guided.server.openai.requests import ChatRequest, CompletionRequest
+from guided.server.openai.responses_request import InputTokensRequest
 from guided.server.preparing import Preparing
-from guided.server.reading import read_request
-from guided.server.requests import ChatRequest, CompletionRequest
-from guided.server.responses_request import InputTokensRequest
 from guided.server.routes.openai import prepared
 from guided.server.server import Server
 from guided.server.settings import Settings

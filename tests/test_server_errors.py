@@ -18,10 +18,10 @@ pytest.importorskip("openai", reason="openai is not installed")
 
 from guided.errors import GuidedError, OptionError  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
-from guided.server.errors import RequestError, body_of, status_of  # noqa: E402
+from guided.server.http.errors import RequestError, body_of, status_of  # noqa: E402
+from guided.server.openai.requests import ChatRequest, CompletionRequest, read_request  # noqa: E402
+from guided.server.openai.responses_request import ResponsesRequest  # noqa: E402
 from guided.server.preparing import CompileTimeout  # noqa: E402
-from guided.server.requests import ChatRequest, CompletionRequest, read_request  # noqa: E402
-from guided.server.responses_request import ResponsesRequest  # noqa: E402
 from tests.test_server_app import SAY, served  # noqa: E402
 
 ROOT = Path(__file__).parent.parent

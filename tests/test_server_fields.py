@@ -13,7 +13,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.engine import Engine
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary import Vocabulary
 from tests.live_server import served
 

@@ -17,8 +17,8 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.meter import spend  # noqa: E402
-from guided.server import inspection  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
+from guided.server.inspector import inspection  # noqa: E402
 from guided.server.routes import grammars  # noqa: E402
 from tests.live_server import served  # noqa: E402
 

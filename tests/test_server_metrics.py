@@ -140,7 +140,7 @@ def test_the_dashboard_names_metrics_that_exist():
 
 def test_the_documented_names_exist():
     """The table at the head of the module."""
-    from guided.server import metrics
+    from guided.server.http import metrics
 
     async def run():
         async with served() as (server, http):

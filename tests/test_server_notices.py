@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
-from guided.server.notices import header_of  # noqa: E402
+from guided.server.openai.warnings import header_of  # noqa: E402
 from tests.live_server import listening, served  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 

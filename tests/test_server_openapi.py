@@ -15,16 +15,16 @@ jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not install
 
 from fastapi.routing import APIRoute  # noqa: E402
 
-import guided.server.openapi as made  # noqa: E402
+import guided.server.http.openapi as made  # noqa: E402
 from guided.errors import SpecError, UnsupportedError  # noqa: E402
 from guided.server.app import create_app  # noqa: E402
-from guided.server.errors import RequestError  # noqa: E402
-from guided.server.inspection import CheckRequest, ExplainRequest, SampleRequest  # noqa: E402
-from guided.server.requests import ChatRequest, CompletionRequest, read_request  # noqa: E402
-from guided.server.responses_request import InputTokensRequest, ResponsesRequest  # noqa: E402
+from guided.server.http.errors import RequestError  # noqa: E402
+from guided.server.inspector.inspection import CheckRequest, ExplainRequest, SampleRequest  # noqa: E402
+from guided.server.inspector.stepping import StepRequest  # noqa: E402
+from guided.server.openai.requests import ChatRequest, CompletionRequest, read_request  # noqa: E402
+from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest  # noqa: E402
+from guided.server.openai.structured import FIELDS  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
-from guided.server.stepping import StepRequest  # noqa: E402
-from guided.server.structured import FIELDS  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 from tests.test_server_app import SAY, served  # noqa: E402
 

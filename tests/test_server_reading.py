@@ -15,9 +15,9 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 
 import guided
 from guided.engine.result import Result, StreamEvent, Timings
-from guided.server.deltas import CallArguments, CallBegin, How, Reading, ReasoningText, Text, ToolResult
-from guided.server.spelling import Spelling
-from guided.spec.structural_tag.partial_json import completed_json
+from guided.frontends.structural_tag.partial_json import completed_json
+from guided.server.openai.deltas import CallArguments, CallBegin, How, Reading, ReasoningText, Text, ToolResult
+from guided.server.openai.spelling import Spelling
 from guided.tools.toolbox import Toolbox
 from guided.vocabulary import Vocabulary
 from tests.test_structural_tag_calls import TOOLS, options_of, table

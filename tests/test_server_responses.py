@@ -21,10 +21,10 @@ from guided.engine.request import Request  # noqa: E402
 from guided.engine.result import StreamEvent  # noqa: E402
 from guided.errors import OptionError  # noqa: E402
 from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
-from guided.server.answers import Answer  # noqa: E402
-from guided.server.attribution import ShownToken  # noqa: E402
-from guided.server.deltas import CallArguments, CallBegin, Reading, ReasoningText, Text  # noqa: E402
-from guided.server.responses_events import ResponseEvents, sent  # noqa: E402
+from guided.server.openai.answers import Answer  # noqa: E402
+from guided.server.openai.attribution import ShownToken  # noqa: E402
+from guided.server.openai.deltas import CallArguments, CallBegin, Reading, ReasoningText, Text  # noqa: E402
+from guided.server.openai.responses_events import ResponseEvents, sent  # noqa: E402
 from tests.server_support import after_tokens, small_engine  # noqa: E402
 from tests.test_server_app import Point, run, served  # noqa: E402
 

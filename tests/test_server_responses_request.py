@@ -8,9 +8,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("pydantic", reason="pydantic is not installed")
 
 from guided.errors import BudgetError, SpecError, UnsupportedError  # noqa: E402
-from guided.server.errors import RequestError  # noqa: E402
-from guided.server.requests import TextRequest, read_request  # noqa: E402
-from guided.server.responses_request import InputTokensRequest, ResponsesRequest  # noqa: E402
+from guided.server.http.errors import RequestError  # noqa: E402
+from guided.server.openai.requests import TextRequest, read_request  # noqa: E402
+from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest  # noqa: E402
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}", "id": "fc_1", "status": "completed"}
 SAID = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",

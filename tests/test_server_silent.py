@@ -13,8 +13,8 @@ openai = pytest.importorskip("openai", reason="openai is not installed")
 from openai.types import completion_create_params  # noqa: E402
 from openai.types.chat import completion_create_params as chat_create_params  # noqa: E402
 
-from guided.server.requests import ChatRequest, CompletionRequest  # noqa: E402
-from guided.server.silent import SilentFields, SilentInConversations  # noqa: E402
+from guided.server.openai.ignored_fields import IgnoredFields, IgnoredInConversations  # noqa: E402
+from guided.server.openai.requests import ChatRequest, CompletionRequest  # noqa: E402
 from tests.test_server_app import SAY, run, served  # noqa: E402, F401
 from tests.test_server_tools import tool  # noqa: E402
 
@@ -120,6 +120,6 @@ def test_stops_that_are_none_go_with_tools():
 
 
 def test_each_field_is_tried_here():
-    assert SilentFields.model_fields.keys() <= OF_TEXTS.keys() <= CompletionRequest.model_fields.keys()
+    assert IgnoredFields.model_fields.keys() <= OF_TEXTS.keys() <= CompletionRequest.model_fields.keys()
     tried = OF_CONVERSATIONS.keys() | {"audio", "prediction", "web_search_options", "moderation", "chat_template"}
-    assert SilentInConversations.model_fields.keys() - OF_TEXTS.keys() <= tried <= ChatRequest.model_fields.keys()
+    assert IgnoredInConversations.model_fields.keys() - OF_TEXTS.keys() <= tried <= ChatRequest.model_fields.keys()

@@ -14,8 +14,8 @@ from guided.errors import GuidedError
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from guided.matching.constraint import compile_constraint  # noqa: E402 - needs torch
-from guided.server.errors import RequestError, body_of, status_of  # noqa: E402
-from guided.server.structured import FIELDS, structured  # noqa: E402
+from guided.server.http.errors import RequestError, body_of, status_of  # noqa: E402
+from guided.server.openai.structured import FIELDS, structured  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 
 POINT = {"type": "object", "properties": {"x": {"enum": [1]}}, "required": ["x"]}
@@ -229,7 +229,7 @@ def test_what_is_malformed_counts_as_given():
 def test_canonical_tokens_reach_the_engine(constraint):
     """The vocabulary of the small engine is a list of tokens, of which no encoding is known."""
     pytest.importorskip("pydantic", reason="pydantic is not installed")
-    from guided.server.requests import CompletionRequest
+    from guided.server.openai.requests import CompletionRequest
 
     asked = CompletionRequest.model_validate({"prompt": "a", "canonical": True, **constraint})
     (request,) = asked.requests(asked.asked(allow_special_tokens=False), 5)

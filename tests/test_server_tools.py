@@ -18,9 +18,9 @@ httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 import guided  # noqa: E402
 from guided.errors import GuidedError  # noqa: E402
 from guided.server.app import create_app  # noqa: E402
+from guided.server.openai.structured import Structured  # noqa: E402
+from guided.server.openai.tools import Functions  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
-from guided.server.structured import Structured  # noqa: E402
-from guided.server.tools import Functions  # noqa: E402
 from tests.live_server import served  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 

@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 
 import guided
-from guided.spec.structural_tag.call_arguments import XmlArguments
-from guided.spec.structural_tag.element_forms import FORMS
-from guided.spec.structural_tag.nested_call_arguments import NestedArguments
+from guided.frontends.structural_tag.call_arguments import XmlArguments
+from guided.frontends.structural_tag.element_forms import FORMS
+from guided.frontends.structural_tag.nested_call_arguments import NestedArguments
 from tests.argument_styles import QUOTED, STYLES, TYPED, elements, value_of, written
 from tests.structural_tag_support import accepts, byte_compiler, compiler_with, ids_of, of_format, walk
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import guided
-from guided.spec.structural_tag.element_forms import FORMS
+from guided.frontends.structural_tag.element_forms import FORMS
 from tests.structural_tag_support import accepts, byte_compiler, ids_of, of_format
 
 NAMES = ("a", "b", "c", "d")

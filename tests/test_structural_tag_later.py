@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 import guided
 from benchmarks.tool_schemas import tools_of
+from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
+from guided.frontends.json_schema.simple import least_text
+from guided.frontends.structural_tag import structural_tag_to_grammar
 from guided.matching import CompiledGrammar, GrammarCompiler
-from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
-from guided.spec.json_schema.simple import least_text
-from guided.spec.structural_tag import structural_tag_to_grammar
 from tests.structural_tag_support import byte_compiler, of_format
 
 END = 256

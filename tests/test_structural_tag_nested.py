@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 import guided
-from guided.spec.structural_tag.element_forms import FORMS
-from guided.spec.structural_tag.nested_call_arguments import NestedArguments
+from guided.frontends.structural_tag.element_forms import FORMS
+from guided.frontends.structural_tag.nested_call_arguments import NestedArguments
 from tests.argument_styles import written
 from tests.structural_tag_support import accepts, byte_compiler, of_format, walk
 

@@ -77,7 +77,7 @@ def test_what_is_written_is_read_back(style: str) -> None:
 
 def _call(style: str, arguments: dict[str, Any]) -> bytes:
     """A call as the style writes it, from its own file."""
-    from guided.spec.structural_tag.element_forms import FORMS
+    from guided.frontends.structural_tag.element_forms import FORMS
 
     data, form = guided.tool_style(style).data, FORMS[FLAT[style]]
     call, section = data["call"], data.get("section")

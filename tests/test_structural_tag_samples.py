@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from guided.spec.structural_tag.formats import ARGUMENT_STYLES, FORMATS
+from guided.frontends.structural_tag.formats import ARGUMENT_STYLES, FORMATS
 from tests.structural_tag_support import accepts, byte_compiler, of_format
 
 Form = dict[str, Any]

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 import guided
-from guided.spec.structural_tag.calls import CallReader
-from guided.spec.structural_tag.partial_json import completed_json
+from guided.frontends.structural_tag.calls import CallReader
+from guided.frontends.structural_tag.partial_json import completed_json
 from tests.structural_tag_support import accepts, byte_compiler, compiler_with, ids_of, walk
 
 WEATHER = {

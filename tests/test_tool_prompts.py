@@ -11,10 +11,10 @@ import pytest
 
 import guided
 from guided.chat import ChatTemplate, Conversation
+from guided.chat.tagged_text import joined, tagged
 from guided.chat.tokens import ids_of
-from guided.chat.written import joined, written
 from guided.errors import GuidedError, SpecError, UnsupportedError
-from guided.spec.structural_tag.tool_prompts import found_style, tools_told, written_calls
+from guided.frontends.structural_tag.tool_prompts import found_style, tools_told, written_calls
 from guided.vocabulary import Vocabulary
 from tests.structural_tag_support import accepts, byte_compiler
 from tests.test_structural_tag_calls import TOOLS
@@ -198,10 +198,10 @@ def test_a_string_that_begins_a_line_stands_between_line_ends(style):
         ("\n\n", ""),
         ("\na", None),
     ):
-        written = f"{begin}<parameter=text>{inside}</parameter>{end}"
-        assert accepts(grammar, list(written.encode())) == (text is not None), inside
+        tagged = f"{begin}<parameter=text>{inside}</parameter>{end}"
+        assert accepts(grammar, list(tagged.encode())) == (text is not None), inside
         reader = own.reader(tools)
-        pieces = "".join(part.arguments for at in written for part in reader.parts(at) if hasattr(part, "arguments"))
+        pieces = "".join(part.arguments for at in tagged for part in reader.parts(at) if hasattr(part, "arguments"))
         assert pieces == reader.calls[0].arguments
         assert text is None or json.loads(pieces) == {"text": text}
 
@@ -250,7 +250,7 @@ def test_the_longest_name_of_a_control_token_is_meant():
     names = {5: "<a>", 6: "<a><b>"}
     letters = [*(letter.encode() for letter in "x<a>b"), None, None]
     vocabulary = Vocabulary(letters, eos_token_ids=[7], special_tokens=names)
-    assert ids_of(vocabulary, joined((written("x<a><b><a>"), "<a>"))) == [0, 6, 5, 1, 2, 3]
+    assert ids_of(vocabulary, joined((tagged("x<a><b><a>"), "<a>"))) == [0, 6, 5, 1, 2, 3]
 
 
 def random_value(source: random.Random, depth: int = 0) -> Any:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import ToolError
+from guided.frontends.combinators import sequence
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.spec.combinators import sequence
 from guided.tools import CALCULATOR
 from guided.tools.calculator import calculate
 from tests.tool_support import VOCABULARY

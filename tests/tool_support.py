@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from guided.engine.engine import Engine
-from guided.models.llama import Llama, LlamaConfig
+from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary import Vocabulary
 
 torch.set_num_threads(1)

@@ -11,13 +11,13 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from benchmarks.bad_inputs.construct import Construct
-from guided.server.inspection import CheckRequest, ExplainRequest, SampleRequest
-from guided.server.requests import ChatRequest, CompletionRequest, Message
-from guided.server.responses_request import InputTokensRequest, ResponsesRequest
+from guided.server.inspector.inspection import CheckRequest, ExplainRequest, SampleRequest
+from guided.server.inspector.stepping import StepRequest
+from guided.server.openai.requests import ChatRequest, CompletionRequest, Message
+from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest
 from guided.server.routes.demonstration import StreamRequest
 from guided.server.routes.operations import AbortRequest
 from guided.server.routes.tokens import DetokenizeRequest, TokenizeRequest
-from guided.server.stepping import StepRequest
 
 __all__ = ["BODIES", "ROUTES"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from guided.limits import Limits
-from guided.matching.explanation import SECONDS
+from guided.matching.explain.explanation import SECONDS
 
 __all__ = ["FLOOR", "LIMITS", "STEEP", "Bound", "bound_of"]
 

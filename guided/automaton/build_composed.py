@@ -19,10 +19,10 @@ from typing import Final
 
 from guided.automaton import _core
 from guided.errors import LimitExceeded, UnsupportedError
+from guided.frontends.common.rule_table import parts_of
 from guided.ir.nodes import Alt, Grammar, Lexed, MaxTokens, Node, Ref, Repeat, Seq
 from guided.ir.serial import serial
 from guided.limits import Limits
-from guided.spec.rule_table import parts_of
 
 __all__ = ["compile_composed", "part_graph"]
 

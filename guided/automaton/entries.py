@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from guided.errors import UnsupportedError
+from guided.frontends.common.rule_table import children
 from guided.ir.nodes import Entry, Grammar, MaxTokens, Node, Ref
 from guided.ir.serial import serial
-from guided.spec.rule_table import children
 
 __all__ = ["check_entries"]
 

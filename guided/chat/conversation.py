@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from guided.chat.written import written
+from guided.chat.tagged_text import tagged
 from guided.errors import GuidedError, SpecError, brief
-from guided.spec.structural_tag.tool_prompts import read_arguments
+from guided.frontends.structural_tag.tool_prompts import read_arguments
 
 __all__ = ["DEFAULT_TOOL_STYLE", "Conversation", "Message", "MessageError", "plain", "plain_messages"]
 
@@ -124,7 +124,7 @@ def _message(number: int, given: Message, template: str) -> dict[str, Any]:
     reasoning = next((message[key] for key in _REASONING if key in message), None)
     if reasoning is not None:
         message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
-    return message | {"role": written(role) if role in _ROLES else role}
+    return message | {"role": tagged(role) if role in _ROLES else role}
 
 
 def _check_content(number: int, message: Mapping[str, Any]) -> None:

@@ -1,11 +1,11 @@
 """Jinja, as transformers sets it up for chat templates, with literals that are known and a budget that is kept.
 
-In: the text of a template. Out: a template of Jinja whose output is `Written`, see written.py.
+In: the text of a template. Out: a template of Jinja whose output is `TaggedText`, see tagged_text.py.
 
 Templates come from strangers. Jinja's immutable sandbox keeps them from Python's internals and from changing values. On
-top of it, whatever can take long or grow is paid for (meter.py): the tree of a template is changed so that loops,
-comparisons and slices charge, and calls, operators and filters do so in the environment. Filters, methods of strings
-and functions that draw at random, or whose cost is not known beforehand, are not there.
+top of it, whatever can take long or grow is paid for (render_budget.py): the tree of a template is changed so that
+loops, comparisons and slices charge, and calls, operators and filters do so in the environment. Filters, methods of
+strings and functions that draw at random, or whose cost is not known beforehand, are not there.
 
 What transformers adds is here as well: blocks are trimmed, `{% generation %}`, `{% break %}`, `raise_exception`,
 `strftime_now`, and a `tojson` that escapes nothing.
@@ -32,8 +32,8 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 from markupsafe import Markup
 
-from guided.chat.meter import charge, measure, one_more_call, sized
-from guided.chat.written import Written, joined, spans_of, written
+from guided.chat.render_budget import charge, measure, one_more_call, sized
+from guided.chat.tagged_text import TaggedText, joined, spans_of, tagged
 from guided.errors import UnsupportedError
 
 __all__ = ["Refusal", "environment"]
@@ -106,16 +106,16 @@ def _filtered(node: nodes.Node, name: str) -> nodes.Expr:
 
 
 class _Generator(CodeGenerator):
-    """Literals are `Written`, and what becomes text is paid for."""
+    """Literals are `TaggedText`, and what becomes text is paid for."""
 
     def visit_Const(self, node: nodes.Const, frame: Frame) -> None:
         if isinstance(node.value, str):
-            self.write(f"environment.written({str(node.value)!r})")
+            self.write(f"environment.tagged({str(node.value)!r})")
         else:
             super().visit_Const(node, frame)
 
     def visit_TemplateData(self, node: nodes.TemplateData, frame: Frame) -> None:
-        self.write(f"environment.written({str(node.data)!r})")
+        self.write(f"environment.tagged({str(node.data)!r})")
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
         if isinstance(node.arg, nodes.Const):  # a key, not a text
@@ -133,7 +133,7 @@ class _Generator(CodeGenerator):
         self.write(")))")
 
     def _output_const_repr(self, group: Iterable[Any]) -> str:
-        return f"environment.written({''.join(map(str, group))!r})"
+        return f"environment.tagged({''.join(map(str, group))!r})"
 
     def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
         self.write("environment.shown(")
@@ -148,7 +148,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     code_generator_class = _Generator
     intercepted_binops = frozenset(("+", "*", "**", "%"))
     concat = staticmethod(joined)
-    written = staticmethod(written)
+    tagged = staticmethod(tagged)
 
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], optimized=False)
@@ -177,7 +177,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Results that are too large are not made."""
         if operator == "%" and isinstance(left, str):
-            return _formatted(left, [right], lambda: Written(left, spans_of(left)) % right)
+            return _formatted(left, [right], lambda: TaggedText(left, spans_of(left)) % right)
         if operator == "+" and type(left) is str and type(right) is str:
             return joined((left, right))
         if operator == "+" and (isinstance(left, Markup) or isinstance(right, Markup)):
@@ -204,8 +204,8 @@ class _Environment(ImmutableSandboxedEnvironment):
         @wraps(usual)
         def formatted(*args: Any, **kwargs: Any) -> str:
             def made() -> str:
-                simple = isinstance(template, Written) and not kwargs and value.__name__ == "format"
-                found = template.filled("{}", args) if simple and isinstance(template, Written) else None
+                simple = isinstance(template, TaggedText) and not kwargs and value.__name__ == "format"
+                found = template.filled("{}", args) if simple and isinstance(template, TaggedText) else None
                 return usual(*args, **kwargs) if found is None else found
 
             return _formatted(template, [*args, *kwargs.values()], made)
@@ -230,7 +230,7 @@ def _paid_method(method: Any) -> Any:
         if method.__name__ in _NO_METHODS:
             raise SecurityError(f"strings have no method {method.__name__} in chat templates")
         charge(len(owner))
-        return getattr(Written(owner), method.__name__) if type(owner) is str else method
+        return getattr(TaggedText(owner), method.__name__) if type(owner) is str else method
     if isinstance(owner, list | tuple):
         measure(owner)
     elif isinstance(owner, dict):
@@ -332,7 +332,7 @@ def _format(text: Any, *args: Any, **kwargs: Any) -> str:
         raise SecurityError("format takes values by position or by name")
     shown = _Environment.shown(text)
     return _formatted(
-        shown, [*args, *kwargs.values()], lambda: Written(shown, spans_of(shown)) % (kwargs if kwargs else args)
+        shown, [*args, *kwargs.values()], lambda: TaggedText(shown, spans_of(shown)) % (kwargs if kwargs else args)
     )
 
 
@@ -342,12 +342,12 @@ def _join(items: Iterable[Any], d: str = "", attribute: str | int | None = None)
         charge(1)
         one = item if attribute is None else _ENVIRONMENT.getitem(item, attribute)
         texts.append(_Environment.shown(one))
-    return Written(d, spans_of(d)).join(texts)
+    return TaggedText(d, spans_of(d)).join(texts)
 
 
 def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
     shown, put = _Environment.shown(text), _Environment.shown(new)
-    own = shown if isinstance(shown, Written) else Written(shown)
+    own = shown if isinstance(shown, TaggedText) else TaggedText(shown)
     return own.replace(_Environment.shown(old), put, -1 if count is None else count)
 
 

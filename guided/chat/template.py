@@ -3,9 +3,9 @@
 In: the Jinja texts that come with a model, and a `Conversation`. Out: ids. Steps:
 
     conversation.py   messages are checked, and become plain data
-    told.py           tools are told in the system message, where the template does not tell them in this form
-    sandbox.py        Jinja renders them; what a template may do is bounded (meter.py)
-    written.py        of each character of the result it is known whether the template wrote it
+    tool_messages.py           tools are told in the system message, where the template does not tell them in this form
+    sandbox.py        Jinja renders them; what a template may do is bounded (render_budget.py)
+    tagged_text.py    of each character of the result it is known whether the template wrote it
     tokens.py         control tokens are those that the template wrote; all else is text
 
 So a message that spells `<|im_end|>` ends no turn: a control token is one whose every character a template wrote. The
@@ -23,14 +23,14 @@ from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from guided.chat.conversation import DEFAULT_TOOL_STYLE, Conversation, Message, plain, plain_messages, with_arguments
-from guided.chat.meter import STEP, metered
+from guided.chat.render_budget import STEP, metered
 from guided.chat.sources import named_templates
+from guided.chat.tagged_text import joined, tagged
 from guided.chat.tokens import ids_of, names_pattern
-from guided.chat.told import default_system, told_in_first, told_in_system, without_tools
-from guided.chat.written import joined, written
+from guided.chat.tool_messages import default_system, with_system_prompt, with_tool_prompt, without_tools
 from guided.errors import GuidedError, UnsupportedError, brief
-from guided.spec.structural_tag.tool_prompts import found_style
-from guided.spec.structural_tag.tool_styles import ToolStyle, tool_style
+from guided.frontends.structural_tag.tool_prompts import found_style
+from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["CHATML", "ChatTemplate"]
@@ -74,7 +74,7 @@ class ChatTemplate:
         self.vocabulary, self._templates = vocabulary, named_templates(templates)
         if not self._templates:
             raise GuidedError("there is no chat template: give its text, or texts by name")
-        self._tokens = {name: written(text) for name, text in (tokens or {}).items()}
+        self._tokens = {name: tagged(text) for name, text in (tokens or {}).items()}
         self.tool_style = next(
             filter(None, map(found_style, (self._named(None, tools) for tools in (True, False)))), None
         )
@@ -99,7 +99,7 @@ class ChatTemplate:
         return ids_of(self.vocabulary, text, self._markers(self._source(chat)))
 
     def text(self, given: Sequence[Message] | Conversation) -> str:
-        """As `render`, before it becomes tokens: the text, `Written` as far as the template wrote it."""
+        """As `render`, before it becomes tokens: the text, `TaggedText` as far as the template wrote it."""
         chat = given if isinstance(given, Conversation) else Conversation(given)
         source = self._source(chat)
         template = _compiled(source)
@@ -167,7 +167,7 @@ class ChatTemplate:
         texts = {key: one for key, one in message.items() if key != "role" and isinstance(one, str)} if names else {}
         parted = {key: re.split(f"({names_pattern(names)})", one) for key, one in texts.items()}
         return message | {
-            key: joined(written(part) if at % 2 else part for at, part in enumerate(parts))
+            key: joined(tagged(part) if at % 2 else part for at, part in enumerate(parts))
             for key, parts in parted.items()
         }
 
@@ -273,13 +273,13 @@ def _told(
     """Tools are told by the system; by the user, where the template knows no system (Gemma)."""
     if not tools:
         return template.render(messages=messages, tools=None, **given)
-    by_system = told_in_system(messages, style, tools, default_system(source))
+    by_system = with_system_prompt(messages, style, tools, default_system(source))
     try:
         return template.render(messages=by_system, tools=None, **given)
     except TemplateRefusal:
         if len(by_system) == len(messages):
             raise
-    return template.render(messages=told_in_first(messages, style, tools), tools=None, **given)
+    return template.render(messages=with_tool_prompt(messages, style, tools), tools=None, **given)
 
 
 def _going_on(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:
@@ -307,4 +307,4 @@ def _begun(text: str, begin: str) -> str:
     """The text and what the answer begins with, without what the text ends with already."""
     size = next(size for size in range(min(len(begin), len(text)), -1, -1) if text.endswith(begin[:size]))
     rest = begin[size:] if begin[size:].strip() or not size else ""
-    return joined((text, written(rest))) if rest else text
+    return joined((text, tagged(rest))) if rest else text

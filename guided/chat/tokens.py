@@ -1,6 +1,6 @@
 """A rendered text to tokens: control tokens are those that the template wrote, all other characters are text.
 
-In: a text of which it is known what the template wrote (written.py), and a vocabulary. Out: ids.
+In: a text of which it is known what the template wrote (tagged_text.py), and a vocabulary. Out: ids.
 
 Where nothing but the template spells names of control tokens, these are the ids that the tokenizer gives for the text,
 as every engine reads it. Else the text is cut at the template's own control tokens, and each part is encoded as one
@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from guided.chat.written import spans_of
+from guided.chat.tagged_text import spans_of
 from guided.errors import VocabularyError, brief
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -29,7 +29,7 @@ def ids_of(vocabulary: Vocabulary, text: str, markers: Collection[str] = ()) -> 
 
     Args:
         vocabulary: of the model.
-        text: `Written`, as far as the template wrote it.
+        text: `TaggedText`, as far as the template wrote it.
         markers: tokens of text that are the template's own where it wrote them.
 
     Raises:

@@ -26,7 +26,7 @@ from guided.cli.specification import GENERATION, Specification, add_specificatio
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import native_vocabulary
-from guided.matching.place import place_of
+from guided.matching.explain.error_location import error_location_of
 from guided.vocabulary import Vocabulary
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
@@ -115,7 +115,9 @@ def _texts(specification: Specification, vocabulary: Vocabulary, arguments: argp
         if GrammarMatcher(grammar).validate_tokens(tokens) < len(tokens):
             data = text.encode()
             hint = "hint: --whitespace json --numbers json allow more spellings"
-            raise InputError(f"{name} does not match the specification\n{place_of(grammar, data, ends=True)}\n{hint}")
+            raise InputError(
+                f"{name} does not match the specification\n{error_location_of(grammar, data, ends=True)}\n{hint}"
+            )
         texts.append(tokens)
     if not texts:
         generator = random.Random(arguments.seed)

@@ -16,11 +16,11 @@ from guided.cli.console import DONE, NO, Progress, error_fields, print_json, rea
 from guided.cli.kinds import as_flags
 from guided.cli.specification import Specification, add_specification, specification_of
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
+from guided.frontends.json_schema import JsonSchemaOptions, Report, check_json_schema
+from guided.frontends.json_schema.check import pattern_notes
 from guided.matching import CompiledGrammar, Explanation, GrammarCompiler, GrammarMatcher
-from guided.matching.place import Place, place_of
+from guided.matching.explain.error_location import ErrorLocation, error_location_of
 from guided.matching.sentences import byte_vocabulary
-from guided.spec.json_schema import JsonSchemaOptions, Report, check_json_schema
-from guided.spec.json_schema.check import pattern_notes
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
@@ -62,7 +62,7 @@ class Verdict:
 
     name: str
     matches: bool
-    place: Place | None = None
+    place: ErrorLocation | None = None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -105,7 +105,7 @@ def _verdict(grammar: CompiledGrammar, name: str, text: bytes) -> Verdict:
     matcher = GrammarMatcher(grammar)
     if matcher.accept_string(text) and matcher.is_accepting():
         return Verdict(name, True)
-    return Verdict(name, False, place_of(grammar, text, ends=True))
+    return Verdict(name, False, error_location_of(grammar, text, ends=True))
 
 
 def _print_text(

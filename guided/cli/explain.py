@@ -17,9 +17,9 @@ from guided.cli.console import DONE, NO, InputError, print_json, read_text
 from guided.cli.specification import add_specification, specification_of
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.matching.explanation import is_text
-from guided.matching.following import Following, following
-from guided.matching.place import Place, place_of
+from guided.matching.explain.error_location import ErrorLocation, error_location_of
+from guided.matching.explain.explanation import is_text
+from guided.matching.explain.next_texts import NextTexts, next_texts
 from guided.vocabulary import Vocabulary
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
@@ -71,9 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     grammar = specification.compile(GrammarCompiler(vocabulary))
     matcher = GrammarMatcher(grammar)
     if not matcher.accept_string(prefix):
-        return _refused_prefix(place_of(grammar, prefix), arguments.json)
+        return _refused_prefix(error_location_of(grammar, prefix), arguments.json)
     asked = arguments.token if arguments.text is None else os.fsencode(arguments.text)
-    answer = following(matcher, prefix, asked)
+    answer = next_texts(matcher, prefix, asked)
     if arguments.json:
         print_json({"prefix_accepted": True, **answer.fields()})
     else:
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE if answer.explanation.accepted else NO
 
 
-def _refused_prefix(place: Place, as_json: bool) -> int:
+def _refused_prefix(place: ErrorLocation, as_json: bool) -> int:
     if as_json:
         print_json({"prefix_accepted": False, "accepted": False, "reason": str(place), "place": place.fields()})
     else:
@@ -89,7 +89,7 @@ def _refused_prefix(place: Place, as_json: bool) -> int:
     return NO
 
 
-def _print(answer: Following, asked: int | bytes | None, vocabulary: Vocabulary) -> None:
+def _print(answer: NextTexts, asked: int | bytes | None, vocabulary: Vocabulary) -> None:
     explanation = answer.explanation
     if isinstance(asked, int):
         print(f"token {asked} is {_name(asked, vocabulary)}")

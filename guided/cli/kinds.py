@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from guided.spec.json_schema.options import JsonSchemaKeywords
+from guided.frontends.json_schema.options import JsonSchemaKeywords
 
 __all__ = ["OPTIONS_OF", "as_flags", "flag"]
 

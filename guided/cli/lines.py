@@ -15,9 +15,9 @@ from typing import Any, Final
 from guided.cli.options import GRAMMAR_OPTIONS, LINE_OPTIONS, options_of_line
 from guided.close_names import close_name
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, brief
+from guided.frontends.json_schema.documents.source_spans import locate
+from guided.frontends.json_schema.documents.values import read_json
 from guided.limits import Limits
-from guided.spec.json_schema.documents.places import locate
-from guided.spec.json_schema.documents.values import read_json
 
 __all__ = ["SPECIFICATIONS", "Line", "read_lines"]
 

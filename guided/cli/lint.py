@@ -16,9 +16,9 @@ from typing import Any, Final
 from guided.cli.console import DONE, NO, Progress, print_json
 from guided.cli.specification import GENERATION, add_specification, specification_of
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
+from guided.frontends.common.lint_finding import LintFinding
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
-from guided.matching.remarks import remarks_on
-from guided.spec.remark import Remark
+from guided.matching.explain.lint_findings import lint_findings_of
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     seconds = perf_counter() - begin
     with Progress("comparing terminals"):
         lark = {"import_paths": specification.import_paths, **specification.options}
-        remarks = remarks_on(grammar, specification.kind, specification.value, lark)
+        remarks = lint_findings_of(grammar, specification.kind, specification.value, lark)
     with Progress("measuring masks"):
         masks = _masks(grammar)
     size = {"rules": len(grammar.grammar.rules), "positions": grammar.native.positions, "compile_ms": seconds * 1e3}
@@ -97,7 +97,7 @@ def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
     }
 
 
-def _show(remarks: list[Remark], size: dict[str, Any], masks: dict[str, Any]) -> None:
+def _show(remarks: list[LintFinding], size: dict[str, Any], masks: dict[str, Any]) -> None:
     for each in remarks:
         print(f"{each.kind if each.matters else 'note: ' + each.kind}: {each.place or 'everywhere'}: {each.message}")
         if each.example and repr(each.example) not in each.message:

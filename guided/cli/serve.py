@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     listener = _listener(arguments)
     with contextlib.closing(listener), engine_of(arguments) as engine:
         from guided.server.app import create_app
-        from guided.server.connections import Connection
+        from guided.server.http.connections import Connection
 
         engine.scheduler.runner.cache.touch()
         app = create_app(engine, settings)

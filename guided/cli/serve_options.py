@@ -77,8 +77,8 @@ def _add_talking(group: argparse._ArgumentGroup) -> None:
 
 def _style(name: str) -> str:
     from guided.errors import GuidedError
-    from guided.spec.structural_tag.tool_prompts import check_style
-    from guided.spec.structural_tag.tool_styles import tool_style
+    from guided.frontends.structural_tag.tool_prompts import check_style
+    from guided.frontends.structural_tag.tool_styles import tool_style
 
     try:
         check_style(tool_style(name))

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from guided.cli.console import InputError, Progress, read_text
 from guided.cli.kinds import OPTIONS_OF, flag
+from guided.frontends.json_schema.options import DEFAULTS, DRAFTS, JsonSchemaKeywords, JsonSchemaOptions
+from guided.frontends.lark.indentation import INDENTERS
+from guided.frontends.library import grammar, library
+from guided.frontends.pattern import CLASS_NAMES
 from guided.matching import CompiledGrammar, GrammarCompiler
-from guided.spec.json_schema.options import DEFAULTS, DRAFTS, JsonSchemaKeywords, JsonSchemaOptions
-from guided.spec.lark.indentation import INDENTERS
-from guided.spec.library import grammar, library
-from guided.spec.pattern import CLASS_NAMES
 
 __all__ = [
     "GENERATION",

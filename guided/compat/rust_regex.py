@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from guided.errors import SpecError, UnsupportedError
+from guided.frontends.regex import parse_regex
 from guided.ir.nodes import Chars, charset, complement, intersect
-from guided.spec.regex import parse_regex
 
 __all__ = ["python_regex", "without_anchors"]
 

@@ -23,7 +23,6 @@ from guided.engine.loading import load, make_runner
 from guided.engine.polite_pool import PolitePool
 from guided.engine.progress import Meter, ShowProgress
 from guided.engine.prompts import PromptReader
-from guided.engine.ranks.leader import Ranks
 from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request
 from guided.engine.result import Result, StreamEvent, ValueT_co
 from guided.engine.runner import Chunk, KVDtype, ModelRunner
@@ -32,6 +31,7 @@ from guided.engine.sequence import Sequence as Output
 from guided.engine.sequence_maker import SequenceMaker
 from guided.engine.stepper import begun
 from guided.engine.task import Task
+from guided.engine.tensor_parallel.leader import Ranks
 from guided.errors import GuidedError
 from guided.keywords import keywords_checked, read_items
 from guided.kv.cache import KVCache

@@ -13,16 +13,16 @@ import torch
 
 from guided.engine.draft_model import check_same_tokens
 from guided.engine.pretrained import Pretrained, load_pretrained
-from guided.engine.ranks.leader import Ranks
 from guided.engine.runner import KVDtype, ModelRunner, check_kv_dtype, default_blocks, default_cache
+from guided.engine.tensor_parallel.leader import Ranks
 from guided.engine.threads import limit_threads
 from guided.errors import GuidedError, OptionError, UnsupportedError, brief
 from guided.files.hub import find_model
 from guided.keywords import check_integer, check_path
 from guided.kv.cache import KVCache
 from guided.models.decoder import Decoder
+from guided.models.loading.lora_config import read_lora_config
 from guided.models.lora import with_adapter
-from guided.models.lora_config import read_lora_config
 from guided.models.model import Model
 
 __all__ = ["Loaded", "load", "make_runner"]

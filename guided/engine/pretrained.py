@@ -18,8 +18,8 @@ from guided.chat.sources import templates_in_folder, templates_in_gguf, token_va
 from guided.errors import ModelFileError, VocabularyError, brief
 from guided.files.gguf import GgufFile
 from guided.files.json_file import read_json_object
-from guided.models.gguf_loader import load_gguf
-from guided.models.huggingface_loader import load_huggingface
+from guided.models.loading.gguf_loader import load_gguf
+from guided.models.loading.huggingface_loader import load_huggingface
 from guided.models.model import Model
 from guided.models.parallel import WHOLE, Parallel
 from guided.vocabulary.vocabulary import Vocabulary

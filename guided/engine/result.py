@@ -165,8 +165,9 @@ class Result(Generic[ValueT_co]):
         """The parsed text where the constraint is JSON or a type; the text itself for a regular expression or a choice;
         None without a constraint.
 
-        A value of the type where it is one (see `guided.spec.python_values`): an instance of a dataclass or a pydantic
-        model, a member of an Enum, a set, a date; for a function its arguments, as `inspect.BoundArguments`.
+        A value of the type where it is one (see `guided.frontends.python_types.value_readers`): an instance of a
+        dataclass or a pydantic model, a member of an Enum, a set, a date; for a function its arguments, as
+        `inspect.BoundArguments`.
 
         Parsed when it is first asked for. What Python's own readers refuse is theirs to raise: ValueError for an
         integer of more digits than `sys.set_int_max_str_digits` allows, RecursionError for very deep nesting,

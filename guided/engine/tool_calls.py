@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from guided.engine.result import ToolCall
 from guided.errors import GuidedError, VocabularyError
+from guided.frontends.combinators import Expr
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.constraint import Constraint
 from guided.matching.protocol import ForkingMatcher
-from guided.spec.combinators import Expr
 from guided.tools.tool import Tool, answer_with
 from guided.tools.toolbox import BoundTool, Toolbox
 

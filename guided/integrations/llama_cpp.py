@@ -27,7 +27,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 import numpy.typing as npt
 
-import guided.spec.combinators as parts
+import guided.frontends.combinators as parts
 from guided.errors import GuidedError
 from guided.integrations.sequence_mask import SequenceMask, compiler_of, required_grammar
 from guided.logits import apply_token_bitmask_inplace

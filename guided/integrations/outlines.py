@@ -25,8 +25,10 @@ from outlines.backends.base import BaseBackend
 from outlines.models import LlamaCpp, Transformers
 from outlines.types.dsl import CFG, JsonSchema, Term, python_types_to_terms, to_regex
 
-import guided.spec.combinators as parts
+import guided.frontends.combinators as parts
 from guided.errors import GuidedError
+from guided.frontends.combinators import Expr
+from guided.frontends.gbnf import is_gbnf
 from guided.integrations import llama_cpp
 from guided.integrations.rows import RowMatchers
 from guided.integrations.sequence_mask import spelling_if
@@ -37,8 +39,6 @@ from guided.matching.canonical.spelling import Spelling
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint
-from guided.spec.combinators import Expr
-from guided.spec.gbnf import is_gbnf
 from guided.vocabulary import Vocabulary
 
 __all__ = ["GuidedBackend", "GuidedProcessor", "generator", "vocabulary_of"]

@@ -26,15 +26,15 @@ from sglang.srt.constrained.base_grammar_backend import (
 )
 
 from guided.errors import GuidedError, SpecError
+from guided.frontends.gbnf import is_gbnf
+from guided.frontends.json_schema.documents.values import read_json
+from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.limits import Limits
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import fill_batch, row_of
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
-from guided.spec.gbnf import is_gbnf
-from guided.spec.json_schema.documents.values import read_json
-from guided.spec.json_schema.options import JsonSchemaOptions
 
 __all__ = ["KEPT", "GuidedBackend", "GuidedGrammar"]
 

@@ -33,7 +33,7 @@ from guided.integrations.rows import Row, RowMatchers, warn_of_dead
 from guided.integrations.sequence_mask import check_width, compiler_of, spelling_if
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
-from guided.logits.stuck import stuck_rows
+from guided.logits.no_token_left import rows_without_tokens
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
@@ -148,7 +148,7 @@ def leave_a_way_on(
     Raises:
         GuidedError: in all rows of a prompt another token may come, but each is forbidden.
     """
-    stuck = stuck_rows(guided, bitmask, scores)
+    stuck = rows_without_tokens(guided, bitmask, scores)
     for row in [row for row in stuck if matchers.allows_only_ends(bitmask[row])]:
         scores[row, allowed_tokens(bitmask, row)] = _LAST_RESORT
         stuck.remove(row)

@@ -7,7 +7,7 @@ In the rules of such a grammar, `Special(name)` is the terminal of that name.
 **Choice.** Terminals are tried in the order of `Lexer.terminals`. The first one that matches *some* beginning of the
 rest wins, as the first alternative does in `re`, and takes its longest match. Patterns that prefer a shorter match, as
 `".*?"`, need nothing else: the longest match among the texts that `re.match` takes as a whole is the one that it takes
-(`guided/spec/regex/preferred.py`).
+(`guided/frontends/regex/leftmost_match.py`).
 
     terminals: NAME = [a-z]+, NUMBER = [0-9]+, LESS_OR_EQUAL = "<=", LESS = "<"
     text:      count<=10        LESS_OR_EQUAL stands before LESS, so the text is cut into  count  <=  10

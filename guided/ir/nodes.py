@@ -20,16 +20,51 @@ from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect
 from guided.ir.serial import Numbered
 
 if TYPE_CHECKING:
+    from guided.ir.deferred_rule import DeferredRule
     from guided.ir.embedded import Embedded
-    from guided.ir.later import Later
     from guided.ir.lexer import Lexer
     from guided.ir.regions import Region
 
 __all__ = [
-    "ALL_CHARS", "ANY_CHAR", "EMPTY", "EPSILON", "UTF8", "AllOf", "Alt", "And", "AnyOf", "Automaton", "Chars",
-    "Condition", "Dispatch", "Distinct", "Encoded", "Encoding", "Entry", "Form", "Grammar", "Length", "Lexed",
-    "MaxTokens", "Member", "Node", "NoneOf", "Not", "OtherTokens", "Permutation", "Ranges", "Ref", "Repeat", "Seq",
-    "Span", "Special", "Text", "Written", "charset", "complement", "intersect",
+    "ALL_CHARS",
+    "ANY_CHAR",
+    "EMPTY",
+    "EPSILON",
+    "UTF8",
+    "AllOf",
+    "Alt",
+    "And",
+    "AnyOf",
+    "Automaton",
+    "Chars",
+    "Condition",
+    "Dispatch",
+    "Distinct",
+    "Encoded",
+    "Encoding",
+    "Entry",
+    "Form",
+    "Grammar",
+    "Length",
+    "Lexed",
+    "MaxTokens",
+    "Member",
+    "Node",
+    "NoneOf",
+    "Not",
+    "OtherTokens",
+    "Permutation",
+    "Ranges",
+    "Ref",
+    "Repeat",
+    "Seq",
+    "Span",
+    "Special",
+    "TaggedText",
+    "Text",
+    "charset",
+    "complement",
+    "intersect",
 ]  # fmt: skip
 
 
@@ -212,7 +247,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Written(Numbered):
+class TaggedText(Numbered):
     """At least one of these members, given by index, was written."""
 
     members: tuple[int, ...]
@@ -239,7 +274,7 @@ class NoneOf(Numbered):
     items: tuple[Condition, ...]
 
 
-Condition: TypeAlias = Written | AllOf | AnyOf | NoneOf
+Condition: TypeAlias = TaggedText | AllOf | AnyOf | NoneOf
 """What the members of a permutation must satisfy together when it ends."""
 
 
@@ -338,7 +373,7 @@ class Grammar:
     lexer: Lexer | None = None
     regions: Mapping[str, Region] = field(default_factory=dict)
     """Rule name -> what is asked of its texts, see `regions.py`."""
-    later: Mapping[str, Later] = field(default_factory=dict)
+    later: Mapping[str, DeferredRule] = field(default_factory=dict)
     """Rules that are compiled when they are first entered. Until then their nodes stand for them: any short text."""
     composed: bool = False
     schemas: Mapping[str, Embedded] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens, fill_batch
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.explanation import Expected, Explanation
+from guided.matching.explain.explanation import Expected, Explanation
 from guided.matching.matcher import GrammarMatcher
 
 __all__ = [

@@ -13,7 +13,7 @@ from guided.errors import Finding
 from guided.ir import Grammar
 from guided.ir.regions import Region
 from guided.limits import Limits
-from guided.matching.marked import Marked
+from guided.matching.regions.annotated_grammar import AnnotatedGrammar
 from guided.vocabulary import Vocabulary
 
 __all__ = ["CompiledGrammar", "native_vocabulary", "text_ids"]
@@ -75,7 +75,7 @@ class CompiledGrammar:
         limits: Limits | None = None,
     ) -> None:
         self._read, self._limits, self.regions = read, limits or Limits(), regions
-        self._marked: Marked | None = None
+        self._marked: AnnotatedGrammar | None = None
         self.native, self.vocabulary, self.origins, self.kind, self.source = native, vocabulary, origins, kind, source
         self.findings = tuple(findings)
 
@@ -94,7 +94,7 @@ class CompiledGrammar:
         return self._limits
 
     @property
-    def marked(self) -> Marked:
+    def marked(self) -> AnnotatedGrammar:
         """The grammar with marks where its regions are, made at the first call.
 
         Raises:
@@ -102,7 +102,7 @@ class CompiledGrammar:
         """
         if self._marked is None:
             counts_tokens = isinstance(self.native, _core.CompiledRules) and self.native.limits_tokens
-            self._marked = Marked(
+            self._marked = AnnotatedGrammar(
                 self._read(), self.vocabulary, lambda: text_ids(self.vocabulary), counts_tokens, self._limits
             )
         return self._marked

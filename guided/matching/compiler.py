@@ -14,28 +14,28 @@ from typing import Any, Final, Literal, Unpack
 from guided.automaton import _core
 from guided.automaton.compile import compile_grammar
 from guided.errors import Finding, LimitExceeded, SpecError, VocabularyError, brief, warn_of
+from guided.frontends.choice import choice_to_grammar, read_choices
+from guided.frontends.combinators import Expr
+from guided.frontends.common.left_recursion import check_regions
+from guided.frontends.common.named_tokens import place_of_token
+from guided.frontends.composition import expr_to_grammar
+from guided.frontends.gbnf import gbnf_to_grammar
+from guided.frontends.json_schema import json_schema_to_grammar
+from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
+from guided.frontends.lark import LarkOptions, check_not_empty, checked_folders, checked_grammars, read_lark
+from guided.frontends.pattern import pattern_to_grammar, read_characters, read_elements
+from guided.frontends.python_types.type_schema import type_to_schema
+from guided.frontends.regex import Classes, parse_regex
+from guided.frontends.structural_tag import structural_tag_to_grammar
 from guided.ir import Grammar
 from guided.ir.release import free_entries
 from guided.keywords import keywords_checked
 from guided.limits import Limits
-from guided.matching.collection import collection_paused
 from guided.matching.compiled import CompiledGrammar, native_vocabulary, text_ids
+from guided.matching.fallback_options import fallback_options
+from guided.matching.gc_pause import gc_paused
 from guided.matching.grammar_cache import GrammarCache, content_of
-from guided.matching.narrowing import narrowed
 from guided.meter import compiling
-from guided.spec.choice import choice_to_grammar, read_choices
-from guided.spec.combinators import Expr
-from guided.spec.composition import expr_to_grammar
-from guided.spec.gbnf import gbnf_to_grammar
-from guided.spec.json_schema import json_schema_to_grammar
-from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
-from guided.spec.lark import LarkOptions, check_not_empty, checked_folders, checked_grammars, read_lark
-from guided.spec.left_corners import check_regions
-from guided.spec.named_tokens import place_of_token
-from guided.spec.pattern import pattern_to_grammar, read_characters, read_elements
-from guided.spec.python_types import type_to_schema
-from guided.spec.regex import Classes, parse_regex
-from guided.spec.structural_tag import structural_tag_to_grammar
 from guided.vocabulary import Vocabulary
 
 __all__ = ["GrammarCompiler"]
@@ -120,7 +120,7 @@ class GrammarCompiler:
             key = ("json_schema", text, isinstance(schema, str), own, content_of(known))
             return self._cached(key, schema, read, why_empty=lambda: read([], True))
 
-        return narrowed(compiled, JsonSchemaOptions(**options), self.limits)
+        return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
 
     @keywords_checked()
     def compile_regex(
@@ -160,11 +160,11 @@ class GrammarCompiler:
                 ),
             )
 
-        return narrowed(compiled, JsonSchemaOptions(classes=classes), self.limits)
+        return fallback_options(compiled, JsonSchemaOptions(classes=classes), self.limits)
 
     @keywords_checked()
     def compile_gbnf(self, text: str, *, root: str = "root", allow_special_tokens: bool = False) -> CompiledGrammar:
-        """Compile a grammar of llama.cpp (GBNF), or of xgrammar (EBNF), see `guided.spec.gbnf`.
+        """Compile a grammar of llama.cpp (GBNF), or of xgrammar (EBNF), see `guided.frontends.gbnf`.
 
         Args:
             root: the rule to begin with.
@@ -204,7 +204,7 @@ class GrammarCompiler:
         postlex: object = None,
         **options: Unpack[JsonSchemaKeywords],
     ) -> CompiledGrammar:
-        """Compile a grammar of Lark, see `guided.spec.lark`, with the extensions of llguidance and xgrammar.
+        """Compile a grammar of Lark, see `guided.frontends.lark`, with the extensions of llguidance and xgrammar.
 
         Args:
             start: the rule to begin with.
@@ -235,7 +235,7 @@ class GrammarCompiler:
             why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
             return self._cached(("lark", text, own, schemas), text, read, why_empty)
 
-        return narrowed(compiled, JsonSchemaOptions(**options), self.limits)
+        return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_structural_tag(
@@ -245,7 +245,7 @@ class GrammarCompiler:
         allow_special_tokens: bool = False,
         **options: Unpack[JsonSchemaKeywords],
     ) -> CompiledGrammar:
-        """Compile a structural tag, given as JSON text or as a dict; see `guided.spec.structural_tag`.
+        """Compile a structural tag, given as JSON text or as a dict; see `guided.frontends.structural_tag`.
 
         Args:
             allow_special_tokens: whether it may name tokens that are to be written, by a format or by a string that
@@ -271,7 +271,7 @@ class GrammarCompiler:
             parts_later = partial(read, later=True) if self._native.byte_complete else read
             return self._cached(key, spec, read, why_empty=lambda: read([], True), read_first=parts_later)
 
-        return narrowed(compiled, JsonSchemaOptions(**options), self.limits)
+        return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings, one of which is the output."""
@@ -283,7 +283,7 @@ class GrammarCompiler:
         pattern: Sequence[tuple[str, str]],
         char_classes: Mapping[str, Iterable[str]] | None = None,
     ) -> CompiledGrammar:
-        """Compile (class or literal, "1" or "+") pairs, see `guided.spec.pattern`."""
+        """Compile (class or literal, "1" or "+") pairs, see `guided.frontends.pattern`."""
         if not isinstance(pattern, Iterable):
             message = f"a pattern is a list of pairs, not a {type(pattern).__name__}"
             raise SpecError(message, hint='write [("UPPER", "+")]')
@@ -302,8 +302,8 @@ class GrammarCompiler:
     ) -> CompiledGrammar:
         """Compile a Python type to the JSON that spells its values: int, Literal["a"], list[int], dataclasses, ...
 
-        A function means its arguments, as an object. `guided.spec.python_types` lists what is understood;
-        `guided.spec.python_values.value_of(tp, json.loads(text))` is the way back.
+        A function means its arguments, as an object. `guided.frontends.python_types.type_schema` lists what is
+        understood; `guided.frontends.python_types.value_readers.value_of(tp, json.loads(text))` is the way back.
         """
         compiled = self.compile_json_schema(type_to_schema(tp), registry=registry, **options)
         return CompiledGrammar(
@@ -313,7 +313,7 @@ class GrammarCompiler:
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile(self, expr: Expr, **options: Unpack[JsonSchemaKeywords]) -> CompiledGrammar:
-        """Compile a specification that was composed of parts, see `guided.spec.combinators`.
+        """Compile a specification that was composed of parts, see `guided.frontends.combinators`.
 
         Args:
             options: fields of `JsonSchemaOptions`, for parts that do not say it themselves; expressions have `classes`.
@@ -332,7 +332,7 @@ class GrammarCompiler:
             read = partial(expr_to_grammar, expr, self.limits, options=own)
             return self._cached(("expr", expr, own), expr, read)
 
-        return narrowed(compiled, JsonSchemaOptions(**options), self.limits)
+        return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
@@ -367,7 +367,7 @@ class GrammarCompiler:
         """
         compiled = self._found(key)
         if compiled is None:
-            with collection_paused(), compiling(self.limits, work=False):
+            with gc_paused(), compiling(self.limits, work=False):
                 compiled = self._made(key, source, read, why_empty, read_first or read)
         if self.warns:
             warn_of(compiled.findings)

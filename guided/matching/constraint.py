@@ -14,12 +14,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 from guided.close_names import close_name
 from guided.errors import GuidedError, OptionError, SpecError, brief
+from guided.frontends.combinators import Expr
+from guided.frontends.composition import kinds_of, only_part
+from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
+from guided.frontends.python_types.value_readers import text_reader
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.spec.combinators import Expr
-from guided.spec.composition import kinds_of, only_part
-from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
-from guided.spec.python_values import text_reader
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["CompiledBy", "Constraint", "ConstraintOptions", "compile_constraint", "value_parser"]

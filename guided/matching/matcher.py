@@ -12,8 +12,8 @@ from typing import Final
 from guided.automaton import _core
 from guided.errors import VocabularyError
 from guided.matching.compiled import CompiledGrammar, native_vocabulary
-from guided.matching.explanation import Explanation, bytes_of, explain, is_cut, is_text
-from guided.matching.readings import Capture, Readings, Snapshot
+from guided.matching.explain.explanation import Explanation, bytes_of, explain, is_cut, is_text
+from guided.matching.regions.parse_paths import Capture, ParsePaths, Snapshot
 
 __all__ = ["Explanation", "GrammarMatcher"]
 
@@ -121,7 +121,7 @@ class GrammarMatcher(_core.Matcher):
         """What was captured so far: name -> its texts, in the order in which they begin. Control tokens have no text.
 
         Where the output may end, these are the captures of the complete output. Elsewhere they are those of the reading
-        that counts so far (`readings.py`), which may change with what follows.
+        that counts so far (`parse_paths.py`), which may change with what follows.
 
         Args:
             partial: with captures that have begun and not ended, last under their names.
@@ -156,7 +156,7 @@ class _CapturingMatcher(GrammarMatcher):
     def _begin(self, source: object) -> None:
         self._text = bytearray()
         self._steps: list[tuple[int, int]] = []  # the token of each step, -1 for a string, and where its text ends
-        self._readings: Readings | None = None
+        self._readings: ParsePaths | None = None
         self._snapshots: list[Snapshot] = []  # before the first step and after each, as far as they were asked for
         if isinstance(source, _CapturingMatcher):
             self._text[:], self._steps[:] = source._text, source._steps
@@ -225,9 +225,9 @@ class _CapturingMatcher(GrammarMatcher):
             readings, now = self._read()
             return readings.temperature(now, len(self._text))
 
-    def _read(self) -> tuple[Readings, Snapshot]:
+    def _read(self) -> tuple[ParsePaths, Snapshot]:
         if self._readings is None:
-            self._readings = Readings(self.grammar.marked)
+            self._readings = ParsePaths(self.grammar.marked)
         readings, snapshots = self._readings, self._snapshots
         if not snapshots:
             snapshots.append(readings.first)

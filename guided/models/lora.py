@@ -24,11 +24,11 @@ from torch import Tensor
 from guided.errors import ModelFileError, UnsupportedError
 from guided.files.safetensors import SafetensorFiles
 from guided.models.decoder import Decoder, Layer
-from guided.models.decoder_weights import HUGGINGFACE_NAMES as NAMES
 from guided.models.linear import AdaptedMatrix, Matrix
-from guided.models.lora_config import CONFIG, MERGE, LoraConfig, read_lora_config
+from guided.models.loading.decoder_weights import HUGGINGFACE_NAMES as NAMES
+from guided.models.loading.lora_config import CONFIG, MERGE, LoraConfig, read_lora_config
+from guided.models.loading.weights import Weights
 from guided.models.model import Model
-from guided.models.weights import Weights
 
 __all__ = ["with_adapter"]
 

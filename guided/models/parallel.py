@@ -25,7 +25,7 @@ from torch import Tensor
 
 from guided.errors import UnsupportedError
 from guided.models.block_matrix import ROWS
-from guided.models.weights import Rows, columns, in_order
+from guided.models.loading.weights import Rows, columns, in_order
 
 __all__ = ["ALONE", "WHOLE", "Group", "Parallel"]
 

@@ -10,7 +10,7 @@
 | `/stream` | the tokens of a text, one by one |
 | `/health`, `/ready`, `/ping`, `/version`, `/metrics`, `/abort_request` | for who runs it |
 
-Each request comes in by the door (door.py), which asks for its key and whether there is room.
+Each request comes in by the door (access_middleware.py), which asks for its key and whether there is room.
 
 The engine's thread runs while the application does (`lifespan`).
 """
@@ -28,13 +28,13 @@ from starlette.exceptions import HTTPException
 
 from guided.engine import Engine
 from guided.errors import GuidedError
-from guided.server.door import Door
-from guided.server.errors import RequestError, body_of
-from guided.server.openapi import add_document
+from guided.server.http.access_middleware import AccessMiddleware
+from guided.server.http.errors import RequestError, body_of
+from guided.server.http.openapi import add_document
+from guided.server.http.request_context import request_context_of
 from guided.server.routes import demonstration, grammars, openai, operations, page, responses, tokens
 from guided.server.server import Server
 from guided.server.settings import Settings
-from guided.server.visit import visit_of
 
 __all__ = ["create_app"]
 
@@ -52,7 +52,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     app = FastAPI(title="guided", version=version("guided-decoding"), lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.server = server
     _add_errors(app, server)
-    app.add_middleware(Door, server=server)
+    app.add_middleware(AccessMiddleware, server=server)
     if settings.allowed_origins:  # outside of the door: a page may read a refusal, too
         app.add_middleware(
             CORSMiddleware,
@@ -70,7 +70,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
 def _add_errors(app: FastAPI, server: Server) -> None:
     async def answer(request: Request, error: Exception) -> JSONResponse:
         found = server.refusal(error, getattr(request.state, "param", None))
-        visit_of(request).ended = body_of(error)["error"]["code"]
+        request_context_of(request).ended = body_of(error)["error"]["code"]
         return found
 
     async def no_route(request: Request, error: Exception) -> JSONResponse:

@@ -41,9 +41,9 @@ from guided.engine.stepper import Stepper, begun
 from guided.engine.task import Task
 from guided.errors import GuidedError, LimitExceeded
 from guided.limits import Limits
-from guided.matching.collection import collection_paused
 from guided.matching.compiler import GrammarCompiler
-from guided.server.lanes import Lanes
+from guided.matching.gc_pause import gc_paused
+from guided.server.http.lanes import Lanes
 
 __all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "Preparing", "bounded", "in_time"]
 
@@ -155,7 +155,7 @@ class Preparing:
                 self._waiting[owner] -= 1
 
     def _made(self, request: Request, ids: Prompt, seconds: float) -> list[Stepper]:
-        with collection_paused():
+        with gc_paused():
             try:
                 return begun(self._engine.outputs(request, ids, bounded(self._engine.compiler, seconds)))
             except Exception as error:
@@ -172,7 +172,7 @@ class Preparing:
 
 def bounded(compiler: GrammarCompiler, seconds: float) -> GrammarCompiler:
     """A compiler that shares what is compiled, has so many seconds for each specification, and is silent: what a client
-    has written is told to it (notices.py), and to no log."""
+    has written is told to it (warnings.py), and to no log."""
     own = copy(compiler)
     own.limits = replace(own.limits, seconds=min(seconds, own.limits.seconds))
     own.warns = False

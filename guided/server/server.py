@@ -22,17 +22,17 @@ from guided.engine.reasoning import find_reasoning_end
 from guided.engine.request import Prompt
 from guided.engine.request import Request as EngineRequest
 from guided.errors import brief
-from guided.server.admission import Admission
-from guided.server.bodies import Bodies
-from guided.server.conversations import style_of
+from guided.frontends.structural_tag.tool_prompts import check_style
 from guided.server.engine_thread import EngineThread, Stream
-from guided.server.errors import RequestError, body_of, status_of
-from guided.server.journal import write_line
-from guided.server.metrics import Metrics
+from guided.server.http.access_log import write_line
+from guided.server.http.admission import Admission
+from guided.server.http.body_limits import Bodies
+from guided.server.http.errors import RequestError, body_of, status_of
+from guided.server.http.metrics import Metrics
+from guided.server.http.request_context import RequestContext, new_id, request_context_of
+from guided.server.openai.conversations import style_of
 from guided.server.preparing import Preparing
 from guided.server.settings import Settings
-from guided.server.visit import Visit, new_id, visit_of
-from guided.spec.structural_tag.tool_prompts import check_style
 from guided.tools.toolbox import Toolbox
 
 __all__ = ["Server", "stream_response", "unless_gone"]
@@ -67,7 +67,7 @@ class Server:
         self.thread = EngineThread(engine, preparing)
         self.admission = Admission(self.thread, settings)
         self.metrics = Metrics(self.thread, self.admission, settings.model_name)
-        self.visits = set[Visit]()
+        self.visits = set[RequestContext]()
         self.bodies, self._lanes = Bodies(settings, preparing.lanes), preparing.lanes
         self.started = int(time.time())
         engine.scheduler.max_running = settings.max_running
@@ -80,7 +80,7 @@ class Server:
     async def encode(self, request: Request, prompt: Prompt, *, raw: bool = False) -> list[int]:
         """The tokens of a prompt that came with a request. Raises as `Engine.encode_prompt`."""
         loop, work = asyncio.get_running_loop(), partial(self.engine.encode_prompt, prompt, raw=raw)
-        return await loop.run_in_executor(self._lanes.of(visit_of(request).size), work)
+        return await loop.run_in_executor(self._lanes.of(request_context_of(request).size), work)
 
     def check_model(self, name: str | None) -> None:
         """Raises RequestError where a request names another model than this server has."""
@@ -109,7 +109,7 @@ class Server:
         Raises:
             RequestError: too many wait already. EngineStopped.
         """
-        visit = visit_of(request)
+        visit = request_context_of(request)
         if rid is not None:
             if (known := new_id(rid)) != rid:
                 message = "a request's id has 1 to 128 letters, digits and characters of ._:-"
@@ -156,7 +156,7 @@ class Server:
             headers["WWW-Authenticate"] = "Bearer"  # RFC 9110, section 15.5.2
         return JSONResponse(body_of(error, param), status, headers=headers)
 
-    def ended(self, visit: Visit) -> None:
+    def ended(self, visit: RequestContext) -> None:
         """A request has gone out by the door."""
         self.visits.discard(visit)
         left = sum(len(stream.tasks) - len(stream.results) for stream in visit.streams)

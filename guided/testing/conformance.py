@@ -23,7 +23,7 @@ from typing import Protocol, Unpack
 
 import numpy as np
 
-from guided.automaton.reference import ReferenceGrammar
+from guided.automaton.reference.token_masks import ReferenceGrammar
 from guided.errors import GuidedError, brief
 from guided.keywords import check_integer
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens

@@ -22,7 +22,7 @@ import re
 from typing import Final
 
 from guided.errors import ToolError
-from guided.spec.library import grammar
+from guided.frontends.library import grammar
 from guided.tools.tool import Tool
 
 __all__ = ["CALCULATOR", "calculate"]

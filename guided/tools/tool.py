@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from guided.errors import brief
-from guided.spec.combinators import Expr, Part, choice, regex, repeat, sequence, special
+from guided.frontends.combinators import Expr, Part, choice, regex, repeat, sequence, special
 
 __all__ = ["NANOCHAT", "Tool", "ToolTokens", "answer_with"]
 

@@ -17,8 +17,8 @@ from scripts.gpu.versions import versions
 __all__ = ["run"]
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = {"_core": "guided/automaton", "_kernels": "guided/kernels", "_lark": "guided/spec/lark"}
-_IMPORTS = "import guided.automaton._core, guided.kernels._kernels, guided.spec.lark._lark, guided"
+MODULES = {"_core": "guided/automaton", "_kernels": "guided/kernels", "_lark": "guided/frontends/lark"}
+_IMPORTS = "import guided.automaton._core, guided.kernels._kernels, guided.frontends.lark._lark, guided"
 _TRY = """
 import guided
 vocabulary = guided.Vocabulary([b"a", b"b"], eos_token_ids=[2])

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from guided.compat.llguidance.matcher import LLMatcher, regex_between_slashes
 from guided.compat.llguidance.options import JsonCompileOptions
-from guided.spec.gbnf import is_gbnf
+from guided.frontends.gbnf import is_gbnf
 
 __all__ = ["GrammarFormat", "JsonCompiler", "LarkCompiler", "RegexCompiler", "grammar_from", "regex_to_lark"]
 

@@ -24,10 +24,10 @@ from guided.compat.llguidance.options import schema_options
 from guided.compat.llguidance.tokenizer import LLTokenizer
 from guided.compat.rust_regex import python_regex, without_anchors
 from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.frontends.combinators import Expr, gbnf, json_schema
+from guided.frontends.lark.scan import Token, scan, words
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
-from guided.spec.combinators import Expr, gbnf, json_schema
-from guided.spec.lark.scan import Token, scan, words
 
 __all__ = ["Definition", "compiled", "definition_of", "forces", "ignores", "message_of", "named_tokens"]
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypedDict
 
 from guided.errors import SpecError
-from guided.spec.json_schema.options import JsonSchemaKeywords
+from guided.frontends.json_schema.options import JsonSchemaKeywords
 
 __all__ = ["JsonCompileOptions", "schema_options"]
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from guided.compat.outlines_core.regex_text import ESCAPES, pattern_of
 from guided.errors import Finding, GuidedError
-from guided.spec.json_schema.compile import json_schema_to_grammar
-from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
+from guided.frontends.json_schema.compile import json_schema_to_grammar
+from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
 
 __all__ = [
     "BOOLEAN", "DATE", "DATE_TIME", "EMAIL", "INTEGER", "NULL", "NUMBER", "STRING", "STRING_INNER", "TIME", "URI",

@@ -11,6 +11,9 @@ from __future__ import annotations
 from typing import Final
 
 from guided.errors import LimitExceeded, UnsupportedError
+from guided.frontends.lark.dialect.expressions import determinised
+from guided.frontends.regex.budget import Budget
+from guided.frontends.regex.state_elimination import eliminate
 from guided.ir.nodes import (
     Alt,
     And,
@@ -31,9 +34,6 @@ from guided.ir.nodes import (
 )
 from guided.limits import Limits
 from guided.meter import compiling
-from guided.spec.lark.dialect.expressions import determinised
-from guided.spec.regex.budget import Budget
-from guided.spec.regex.state_elimination import eliminate
 
 __all__ = ["ESCAPES", "MOST", "pattern_of"]
 

@@ -25,7 +25,7 @@ from guided.compat.xgrammar.openai_tool_call_schema import (
 )
 from guided.compat.xgrammar.structural_tag import StructuralTag
 from guided.errors import GuidedError
-from guided.spec.structural_tag.tool_styles import TOOL_STYLES, tool_style
+from guided.frontends.structural_tag.tool_styles import TOOL_STYLES, tool_style
 
 __all__ = [
     "get_builtin_structural_tag",

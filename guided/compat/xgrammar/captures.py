@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from guided.compat.xgrammar.lark_text import HIDDEN
-from guided.matching.readings import Capture
+from guided.matching.regions.parse_paths import Capture
 
 __all__ = ["in_order"]
 

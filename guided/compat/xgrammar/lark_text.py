@@ -17,9 +17,9 @@ from contextlib import suppress
 from typing import Final
 
 from guided.errors import GuidedError, SpecError
-from guided.spec.lark.dialect.definitions import Definition, Directive, statements
-from guided.spec.lark.dialect.expressions import string_value
-from guided.spec.lark.scan import Token, is_terminal, scan, words
+from guided.frontends.lark.dialect.definitions import Definition, Directive, statements
+from guided.frontends.lark.dialect.expressions import string_value
+from guided.frontends.lark.scan import Token, is_terminal, scan, words
 
 __all__ = ["HIDDEN", "LarkText", "check_tokens", "named_tokens"]
 

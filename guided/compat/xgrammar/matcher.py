@@ -28,7 +28,7 @@ from guided.compat.xgrammar.exception import as_xgrammar
 from guided.compat.xgrammar.packages import imported
 from guided.matching import CompiledGrammar as Compiled
 from guided.matching import GrammarMatcher as Matcher
-from guided.matching.explanation import bytes_of
+from guided.matching.explain.explanation import bytes_of
 
 if TYPE_CHECKING:
     import torch

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from guided.errors import VocabularyError
+from guided.frontends.common.rule_table import with_children
+from guided.frontends.regex.algebra import alt, run
 from guided.ir.nodes import Grammar, OtherTokens, Special
 from guided.ir.serial import ByIdentity
-from guided.spec.regex.algebra import alt, run
-from guided.spec.rule_table import with_children
 
 __all__ = ["with_token_ids"]
 

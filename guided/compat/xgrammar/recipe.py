@@ -22,15 +22,15 @@ from guided.compat.xgrammar.exception import InvalidJSONError, InvalidStructural
 from guided.compat.xgrammar.lark_text import LarkText, named_tokens
 from guided.compat.xgrammar.schema_options import SchemaOptions
 from guided.errors import Finding, GuidedError, SpecError, warn_of
+from guided.frontends.combinators import choice, sequence
+from guided.frontends.composition import expr_to_grammar
+from guided.frontends.gbnf import gbnf_to_grammar
+from guided.frontends.json_schema import json_schema_to_grammar
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.lark import LarkOptions, read_lark
+from guided.frontends.structural_tag import structural_tag_to_grammar
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
-from guided.spec.combinators import choice, sequence
-from guided.spec.composition import expr_to_grammar
-from guided.spec.gbnf import gbnf_to_grammar
-from guided.spec.json_schema import json_schema_to_grammar
-from guided.spec.json_schema.options import JsonSchemaOptions
-from guided.spec.lark import LarkOptions, read_lark
-from guided.spec.structural_tag import structural_tag_to_grammar
 
 __all__ = ["Ebnf", "Joined", "JsonSchema", "Lark", "Recipe", "Regex", "StructuralTag", "from_text"]
 
@@ -83,7 +83,7 @@ class Regex:
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
-        from guided.spec.gbnf.patterns import regex_node
+        from guided.frontends.gbnf.patterns import regex_node
 
         with as_xgrammar(what="Regex parsing"):
             return Grammar({"root": regex_node(self.pattern, Limits(), ascii_case=True)}, "root")

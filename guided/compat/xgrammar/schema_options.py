@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
-from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
+from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
 
 __all__ = ["SchemaOptions"]
 

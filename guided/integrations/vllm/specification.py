@@ -18,13 +18,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
 from guided.errors import LimitExceeded, SpecError, brief
+from guided.frontends.gbnf import is_gbnf
+from guided.frontends.json_schema.documents.values import read_json
+from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.integrations.vllm.settings import Settings
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.spec.gbnf import is_gbnf
-from guided.spec.json_schema.documents.values import read_json
-from guided.spec.json_schema.options import JsonSchemaOptions
 
 __all__ = ["KINDS", "OPTIONS", "Specification", "is_envelope"]
 

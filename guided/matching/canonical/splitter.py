@@ -28,14 +28,14 @@ from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.regex.budget import Budget
+from guided.frontends.regex.ecma_chars import property_set
+from guided.frontends.regex.ecma_syntax import EcmaReader
+from guided.frontends.regex.tree import Cat, Look, Or, Times, Tree, cat, either, look, times
 from guided.ir.nodes import EPSILON, Alt, Chars, Ranges, Repeat, Seq, Text, complement
 from guided.limits import Limits
 from guided.matching.canonical.classes import CharacterClasses
 from guided.meter import compiling
-from guided.spec.regex.budget import Budget
-from guided.spec.regex.ecma_chars import property_set
-from guided.spec.regex.ecma_syntax import EcmaReader
-from guided.spec.regex.tree import Cat, Look, Or, Times, Tree, cat, either, look, times
 from guided.vocabulary.byte_pairs import HINT, Split
 
 __all__ = ["END", "Splitter"]

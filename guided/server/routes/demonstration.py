@@ -19,11 +19,11 @@ from pydantic import ConfigDict, Field
 from guided.engine.request import Options
 from guided.engine.request import Request as EngineRequest
 from guided.server.engine_thread import Stream
-from guided.server.errors import body_of
-from guided.server.openapi import takes
-from guided.server.reading import Checked, read_request
+from guided.server.http.errors import body_of
+from guided.server.http.openapi import takes
+from guided.server.openai.reading import Checked, read_request
+from guided.server.openai.streaming import all_begun, milliseconds, sse
 from guided.server.server import Server, stream_response, unless_gone
-from guided.server.streaming import all_begun, milliseconds, sse
 
 __all__ = ["StreamRequest", "add"]
 

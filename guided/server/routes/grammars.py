@@ -16,16 +16,16 @@ from fastapi import FastAPI, Request
 
 from guided.engine.polite_pool import PolitePool
 from guided.errors import LimitExceeded
-from guided.matching.collection import collection_paused
+from guided.frontends.library import library
+from guided.matching.gc_pause import gc_paused
 from guided.meter import metered
-from guided.server.errors import RequestError
-from guided.server.inspection import CheckRequest, ExplainRequest, SampleRequest, check, explain, sample
-from guided.server.openapi import takes
+from guided.server.http.errors import RequestError
+from guided.server.http.openapi import takes
+from guided.server.inspector.inspection import CheckRequest, ExplainRequest, SampleRequest, check, explain, sample
+from guided.server.inspector.stepping import PIECE, Step, StepRequest
+from guided.server.openai.requests import read_request
 from guided.server.preparing import CompileTimeout
-from guided.server.requests import read_request
 from guided.server.server import Server, unless_gone
-from guided.server.stepping import PIECE, Step, StepRequest
-from guided.spec.library import library
 
 __all__ = ["add"]
 
@@ -67,7 +67,7 @@ class _Desk:
         answered, end = threading.Event(), perf_counter() + _PATIENCE
 
         def metered_work() -> _Found:
-            with metered(end - perf_counter(), stop=answered), collection_paused():
+            with metered(end - perf_counter(), stop=answered), gc_paused():
                 return work()
 
         doing = self._threads.submit(metered_work)

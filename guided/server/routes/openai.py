@@ -11,17 +11,17 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from guided.engine.request import Request as EngineRequest
-from guided.server.answers import Answer
-from guided.server.conversations import conversation
-from guided.server.deltas import Reading
 from guided.server.engine_thread import Stream
-from guided.server.notices import header_of, notices_of
-from guided.server.openapi import takes
-from guided.server.requests import ChatRequest, CompletionRequest, StreamOptions, read_request
+from guided.server.http.openapi import takes
+from guided.server.http.request_context import request_context_of
+from guided.server.openai.answers import Answer
+from guided.server.openai.conversations import conversation
+from guided.server.openai.deltas import Reading
+from guided.server.openai.requests import ChatRequest, CompletionRequest, StreamOptions, read_request
+from guided.server.openai.streaming import NewReading, all_begun, collected, server_sent
+from guided.server.openai.structured import Structured
+from guided.server.openai.warnings import header_of, warnings_of
 from guided.server.server import Server, stream_response, unless_gone
-from guided.server.streaming import NewReading, all_begun, collected, server_sent
-from guided.server.structured import Structured
-from guided.server.visit import visit_of
 
 __all__ = ["Prepared", "add", "prepared"]
 
@@ -85,7 +85,7 @@ class Prepared:
 
     def notices(self, streams: Sequence[Stream]) -> list[dict[str, Any]]:
         """What the client is told beside its answer, once the streams have begun."""
-        return notices_of(self.text, self.param or "", streams)
+        return warnings_of(self.text, self.param or "", streams)
 
 
 def prepared(server: Server, asked: ChatRequest | CompletionRequest, *, own_tools: bool = True) -> Prepared:
@@ -115,7 +115,7 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
         return asked, prepared(server, asked)
 
     asked, found = await server.read(request, read)
-    request.state.param, visit_of(request).kind = found.param, found.text.param
+    request.state.param, request_context_of(request).kind = found.param, found.text.param
     streams = server.submit(request, found.parts, asked.priority, rid=asked.rid, streams=asked.stream)
     is_chat = isinstance(asked, ChatRequest)
     answer = Answer(is_chat, server.settings.model_name, server.engine.vocabulary, asked.top, asked.return_token_ids)

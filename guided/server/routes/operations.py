@@ -10,11 +10,11 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import ConfigDict
 
-from guided.server.errors import RequestError
-from guided.server.openapi import takes
-from guided.server.reading import Checked, read_request
+from guided.server.http.errors import RequestError
+from guided.server.http.openapi import takes
+from guided.server.http.request_context import request_context_of
+from guided.server.openai.reading import Checked, read_request
 from guided.server.server import Server
-from guided.server.visit import visit_of
 
 __all__ = ["AbortRequest", "add"]
 
@@ -60,4 +60,4 @@ def add(app: FastAPI, server: Server) -> None:
         asked = await server.read(request, partial(read_request, AbortRequest))
         if (asked.rid is None) is not asked.abort_all:
             raise RequestError("give rid, or abort_all=true", param="rid")
-        return {"aborted": server.abort(visit_of(request).key, asked.rid)}
+        return {"aborted": server.abort(request_context_of(request).key, asked.rid)}

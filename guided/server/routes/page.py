@@ -9,7 +9,7 @@ from typing import Final
 
 from fastapi import FastAPI, Request, Response
 
-from guided.server.errors import RequestError
+from guided.server.http.errors import RequestError
 from guided.server.server import Server
 
 __all__ = ["add"]

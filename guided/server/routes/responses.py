@@ -8,17 +8,17 @@ from typing import Any, TypeVar
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from guided.server.answers import Answer
-from guided.server.errors import RequestError
-from guided.server.notices import header_of
-from guided.server.openapi import takes
-from guided.server.requests import read_request
-from guided.server.responses_events import ResponseEvents, sent, whole
-from guided.server.responses_request import InputTokensRequest, ResponsesRequest
+from guided.server.http.errors import RequestError
+from guided.server.http.openapi import takes
+from guided.server.http.request_context import request_context_of
+from guided.server.openai.answers import Answer
+from guided.server.openai.requests import read_request
+from guided.server.openai.responses_events import ResponseEvents, sent, whole
+from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest
+from guided.server.openai.streaming import all_begun
+from guided.server.openai.warnings import header_of
 from guided.server.routes.openai import Prepared, prepared
 from guided.server.server import Server, stream_response, unless_gone
-from guided.server.streaming import all_begun
-from guided.server.visit import visit_of
 
 __all__ = ["add"]
 
@@ -71,7 +71,10 @@ async def _answer(server: Server, request: Request) -> Response:
     """A response, whole or as a stream."""
     asked, found = await server.read(request, partial(_read, server, ResponsesRequest))
     with asked.by_its_names():
-        request.state.param, visit_of(request).kind = asked.param(found.param), asked.param(found.text.param) or ""
+        request.state.param, request_context_of(request).kind = (
+            asked.param(found.param),
+            asked.param(found.text.param) or "",
+        )
         [stream] = server.submit(request, found.parts, asked.priority, rid=asked.rid, streams=asked.stream)
         answer = Answer(True, server.settings.model_name, server.engine.vocabulary, asked.top)
         await unless_gone(request, all_begun([stream]))

@@ -9,10 +9,10 @@ from fastapi import FastAPI, Request
 from pydantic import Field
 
 from guided.engine.request import Prompt
-from guided.server.errors import RequestError
-from guided.server.openapi import takes
-from guided.server.reading import Checked, read_request
-from guided.server.requests import ChatRequest
+from guided.server.http.errors import RequestError
+from guided.server.http.openapi import takes
+from guided.server.openai.reading import Checked, read_request
+from guided.server.openai.requests import ChatRequest
 from guided.server.routes.openai import prepared
 from guided.server.server import Server
 

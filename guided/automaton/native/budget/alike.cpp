@@ -35,7 +35,7 @@ enum Mark : int32_t { kUnlike = -1, kCannot = -2, kEither = -3, kFence = -4, kEn
 // Adds what can be seen of a text; false where that is too much.
 bool CompletionFinder::describe(int32_t config, int64_t base, size_t left, std::vector<int32_t>& out) {
   auto add_cost = [&](int64_t cost) {
-    const int64_t more = cost >= kFar ? kFar : cost - base;
+    const int64_t more = cost >= kUnreachable ? kUnreachable : cost - base;
     out.push_back(static_cast<int32_t>(more));
     out.push_back(static_cast<int32_t>(more >> 32));
   };
@@ -88,7 +88,7 @@ int32_t CompletionFinder::window(int32_t config) {
 bool CompletionFinder::copy(int32_t alike, int64_t tokens, int64_t entries, int32_t config,
                             std::unique_ptr<Completion>& out) {
   const Completion& from = stored(alike);
-  if (from.total >= kFar || !from.either.empty() || from.drafted >= 0) return false;
+  if (from.total >= kUnreachable || !from.either.empty() || from.drafted >= 0) return false;
   const Thread at = arena_.config(config).threads[0];
   auto made = std::make_unique<Completion>();
   follow(at, *made);
@@ -191,7 +191,7 @@ int32_t CompletionFinder::in_frame(int32_t config, int32_t caller) {
 
 // The next one from the end, whose completion is known: whether it leads to the one before.
 bool CompletionFinder::add_round(Rounds& rounds, int32_t config) {
-  if (rounds.configs.size() >= kMostRounds || stored(config).total >= kFar) return false;
+  if (rounds.configs.size() >= kMostRounds || stored(config).total >= kUnreachable) return false;
   int32_t at = rounds.configs.empty() ? -1 : config;
   for (size_t pieces = 0; at >= 0 && at != rounds.configs.back(); ++pieces) {
     const Completion& c = stored(at);
@@ -277,7 +277,7 @@ int32_t CompletionFinder::take_alike(int32_t config, std::unique_ptr<Completion>
   const int32_t behind = with_memory(t.ret, t.mem);
   if (!completions_.get(behind)) return behind;
   const Completion& here = stored(behind);
-  if (here.total >= kFar) return -1;
+  if (here.total >= kUnreachable) return -1;
   int32_t from = -1, other = -1;  // what is alike, and what comes behind it
   if (here.copied >= 0) {
     other = here.copied;
@@ -306,7 +306,8 @@ void CompletionFinder::keep_alike(int32_t config) {
   if (c.count != 1 || c.threads[0].pos == kExit) return;
   const Thread t = c.threads[0];
   const Completion& made = stored(config);
-  if (!enters(t) || !keeps_memory(t) || made.total >= kFar || made.exit < 0 || made.exit != with_memory(t.ret, t.mem))
+  if (!enters(t) || !keeps_memory(t) || made.total >= kUnreachable || made.exit < 0 ||
+      made.exit != with_memory(t.ret, t.mem))
     return;
   if (alike_.try_emplace({t.pos, t.reg, t.mem, window(made.exit)}, config).second) arena_.charge(64);
 }

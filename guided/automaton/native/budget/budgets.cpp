@@ -54,7 +54,7 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
   const int32_t from = arena_.lone(partial);
   std::vector<int32_t> states;
   auto distance = [&](int32_t state) {
-    if (state == kDead) return kFar;
+    if (state == kDead) return kUnreachable;
     // Between two entries what was written is known: only a token that begins the next one is partial to it.
     state = arena_.with_next_entry(state);
     states.push_back(state);
@@ -79,9 +79,9 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
     std::sort(out.later.begin(), out.later.end());
     out.later.erase(std::unique(out.later.begin(), out.later.end()), out.later.end());
     for (const auto& [needed, tokens] : out.staying)
-      if (needed >= kFar) tokens->each([&](int32_t token) { out.unsure.push_back(token); });
+      if (needed >= kUnreachable) tokens->each([&](int32_t token) { out.unsure.push_back(token); });
     for (const auto& [needed, token] : out.leaving)
-      if (needed >= kFar) out.unsure.push_back(token);
+      if (needed >= kUnreachable) out.unsure.push_back(token);
   }
   arena_.charge(128 + 16 * (out.staying.size() + out.leaving.size()) + 4 * out.unsure.size());
   return out;
@@ -138,8 +138,8 @@ int64_t BudgetMasks::reach(int32_t state) {
     if (p.bytes.count() == 0) continue;
     TokenTable& table = masks_.table(t);
     const Outlook& o = outlook(t, table);
-    for (const auto& [needed, tokens] : o.staying) most = std::max(most, needed < kFar ? needed : 0);
-    for (const auto& [needed, token] : o.leaving) most = std::max(most, needed < kFar ? needed : 0);
+    for (const auto& [needed, tokens] : o.staying) most = std::max(most, needed < kUnreachable ? needed : 0);
+    for (const auto& [needed, token] : o.leaving) most = std::max(most, needed < kUnreachable ? needed : 0);
     std::vector<int32_t> looked_at;
     look_at(t, o, table, looked_at);
     for (int32_t token : looked_at)

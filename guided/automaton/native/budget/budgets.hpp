@@ -37,7 +37,7 @@ class BudgetMasks {
   // The most that the distance can be after one token; INT64_MAX where it may be without bound. With the arena's lock
   // held.
   int64_t reach(int32_t state);
-  // No less than that, and soon found where values must differ; kFar elsewhere (reach_bound.cpp).
+  // No less than that, and soon found where values must differ; kUnreachable elsewhere (reach_bound.cpp).
   int64_t reach_bound(int32_t state);
   // Sets the bits of the textual tokens after which the distance is at most `most`, all of which the state allows.
   void fill(int32_t state, int64_t most, uint32_t* row);

@@ -41,7 +41,7 @@ void CompletionFinder::follow(Thread at, Completion& out, bool exactly) {
     Thread plain = at;
     if (drafted) plain.mem = kOutside;
     const ShortestText::Choice c = tree_.choose(plain);
-    if (c.cost > kFar) {
+    if (c.cost > kUnreachable) {
       out.impossible = true;
       return;
     }
@@ -146,7 +146,7 @@ int32_t CompletionFinder::with_memory(int32_t config, int32_t memory) {
 // The fewest tokens, this one included, where a token stands at `node` of the trie when `config` is entered.
 int64_t CompletionFinder::across(int32_t node, int32_t config) {
   const TokenTrie& trie = masks_.vocabulary().trie;
-  int64_t best = kFar;
+  int64_t best = kUnreachable;
   std::vector<std::pair<int32_t, int32_t>> crossing{{node, config}};
   for (size_t i = 0; i < crossing.size(); ++i) {  // each (node, configuration) once
     CallMeter::work(kSymbolWork + static_cast<int64_t>(crossing.size()));
@@ -179,7 +179,7 @@ int64_t CompletionFinder::cost_after(const Completion& c, size_t i) {
 void CompletionFinder::spell(Completion& c) {
   const TokenTrie& trie = masks_.vocabulary().trie;
   const size_t n = c.symbols.size();
-  c.cost.assign(n, kFar);
+  c.cost.assign(n, kUnreachable);
   for (size_t i = n; i-- > 0;) {
     if (c.symbols[i] >= 256) {
       c.cost[i] = plus(1, cost_after(c, i + 1));
@@ -217,10 +217,10 @@ bool CompletionFinder::ends_straight(int32_t state, int64_t most_pieces) {
 bool CompletionFinder::ends(int32_t state) {
   const Config& c = arena_.config(state);
   if (c.accepting || c.count == 0) return c.accepting;
-  const int64_t least = std::min(estimate(nearest(c)), kFar / kPiecesOfByte);
+  const int64_t least = std::min(estimate(nearest(c)), kUnreachable / kPiecesOfByte);
   if (ends_straight(state, kLeastPieces + std::min<int64_t>(least, 1 << 16))) return true;
   try {
-    return completion(state, kLeastPieces + kPiecesOfByte * least).total < kFar;
+    return completion(state, kLeastPieces + kPiecesOfByte * least).total < kUnreachable;
   } catch (const NoEnd&) {
     return false;
   }
@@ -259,7 +259,7 @@ void CompletionFinder::finish(int32_t id, Completion& c) {
     c.entries = one.entries;
   };
   if (c.impossible || config.count == 0 || !c.either.empty()) {
-    c.total = kFar;
+    c.total = kUnreachable;
     for (int32_t one : c.either) take(stored(one));
   } else {
     spell(c);
@@ -358,7 +358,7 @@ std::vector<int32_t> CompletionFinder::spelled(int32_t state, size_t limit) {
 
 int64_t CompletionFinder::distance(int32_t state) {
   if (!grammar_.token_distance.empty()) {
-    int64_t least = kFar;
+    int64_t least = kUnreachable;
     for (const Thread& t : arena_.config(state))
       least = std::min<int64_t>(least, t.pos == kExit ? 0 : grammar_.token_distance[t.pos]);
     return least;

@@ -65,7 +65,7 @@ int32_t CompletionFinder::draft(const Thread& t) {
     at.mem = draft_memory(level, letters);
     const int32_t id = arena_.intern({at}, false);
     const Completion& c = completion(id);
-    if (c.total >= kFar) return -1;
+    if (c.total >= kUnreachable) return -1;
     if (written + c.entries < values_of(level)) return id;
   }
   return -1;
@@ -96,7 +96,7 @@ bool CompletionFinder::comes_nearer(const Thread& entry, const NewLetters::Way& 
   for (int step = 0; step < kMostSteps; ++step) {
     CallMeter::work(kLookup);
     const ShortestText::Choice c = tree_.choose(at);
-    if (c.cost > kFar || c.kind == ShortestText::Choice::Token) return false;
+    if (c.cost > kUnreachable || c.kind == ShortestText::Choice::Token) return false;
     if (c.kind == ShortestText::Choice::End) {
       const Config& ret = arena_.config(at.ret);
       if (ret.count != 1 || ret.threads[0].pos == kExit) return false;

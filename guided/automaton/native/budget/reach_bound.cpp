@@ -1,7 +1,7 @@
 // A bound on what any one token can lead to, for states that remember (uniqueness.hpp): while more of the budget is
 // left, the plain mask is right, and no token has to be looked at (BudgetMasks::reach finds the number itself).
 //
-// In: a state. Out: no token that it allows leads to a larger distance; kFar where this is not known.
+// In: a state. Out: no token that it allows leads to a larger distance; kUnreachable where this is not known.
 //
 // How: each thread is taken with a memory that has no values (Uniqueness::noting), so that what its tokens lead to is
 // found once for a position, a caller and a nesting of scopes, whatever was written: the bytes of the text to the end.
@@ -23,22 +23,22 @@ constexpr int64_t kMostBytes = 1 << 14;  // of a text
 }  // namespace
 
 int64_t BudgetMasks::text_bytes(int32_t config) {
-  auto [it, inserted] = text_bytes_.try_emplace(config, kFar);
+  auto [it, inserted] = text_bytes_.try_emplace(config, kUnreachable);
   if (!inserted) return it->second;
   const Uniqueness& uniqueness = arena_.uniqueness();
   int64_t sum = 0;
   int32_t entries = -1;
   for (int32_t at = config; at >= 0;) {
     const Completion& c = completions_.completion(at);
-    if (c.total >= kFar || completions_.is_draft(at)) return kFar;
+    if (c.total >= kUnreachable || completions_.is_draft(at)) return kUnreachable;
     for (const Thread& t : arena_.config(at)) {
       if (t.pos == kExit) continue;
       const int32_t met = uniqueness.entries(t.mem);
-      if (entries >= 0 && met > entries) return kFar;
+      if (entries >= 0 && met > entries) return kUnreachable;
       entries = std::max(entries, met);
     }
     sum += static_cast<int64_t>(c.symbols.size());
-    if (sum > kMostBytes) return kFar;
+    if (sum > kMostBytes) return kUnreachable;
     at = c.next;
     for (int32_t one : c.either)
       if (completions_.completion(one).total == c.total) at = one;
@@ -92,7 +92,7 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread at) {
   int64_t bytes = 0;
   for (size_t step = 0; step < kMostThreads; ++step) {
     const ShortestText::Choice c = completions_.new_entry().tree().choose(at);
-    if (c.cost > kFar || c.kind == ShortestText::Choice::Token) return std::nullopt;
+    if (c.cost > kUnreachable || c.kind == ShortestText::Choice::Token) return std::nullopt;
     if (c.kind == ShortestText::Choice::End) {
       const Config& ret = arena_.config(at.ret);
       if (ret.count != 1 || ret.threads[0].pos == kExit) return std::nullopt;
@@ -118,16 +118,16 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread at) {
   return std::nullopt;
 }
 
-// The bytes of a text in which something repeats, on the way to its end; kFar: none is known.
+// The bytes of a text in which something repeats, on the way to its end; kUnreachable: none is known.
 int64_t BudgetMasks::repeating_bytes(const Thread& thread) {
   auto through = [&](const Thread& from) {
     const auto repeat = nearest_repeat(from);
-    return repeat ? repeat->second + text_bytes(arena_.intern({repeat->first}, false)) : kFar;
+    return repeat ? repeat->second + text_bytes(arena_.intern({repeat->first}, false)) : kUnreachable;
   };
-  const int64_t here = arena_.uniqueness().in_entry(thread.mem) ? through(thread) : kFar;
-  if (here < kFar || arena_.uniqueness().between(thread.mem) < 0) return std::min(here, kFar);
+  const int64_t here = arena_.uniqueness().in_entry(thread.mem) ? through(thread) : kUnreachable;
+  if (here < kUnreachable || arena_.uniqueness().between(thread.mem) < 0) return std::min(here, kUnreachable);
   const auto next = next_entry(thread);
-  return next ? std::min(kFar, next->second + through(next->first)) : kFar;
+  return next ? std::min(kUnreachable, next->second + through(next->first)) : kUnreachable;
 }
 
 // Whether tokens that lead to a state are to be looked at: 0: no; 1: where entries that were under way may end with
@@ -141,12 +141,12 @@ int BudgetMasks::doubt(int32_t state, int64_t& bytes) {
     if (t.pos == kExit) continue;
     int64_t needed = text_bytes(arena_.intern({t}, false));
     const bool hangs = uniqueness.in_entry(t.mem) && !arena_.repeats(t.pos);
-    if (hangs || needed >= kFar) {
+    if (hangs || needed >= kUnreachable) {
       const int64_t repeating = repeating_bytes(t);
-      if (repeating >= kFar) out = std::max(out, needed < kFar && uniqueness.none_begun(t.mem) ? 1 : 2);
-      if (repeating < kFar) needed = needed < kFar ? std::max(needed, repeating) : repeating;
+      if (repeating >= kUnreachable) out = std::max(out, needed < kUnreachable && uniqueness.none_begun(t.mem) ? 1 : 2);
+      if (repeating < kUnreachable) needed = needed < kUnreachable ? std::max(needed, repeating) : repeating;
     }
-    if (needed >= kFar) return 2;
+    if (needed >= kUnreachable) return 2;
     bytes = std::max(bytes, needed);
   }
   return out;
@@ -196,7 +196,7 @@ int64_t BudgetMasks::distance(int32_t state) {
 }
 
 int64_t BudgetMasks::reach_bound(int32_t state) {
-  if (!is_bounded(state)) return kFar;
+  if (!is_bounded(state)) return kUnreachable;
   const Config& c = arena_.config(state);
   Uniqueness& uniqueness = arena_.uniqueness();
   int64_t most = 0;
@@ -205,16 +205,16 @@ int64_t BudgetMasks::reach_bound(int32_t state) {
     const Thread t = c.threads[i];
     if (t.pos == kExit) continue;
     const Position& p = arena_.grammar().positions[t.pos];
-    if (p.token_lo < p.token_hi || t.mem <= kLastUnknownSet) return kFar;
+    if (p.token_lo < p.token_hi || t.mem <= kLastUnknownSet) return kUnreachable;
     if (p.bytes.count() == 0) continue;
     const Bound& b = bound(t, masks_.table(t));
-    if (!b.known) return kFar;
+    if (!b.known) return kUnreachable;
     int64_t extra = 1;
     for (int64_t values = uniqueness.written(t.mem) + masks_.vocabulary().longest; values > 0; values /= 2) ++extra;
     most = std::max(most, b.bytes + extra);
     looked_at.insert(looked_at.end(), b.always.begin(), b.always.end());
     if (!uniqueness.alive(t.mem)) continue;
-    if (b.many_if_alive) return kFar;
+    if (b.many_if_alive) return kUnreachable;
     looked_at.insert(looked_at.end(), b.if_alive.begin(), b.if_alive.end());
   }
   for (int32_t token : looked_at)

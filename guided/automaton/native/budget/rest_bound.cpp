@@ -14,7 +14,7 @@ constexpr int kDeepest = 1000;          // positions that wait for each other
 constexpr int64_t kStatesOfWay = 6000;  // that new_entry.hpp looks at, at least
 constexpr int64_t kNewEnds = 10;        // bytes of which two can be chosen at each: more ends than values there may be
 constexpr int64_t kNewEndsOfStrings = 16;  // of strings without end, for which as many states are looked at as it takes
-bool known(int64_t cost) { return cost < kFar; }
+bool known(int64_t cost) { return cost < kUnreachable; }
 int64_t bytes_of(int64_t cost) { return cost / kByteCost + 1; }
 }  // namespace
 
@@ -75,7 +75,7 @@ int RestBound::loop_bytes(int32_t position) const {
 bool RestBound::find_inside(bool few, std::vector<int32_t>& inside) {
   std::vector<int64_t> frames(grammar_.rules.size(), 0);  // around the positions of a rule, its own included
   for (const EffectEdge& e : grammar_.effects)
-    if (e.effect.op == Effect::Begin && arena_.few_strings().begins_few(e.to) == few)
+    if (e.effect.op == Effect::Begin && arena_.finite_strings().begins_few(e.to) == few)
       for (int32_t at : entry_at(e.to).inside) inside.push_back(at);
   std::sort(inside.begin(), inside.end());
   inside.erase(std::unique(inside.begin(), inside.end()), inside.end());
@@ -132,7 +132,7 @@ bool RestBound::find_entries() {
     changed = false;
     for (size_t i = inside.size(); i-- > 0;) {
       CallMeter::work(kPositionWork);
-      int64_t best = near.contains(inside[i]) ? near[inside[i]] : kFar;
+      int64_t best = near.contains(inside[i]) ? near[inside[i]] : kUnreachable;
       const int64_t before = best;
       each_next_inside(inside[i], [&](int32_t to, int64_t bytes) {
         if (auto it = near.find(to); it != near.end()) best = std::min(best, it->second + bytes);
@@ -168,14 +168,14 @@ bool RestBound::has_room() const {
   return true;
 }
 
-// The longest text of an entry from a position on, in its frame; kFar where there is none.
+// The longest text of an entry from a position on, in its frame; kUnreachable where there is none.
 int64_t RestBound::longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest, int depth) const {
-  auto [it, inserted] = longest.try_emplace(position, kFar);
+  auto [it, inserted] = longest.try_emplace(position, kUnreachable);
   if (!inserted || depth > kDeepest) return it->second;  // under way: a loop
   int64_t out = 0;
   const Position& p = grammar_.positions[position];
   for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
-    if (grammar_.effects[k].effect.op == Effect::Inc) return kFar;
+    if (grammar_.effects[k].effect.op == Effect::Inc) return kUnreachable;
   grammar_.each_next(p, [&](int32_t to) { out = std::max(out, plus(1, longest_from(to, longest, depth + 1))); });
   for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
     const CallEdge& call = grammar_.calls[k];
@@ -252,7 +252,7 @@ int64_t RestBound::more_iterations(int32_t r) const {
 
 // The text from a position along the tree, to the end of the frame or to its next iteration or member.
 int64_t RestBound::rest(int32_t pos, int depth) {
-  if (rest_[pos] == kNotYet && depth > kDeepest) return kFar;
+  if (rest_[pos] == kNotYet && depth > kDeepest) return kUnreachable;
   const size_t first = path_.size();
   int32_t at = pos;
   for (; rest_[at] == kNotYet && reads(at); at = tree_.by_byte(at)) {
@@ -264,7 +264,7 @@ int64_t RestBound::rest(int32_t pos, int depth) {
     const int64_t found = along_tree(at, depth + 1);
     rest_[at] = found;
   }
-  int64_t found = rest_[at] == kUnderWay ? kFar : rest_[at];
+  int64_t found = rest_[at] == kUnderWay ? kUnreachable : rest_[at];
   while (path_.size() > first) {
     const int32_t before = path_.back();
     path_.pop_back();
@@ -303,13 +303,13 @@ int64_t RestBound::along_tree(int32_t pos, int depth) {
       return plus(whole(grammar_.calls[i].rule, depth), rest(grammar_.calls[i].after, depth));
   for (int32_t i = p.token_lo; i < p.token_hi; ++i)
     if (plus(kTokenCost, tree_.cost(grammar_.tokens[i].to)) == cost) return plus(1, rest(grammar_.tokens[i].to, depth));
-  return kFar;
+  return kUnreachable;
 }
 
 // The bytes of the tree from a position on, in as few tokens as spell them. What comes after it is known.
 int64_t RestBound::spelled(int32_t pos) const {
   const TokenTrie& trie = vocabulary_.trie;
-  int64_t least = kFar;
+  int64_t least = kUnreachable;
   int32_t node = 0;
   for (int32_t at = pos; reads(at);) {
     const int32_t to = tree_.by_byte(at);
@@ -336,12 +336,12 @@ int64_t RestBound::most(const std::vector<int32_t>& effects, int depth) {
 
 // A rule's shortest text.
 int64_t RestBound::whole(int32_t r, int depth) {
-  if (whole_[r] == kUnderWay) return kFar;
+  if (whole_[r] == kUnderWay) return kUnreachable;
   if (whole_[r] != kNotYet) return whole_[r];
   whole_[r] = kUnderWay;
   const Rule& rule = grammar_.rules[r];
   steps_[r] = steps(r);
-  int64_t out = kFar;
+  int64_t out = kUnreachable;
   if (rule.size > 0 && has_known_shape(r, steps_[r])) {
     if (rule.kind == RuleKind::Plain) out = rest(rule.start, depth);
     if (rule.kind == RuleKind::Counter) {
@@ -393,7 +393,7 @@ int64_t RestBound::owed(int32_t r) {
   const Rule& rule = grammar_.rules[r];
   const Steps& s = steps_[r];
   if (rule.kind == RuleKind::Plain) return 0;
-  if (!known(whole_[r])) return kFar;
+  if (!known(whole_[r])) return kUnreachable;
   if (rule.kind == RuleKind::Counter) return most(s.incs, 0);
   const int64_t between = most(s.mores, 0);
   std::vector<int64_t> cost(rule.required.size(), 0);
@@ -472,13 +472,13 @@ RestBound::Rest RestBound::of_caller(int32_t config) {
 
 int64_t RestBound::after_token(int32_t state) {
   if (!prepared_) prepare();
-  if (!known_) return kFar;
+  if (!known_) return kUnreachable;
   int64_t most = 0;
   for (const Thread& t : arena_.config(state)) {
     if (t.pos == kExit) continue;
-    if (arena_.uniqueness().most_written(t.mem) > most_written_) most = kFar;
+    if (arena_.uniqueness().most_written(t.mem) > most_written_) most = kUnreachable;
     const int32_t r = grammar_.positions[t.pos].rule;
-    if (std::ranges::find(bounded_, r) != bounded_.end() && t.reg + room_ > grammar_.rules[r].max) most = kFar;
+    if (std::ranges::find(bounded_, r) != bounded_.end() && t.reg + room_ > grammar_.rules[r].max) most = kUnreachable;
     const Rest outside = of_caller(t.ret);
     most = std::max({most, plus(anywhere_[grammar_.positions[t.pos].rule], outside.now), outside.after});
   }

@@ -11,9 +11,9 @@
 // that call themselves each frame on the way began with a byte of its own, and no token has more of these bytes than
 // the vocabulary's richest (rest_rules.cpp). An entry that may come to a value that was there (uniqueness.hpp) ends
 // another way; where some loop of two characters is always near, a few bytes more make a new value, and of few strings
-// (few_strings.hpp) none is longer than the longest.
+// (finite_string_sets.hpp) none is longer than the longest.
 //
-// Nothing is known (kFar) of vocabularies in which some byte is no token, of arrays and objects that must differ, and
+// Nothing is known (kUnreachable) of vocabularies in which some byte is no token, of arrays and objects that must differ, and
 // of permutations whose separators differ.
 // Cost: once for a grammar, linear in its positions; one look-up for each thread of a state.
 #pragma once

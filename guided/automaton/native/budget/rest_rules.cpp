@@ -41,7 +41,7 @@ void RestBound::bound_component(const std::vector<int32_t>& rules, const std::ve
     Member member{r, {}, {}, 0, true};
     for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
       const Position& p = grammar_.positions[pos];
-      if (tree_.cost(pos) >= kFar) continue;
+      if (tree_.cost(pos) >= kUnreachable) continue;
       base = std::max(base, plus(rest_[pos], asked));
       for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
         const CallEdge& call = grammar_.calls[i];

@@ -22,13 +22,13 @@ PartGraph::PartGraph(std::vector<std::shared_ptr<Compiled>> parts, std::vector<O
 
 // By the algorithm of Bellman and Ford: rounds until no way gets shorter.
 void PartGraph::weigh() {
-  constexpr int64_t kFar = INT64_MAX / 4;
+  constexpr int64_t kUnreachable = INT64_MAX / 4;
   std::vector<int64_t> own;
   for (const std::shared_ptr<Compiled>& part : parts_) {
     const std::shared_ptr<States> states = part->states();
     own.push_back(states->distance(states->initial()));
   }
-  for (const Occurrence& each : occurrences_) rests_.push_back({.tokens = each.last ? 0 : kFar, .parts = 0});
+  for (const Occurrence& each : occurrences_) rests_.push_back({.tokens = each.last ? 0 : kUnreachable, .parts = 0});
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < occurrences_.size(); ++i)

@@ -45,7 +45,7 @@ void LexedMasks::add_within(int32_t place, const Table& table, int64_t most, uin
     const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
     if (after == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
-      if (rests_.distance(readings_.boundary(after, group.begun.rivals)) <= most) group.tokens.add_to(row);
+      if (rests_.distance(readings_.boundary(after, group.begun.competing)) <= most) group.tokens.add_to(row);
     if (end.rest != LexerTables::kNoRest) add_within(after, tables_.after(end, places_.start(after)), most, row);
   }
 }
@@ -74,7 +74,7 @@ int64_t LexedMasks::most_after(int32_t place, const Table& table) {
     const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
     if (after == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
-      if (const int64_t left = rests_.distance(readings_.boundary(after, group.begun.rivals)); left < kNever)
+      if (const int64_t left = rests_.distance(readings_.boundary(after, group.begun.competing)); left < kNever)
         most = std::max(most, left);
     if (end.rest != LexerTables::kNoRest)
       most = std::max(most, most_after(after, tables_.after(end, places_.start(after))));

@@ -1,6 +1,6 @@
 // Masks of grammars with a lexer: token tables put together along the parser.
 //
-// In: states (readings.hpp). Out: the tokens that can come next, or those after which the output can still end within a
+// In: states (parse_paths.hpp). Out: the tokens that can come next, or those after which the output can still end within a
 // budget. Of each reading the table of its lexeme says which tokens stay in the lexeme, and for each terminal that it
 // may end as, what follows; what the parser cannot take is left out (lexer_tables.hpp).
 //
@@ -18,7 +18,7 @@ namespace guided {
 
 class LexedMasks {
  public:
-  LexedMasks(Readings& readings, Places& places, LexedRests& rests, LexerTables& tables,
+  LexedMasks(ParsePaths& readings, Places& places, LexedRests& rests, LexerTables& tables,
              const TokenVocabulary& vocabulary, size_t memory)
       : readings_(readings), places_(places), rests_(rests), tables_(tables), vocabulary_(vocabulary), most_(memory) {}
   // The words of a row. Valid until the next call.
@@ -37,7 +37,7 @@ class LexedMasks {
  private:
   using Table = LexerTables::Table;
   const Table& table_of(const Reading& reading) {
-    return tables_.table(reading.lexeme, tables_.below_root(reading.rivals));
+    return tables_.table(reading.lexeme, tables_.below_root(reading.competing));
   }
   bool is_proven(int32_t place, const Table& table) {
     return !table.unsure && most_staying(place, table, rests_.all_sure(place)) < kNever;
@@ -73,7 +73,7 @@ class LexedMasks {
   void go(int32_t from, const LexerTables::End& end, Path* before, Share& out);
   bool follow(int32_t after, const LexerTables::End& end, Path& path, Share& out);
 
-  Readings& readings_;
+  ParsePaths& readings_;
   Places& places_;
   LexedRests& rests_;
   LexerTables& tables_;

@@ -16,12 +16,12 @@ constexpr auto kAdvice =
 
 // ---- readings
 int64_t LexedRests::surely(const Reading& reading) {
-  if (reading.boundary) return surely(reading.place, reading.rivals);
-  const Begun begun{reading.lexeme, reading.rivals};
+  if (reading.boundary) return surely(reading.place, reading.competing);
+  const Begun begun{reading.lexeme, reading.competing};
   int64_t best = kNever;
   for (const LexemeEnds::End& end : ends_.ends(begun)) {
     const int32_t place = readings_.after_lexeme(reading.place, end.label, end.ignored);
-    if (place != kDead) best = std::min(best, end.tokens + surely(place, end.rivals));
+    if (place != kDead) best = std::min(best, end.tokens + surely(place, end.competing));
   }
   if (!ends_.lines(begun).empty())
     places_.each_width(reading.place, static_cast<int32_t>(ends_.least_width(begun)), [&](int32_t width) {
@@ -32,20 +32,20 @@ int64_t LexedRests::surely(const Reading& reading) {
 }
 
 // Where the next lexeme begins: what must be written before any text can follow, or one of the texts that can.
-int64_t LexedRests::surely(int32_t place, int32_t rivals) {
-  if (rivals == 0) return rest(place);
-  auto [at, added] = sure_after_.try_emplace(pair_key(place, rivals), kNever);
+int64_t LexedRests::surely(int32_t place, int32_t competing) {
+  if (competing == 0) return rest(place);
+  auto [at, added] = sure_after_.try_emplace(pair_key(place, competing), kNever);
   if (!added) return at->second;
-  SureTexts& sure = ends_.sure();
+  SafeWitnesses& sure = ends_.sure();
   const std::vector<int32_t> taken = places_.taken(place);
-  const Demand demand = sure.demand(rivals, taken, places_.start(place));
+  const Demand demand = sure.demand(competing, taken, places_.start(place));
   int64_t best = demand.tokens < kNever ? demand.tokens + rest(place, demand.last) : kNever;
   for (int32_t terminal : taken) {
-    if (best < kNever || terminal == places_.indentation().newline || !sure.can_follow(rivals, terminal)) continue;
+    if (best < kNever || terminal == places_.indentation().newline || !sure.can_follow(competing, terminal)) continue;
     const int32_t after = places_.after(place, terminal);
     if (after != kDead) best = std::min(best, sure.weights()[terminal] + rest(after));
   }
-  return sure_after_[pair_key(place, rivals)] = std::min(best, kNever);
+  return sure_after_[pair_key(place, competing)] = std::min(best, kNever);
 }
 
 int64_t LexedRests::distance(const Reading& reading) {
@@ -59,13 +59,13 @@ int64_t LexedRests::distance(const Reading& reading) {
 
 // Whether the parser can take nothing that the lexeme may become, or nothing can be read after it.
 bool LexedRests::surely_dead(const Reading& reading) {
-  const Begun begun{reading.lexeme, reading.rivals};
-  if (reading.boundary) return readings_.is_stuck(reading.place, reading.rivals);
+  const Begun begun{reading.lexeme, reading.competing};
+  if (reading.boundary) return readings_.is_stuck(reading.place, reading.competing);
   if (!vocabulary_.byte_complete || !ends_.complete(begun)) return false;
   const std::vector<LexemeEnds::End>* all = ends_.all(begun);
   bool dead = std::ranges::all_of(all ? *all : ends_.ends(begun), [&](const LexemeEnds::End& end) {
     const int32_t place = readings_.after_lexeme(reading.place, end.label, end.ignored);
-    return place == kDead || (all && readings_.is_stuck(place, end.rivals));
+    return place == kDead || (all && readings_.is_stuck(place, end.competing));
   });
   if (const int64_t least = ends_.least_width(begun); least < kNever)
     places_.each_width(reading.place, static_cast<int32_t>(least), [&](int32_t width) {
@@ -82,10 +82,11 @@ int64_t LexedRests::distance(int32_t state) {
 }
 
 int64_t LexedRests::distance(int32_t place, Begun begun) {
-  const int64_t goes_on = distance(Reading{place, begun.lexeme, begun.rivals, false});
+  const int64_t goes_on = distance(Reading{place, begun.lexeme, begun.competing, false});
   const int32_t ended = readings_.after_lexeme(place, begun.lexeme);
   if (ended == kDead) return goes_on;
-  return std::min(goes_on, distance(readings_.boundary(ended, readings_.rivals_after(begun.rivals, begun.lexeme))));
+  return std::min(goes_on,
+                  distance(readings_.boundary(ended, readings_.competing_after(begun.competing, begun.lexeme))));
 }
 
 bool LexedRests::viable(int32_t state) {
@@ -94,7 +95,8 @@ bool LexedRests::viable(int32_t state) {
   if (viable_[state] == 0) {
     const std::vector<Reading> readings = readings_.readings(state);
     const bool found = std::any_of(readings.begin(), readings.end(), [&](const Reading& r) {
-      if (all_sure(r.place) && (r.boundary ? r.rivals == 0 : ends_.least({r.lexeme, r.rivals}) < kNever)) return true;
+      if (all_sure(r.place) && (r.boundary ? r.competing == 0 : ends_.least({r.lexeme, r.competing}) < kNever))
+        return true;
       return distance(r) < kNever;
     });
     if (state >= static_cast<int32_t>(viable_.size())) viable_.resize(state + 1);
@@ -187,7 +189,7 @@ std::vector<int64_t> LexedRests::tokens_along(const std::vector<int32_t>& symbol
     std::string text;
     while (begin > 0 && symbols[begin - 1] < 256) --begin;
     for (size_t i = begin; i < end; ++i) text.push_back(static_cast<char>(symbols[i]));
-    const std::vector<int64_t> spelled = SureTexts::tokens_of(text, vocabulary_);
+    const std::vector<int64_t> spelled = SafeWitnesses::tokens_of(text, vocabulary_);
     for (size_t i = begin; i < end; ++i) out[i] = out[end] + spelled[i - begin];
     if (begin > 0) out[begin - 1] = out[begin] + 1;
     end = begin > 0 ? begin - 1 : 0;

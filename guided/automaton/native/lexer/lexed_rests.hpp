@@ -1,8 +1,8 @@
 // What is left after a reading: whether an output can still be completed, and within how many tokens.
 //
-// In: readings (readings.hpp). Out: a number of tokens, the end token not counted; kNever where there is no completion.
+// In: readings (parse_paths.hpp). Out: a number of tokens, the end token not counted; kNever where there is no completion.
 //
-// With sure texts (sure_texts.hpp) that is what ends the lexeme, a separator if one may be needed, and what is left for the
+// With sure texts (safe_witnesses.hpp) that is what ends the lexeme, a separator if one may be needed, and what is left for the
 // parser: the lightest sequence of terminals. The texts that end a lexeme are found breadth first, by bytes, once for each
 // state of a lexeme. Without them a completion is searched for: best first, by what is left for the parser.
 //
@@ -18,7 +18,7 @@
 #include <unordered_set>
 
 #include "lexer/lexeme_ends.hpp"
-#include "lexer/readings.hpp"
+#include "lexer/parse_paths.hpp"
 #include "lexer/terminal_rests.hpp"
 
 namespace guided {
@@ -26,7 +26,7 @@ namespace guided {
 class LexedRests {
  public:
   // `costs` of sure texts, and `guesses`.
-  LexedRests(Readings& readings, Places& places, TerminalParser& parser, LexemeEnds& ends, SequenceCosts& costs,
+  LexedRests(ParsePaths& readings, Places& places, TerminalParser& parser, LexemeEnds& ends, SequenceCosts& costs,
              SequenceCosts& guesses, const TokenVocabulary& vocabulary)
       : readings_(readings),
         places_(places),
@@ -39,7 +39,7 @@ class LexedRests {
   int64_t distance(const Reading& reading);
   // Of a lexeme under way, which may also have ended.
   int64_t distance(int32_t place, Begun begun);
-  // Whether nothing is dead whose lexeme there, if it may become something but a line, and the rivals before it, can end.
+  // Whether nothing is dead whose lexeme there, if it may become something but a line, and the competing before it, can end.
   bool all_sure(int32_t place) {
     return ends_.sure().all() && (!places_.indentation().given || (sure_.always_ends(place) && rest(place) < kNever));
   }
@@ -70,18 +70,18 @@ class LexedRests {
     int32_t completion;  // that has as few; -1: none
   };
   int64_t surely(const Reading& reading);
-  int64_t surely(int32_t place, int32_t rivals);
+  int64_t surely(int32_t place, int32_t competing);
   bool surely_dead(const Reading& reading);
   int64_t search(const Reading& reading);
   void keep(Completion&& completion);
   std::vector<int64_t> tokens_along(const std::vector<int32_t>& symbols, int64_t left) const;
 
-  Readings& readings_;
+  ParsePaths& readings_;
   Places& places_;
   LexemeEnds& ends_;
   const TokenVocabulary& vocabulary_;
   TerminalRests sure_, guessed_;
-  std::unordered_map<uint64_t, int64_t> sure_after_;  // by place and rivals
+  std::unordered_map<uint64_t, int64_t> sure_after_;  // by place and competing
   std::map<Reading, Found> known_;                    // what searches have found
   std::vector<Completion> completions_;
   size_t memory_ = 0;           // of completions

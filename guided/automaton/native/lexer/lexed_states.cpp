@@ -29,15 +29,15 @@ std::vector<LexerKeyword> unbroken(std::vector<LexerKeyword> keywords) {
 Lexer::Lexer(const LexerParts& parts)
     : rules(parts.rules->grammar()),
       lexemes(unbroken(parts.terminals), unbroken(parts.keywords), parts.indentation),
-      rivals(lexemes),
+      competing(lexemes),
       levels(*rules, parts.indentation),
-      sure(lexemes, rivals, *parts.vocabulary, parts.control, parts.contexts,
+      sure(lexemes, competing, *parts.vocabulary, parts.control, parts.contexts,
            used_terminals(*rules, parts.control.size()), Followers(*rules, parts.rules->vocabulary->size),
            levels.balanced(), static_cast<size_t>(parts.rules->vocabulary->size)),
       costs(*rules, parts.indentation, levels, sure.weights(), sure.lines()),
       guesses(*rules, parts.indentation, levels, sure.guesses(), no_lines),
-      ends(lexemes, rivals, sure, *parts.vocabulary),
-      tables(lexemes, rivals, ends, *parts.vocabulary) {}
+      ends(lexemes, competing, sure, *parts.vocabulary),
+      tables(lexemes, competing, ends, *parts.vocabulary) {}
 
 LexedStates::LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, CallLimits limits)
     : States(limits, lexer->broken),
@@ -45,7 +45,7 @@ LexedStates::LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, 
       lexer_(std::move(lexer)),
       parser_(lexer_->rules, *parts.rules->vocabulary, limits, parts.control, parts.contexts, lexer_->lexemes),
       places_(parser_, lexer_->lexemes),
-      readings_(lexer_->lexemes, lexer_->rivals, places_, parts.control),
+      readings_(lexer_->lexemes, lexer_->competing, places_, parts.control),
       rests_(readings_, places_, parser_, lexer_->ends, lexer_->costs, lexer_->guesses, *vocabulary_),
       masks_(readings_, places_, rests_, lexer_->tables, *vocabulary_, limits.memory / 2),
       memory_limit_(limits.memory) {

@@ -1,8 +1,8 @@
 // Grammars with a lexer: the states of one, and all that is computed for them.
 //
-//     lexemes, rivals, tables: the lexer's, kept for the grammar          lexemes.hpp, rivals.hpp, lexer_tables.hpp
+//     lexemes, competing, tables: the lexer's, kept for the grammar          lexemes.hpp, competing_terminals.hpp, lexer_tables.hpp
 //     parser, places, readings, masks, rests: of the states that were visited
-//                                                           places.hpp, readings.hpp, lexed_masks.hpp, lexed_rests.hpp
+//                                                           places.hpp, parse_paths.hpp, lexed_masks.hpp, lexed_rests.hpp
 //
 // When the latter are over the limit of memory, fresh ones take their place (matching/states.hpp). One lock guards both. When
 // an exception may have left either half changed, both are made anew.
@@ -30,9 +30,9 @@ struct Lexer {
 
   const std::shared_ptr<const Grammar> rules;
   Lexemes lexemes;
-  Rivals rivals;
+  CompetingTerminals competing;
   BlockLevels levels;
-  SureTexts sure;
+  SafeWitnesses sure;
   SureLines no_lines;
   SequenceCosts costs, guesses;
   LexemeEnds ends;
@@ -87,7 +87,7 @@ class LexedStates final : public States {
   const std::shared_ptr<Lexer> lexer_;
   TerminalParser parser_;
   Places places_;
-  Readings readings_;
+  ParsePaths readings_;
   LexedRests rests_;
   LexedMasks masks_;
   std::atomic<size_t> memory_{0}, memory_limit_;

@@ -12,7 +12,7 @@ constexpr size_t kMostBegun = 2048;  // states of lexemes that one search visits
 
 void LexemeEnds::add(std::vector<End>& ends, const End& end) {
   for (End& known : ends)
-    if (known.label == end.label && known.ignored == end.ignored && known.rivals == end.rivals) {
+    if (known.label == end.label && known.ignored == end.ignored && known.competing == end.competing) {
       known.tokens = std::min(known.tokens, end.tokens);
       return;
     }
@@ -40,11 +40,11 @@ std::pair<std::string, std::vector<Begun>> way_to(const std::vector<Node>& nodes
 // Notes that a lexeme ends at a node; false if no tokens spell it.
 bool LexemeEnds::ends_here(const std::vector<Node>& nodes, int32_t node, int32_t pending) {
   const auto [text, path] = way_to(nodes, node);
-  const std::vector<int64_t> tokens = SureTexts::tokens_of(text, vocabulary_);
+  const std::vector<int64_t> tokens = SafeWitnesses::tokens_of(text, vocabulary_);
   if (tokens[0] >= kNever) return false;
   const LexemeState& state = lexemes_.state(nodes[node].begun.lexeme);
   for (size_t k = 0; k < path.size(); ++k)
-    add(at(path[k]).list, {.label = state.label, .ignored = state.ignored, .tokens = tokens[k], .rivals = pending});
+    add(at(path[k]).list, {.label = state.label, .ignored = state.ignored, .tokens = tokens[k], .competing = pending});
   return true;
 }
 
@@ -70,7 +70,7 @@ bool LexemeEnds::begins_line(const std::vector<Node>& nodes, int32_t node, int32
 const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
   if (const Ends& known = at(from); known.searched) return known.list;
   std::vector<Node> nodes{{from, -1, 0}};
-  std::set<std::tuple<int32_t, int32_t, bool>> met{{lexemes_.state(from.lexeme).shape, from.rivals, false}};
+  std::set<std::tuple<int32_t, int32_t, bool>> met{{lexemes_.state(from.lexeme).shape, from.competing, false}};
   const LexemeState& begun = lexemes_.state(from.lexeme);
   auto is_wanted = [](const LexemeState::Match& match) { return match.wanted; };
   const size_t wanted =
@@ -86,10 +86,10 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
     const LexemeState& state = lexemes_.state(at.lexeme);
     const bool is_line = lexemes_.indentation().is_line(state.label);
     const std::pair<int32_t, bool> label{is_line ? lexemes_.indentation().newline : state.label, state.ignored};
-    const int32_t pending = state.label == kNoTerminal ? 0 : rivals_.add(at.rivals, at.lexeme);
+    const int32_t pending = state.label == kNoTerminal ? 0 : competing_.add(at.competing, at.lexeme);
     if (state.label != kNoTerminal && !is_line) add(all, {state.label, state.ignored, 0, pending});
     const int64_t needed =
-        demand({.label = state.label, .ignored = state.ignored, .tokens = 0, .rivals = pending}).tokens;
+        demand({.label = state.label, .ignored = state.ignored, .tokens = 0, .competing = pending}).tokens;
     const auto least = least_demand.find(label);
     if (is_line && !has(found, label)) {
       if (begins_line(nodes, i, pending)) found.push_back(label);
@@ -103,12 +103,12 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
     }
     const ByteSet bytes = state.bytes;
     bytes.each([&](uint8_t byte) {
-      const int32_t rivals = rivals_.advance(at.rivals, byte);
-      const int32_t lexeme = rivals == kDropped ? static_cast<int32_t>(kNoLexeme) : lexemes_.step(at.lexeme, byte);
+      const int32_t competing = competing_.advance(at.competing, byte);
+      const int32_t lexeme = competing == kDropped ? static_cast<int32_t>(kNoLexeme) : lexemes_.step(at.lexeme, byte);
       if (lexeme == kNoLexeme) return;
       const LexemeState& after = lexemes_.state(lexeme);
       const bool begins_line = byte == '\n' && lexemes_.indentation().is_line(after.label);
-      if (met.emplace(after.shape, rivals, begins_line).second) nodes.push_back({{lexeme, rivals}, i, byte});
+      if (met.emplace(after.shape, competing, begins_line).second) nodes.push_back({{lexeme, competing}, i, byte});
     });
   }
   Ends& out = at(from);
@@ -122,7 +122,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
 Demand LexemeEnds::demand(const End& end) {
   const Indentation& indentation = lexemes_.indentation();
   const bool is_left_out = end.ignored || end.label == indentation.newline || indentation.is_line(end.label);
-  return sure_.demand(end.rivals, is_left_out ? static_cast<int32_t>(kNoTerminal) : end.label);
+  return sure_.demand(end.competing, is_left_out ? static_cast<int32_t>(kNoTerminal) : end.label);
 }
 
 int64_t LexemeEnds::least(Begun begun) {

@@ -1,22 +1,22 @@
 // The ways to end a lexeme; independent of the parser.
 //
-// In: a lexeme under way, and the rivals of those before it. Out: the labels that it may get, the tokens that end it so,
-// and the rivals that are then pending. Texts that end a lexeme are found breadth first, by bytes, once for each state:
+// In: a lexeme under way, and the competing of those before it. Out: the labels that it may get, the tokens that end it so,
+// and the competing that are then pending. Texts that end a lexeme are found breadth first, by bytes, once for each state:
 // for each label the first ones, until no more than a token is needed before any text can follow.
 //
 // A newline may become a line of any width that is not less than what it has, or, with another line feed, of any width at
-// all. So for lines only the text is kept that leads to a line feed, or none, and spaces follow (sure_texts.hpp).
+// all. So for lines only the text is kept that leads to a line feed, or none, and spaces follow (safe_witnesses.hpp).
 //
 // Cost: a search visits at most kMostBegun states, for each of which later ones find their ends known.
 #pragma once
 
-#include "lexer/sure_texts.hpp"
+#include "lexer/safe_witnesses.hpp"
 
 namespace guided {
 
-// A lexeme under way, and the rivals of those before it.
+// A lexeme under way, and the competing of those before it.
 struct Begun {
-  int32_t lexeme, rivals;
+  int32_t lexeme, competing;
   auto operator<=>(const Begun&) const = default;
 };
 
@@ -26,15 +26,15 @@ class LexemeEnds {
   struct End {
     int32_t label;
     bool ignored;
-    int64_t tokens;  // that end the lexeme
-    int32_t rivals;  // that are then pending
+    int64_t tokens;     // that end the lexeme
+    int32_t competing;  // that are then pending
   };
   struct Line {
     std::string text;  // up to where spaces follow
     int32_t width;     // that the line has there
   };
-  LexemeEnds(Lexemes& lexemes, Rivals& rivals, SureTexts& sure, const TokenVocabulary& vocabulary)
-      : lexemes_(lexemes), rivals_(rivals), sure_(sure), vocabulary_(vocabulary) {}
+  LexemeEnds(Lexemes& lexemes, CompetingTerminals& competing, SafeWitnesses& sure, const TokenVocabulary& vocabulary)
+      : lexemes_(lexemes), competing_(competing), sure_(sure), vocabulary_(vocabulary) {}
   const std::vector<End>& ends(Begun begun);
   // Whether the labels of all ends are among them.
   bool complete(Begun begun) { return ends(begun), at(begun).complete; }
@@ -48,7 +48,7 @@ class LexemeEnds {
   int64_t line_tokens(Begun begun, int32_t width);
   // No line is narrower; kNever if there is none.
   int64_t least_width(Begun begun) { return ends(begun), at(begun).least_width; }
-  SureTexts& sure() { return sure_; }
+  SafeWitnesses& sure() { return sure_; }
 
  private:
   struct Ends {
@@ -64,13 +64,13 @@ class LexemeEnds {
     int32_t before;
     uint8_t byte;
   };
-  Ends& at(Begun begun) { return ends_[pair_key(begun.lexeme, begun.rivals)]; }
+  Ends& at(Begun begun) { return ends_[pair_key(begun.lexeme, begun.competing)]; }
   static void add(std::vector<End>& ends, const End& end);
   bool ends_here(const std::vector<Node>& nodes, int32_t node, int32_t pending);
   bool begins_line(const std::vector<Node>& nodes, int32_t node, int32_t pending);
   Lexemes& lexemes_;
-  Rivals& rivals_;
-  SureTexts& sure_;
+  CompetingTerminals& competing_;
+  SafeWitnesses& sure_;
   const TokenVocabulary& vocabulary_;
   std::unordered_map<uint64_t, Ends> ends_;
 };

@@ -249,18 +249,18 @@ int32_t Lexemes::step(int32_t from, uint8_t byte) {
   return (*states_[from]->row)[byte] = id;
 }
 
-// The state with its rival. If nothing wanted can match any more, what may still match is its rival alone.
+// The state with its competitor. If nothing wanted can match any more, what may still match is its competitor alone.
 int32_t Lexemes::made(LexemeState&& state) {
   auto is_wanted = [](const Match& match) { return match.wanted; };
   const bool goes_on = std::ranges::any_of(state.open, is_wanted) || std::ranges::any_of(state.keywords, is_wanted);
   if (state.label == kNoTerminal && !goes_on) return kNoLexeme;
-  const bool is_rival = state.label == kNoTerminal && state.width == kUnmeasured && state.keywords.empty() &&
+  const bool competes = state.label == kNoTerminal && state.width == kUnmeasured && state.keywords.empty() &&
                         std::ranges::all_of(state.open, is_wanted);
-  if (!state.open.empty() && !is_rival) {
-    LexemeState rival;
-    rival.open = state.open;
-    for (Match& match : rival.open) match.wanted = true;
-    state.rival = intern(std::move(rival));
+  if (!state.open.empty() && !competes) {
+    LexemeState competitor;
+    competitor.open = state.open;
+    for (Match& match : competitor.open) match.wanted = true;
+    state.competitor = intern(std::move(competitor));
   }
   if (!goes_on) {
     state.open.clear();
@@ -271,7 +271,7 @@ int32_t Lexemes::made(LexemeState&& state) {
 }
 
 int32_t Lexemes::intern(LexemeState&& state) {
-  std::vector<int32_t> key{state.label, state.ignored, state.rival, state.width};
+  std::vector<int32_t> key{state.label, state.ignored, state.competitor, state.width};
   for (const Match& match : state.open) key.insert(key.end(), {match.of, match.state, match.wanted});
   key.push_back(-1);
   for (const Match& match : state.keywords) key.insert(key.end(), {match.of, match.state, match.wanted});
@@ -283,7 +283,7 @@ int32_t Lexemes::intern(LexemeState&& state) {
   state.shape = shapes_.try_emplace(std::move(key), id).first->second;
   for (const Match& match : state.open) state.bytes |= terminals_[match.of].automaton.bytes(match.state);
   states_.push_back(std::make_unique<LexemeState>(std::move(state)));
-  if (states_[id]->rival == kNoLexeme && !states_[id]->open.empty()) states_[id]->rival = id;
+  if (states_[id]->competitor == kNoLexeme && !states_[id]->open.empty()) states_[id]->competitor = id;
   return id;
 }
 

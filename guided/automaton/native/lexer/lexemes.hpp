@@ -17,7 +17,7 @@
 // all sets of terminals that have the same names beginning so. That is what lets token tables be shared (lexer_tables.hpp).
 //
 // With indentation, a state in which a newline may be under way also has the width of its last line, so that the label of
-// a newline says how wide it is. Where no width counts, in rivals and between brackets, nothing is *measured*.
+// a newline says how wide it is. Where no width counts, in competing and between brackets, nothing is *measured*.
 //
 // Cost: a state's row is filled as it is asked for, O(terminals) a byte; their automata are the core's own.
 #pragma once
@@ -77,14 +77,14 @@ struct LexemeState {
   };
   int32_t label = kNoTerminal;  // of a wanted terminal, or a line
   int32_t width = kUnmeasured;
-  bool ignored = false;         // the lexeme that ends here is left out
-  std::vector<Match> open;      // branches that may match more, in order
-  std::vector<Match> keywords;  // that may still be matched
-  ByteSet bytes;                // that lead on
-  int32_t shape = kNoLexeme;    // a state that differs in the width alone, which counts there, too
-  int32_t rival = kNoLexeme;    // the state of `open` alone, which another lexeme must not match
-  std::vector<int32_t> groups;  // the states of the terminals that share no first byte; of a start that is divisible
-  CharClasses loops = 0;        // all characters of these classes lead back to this state; see `loops`
+  bool ignored = false;            // the lexeme that ends here is left out
+  std::vector<Match> open;         // branches that may match more, in order
+  std::vector<Match> keywords;     // that may still be matched
+  ByteSet bytes;                   // that lead on
+  int32_t shape = kNoLexeme;       // a state that differs in the width alone, which counts there, too
+  int32_t competitor = kNoLexeme;  // the state of `open` alone, which another lexeme must not match
+  std::vector<int32_t> groups;     // the states of the terminals that share no first byte; of a start that is divisible
+  CharClasses loops = 0;           // all characters of these classes lead back to this state; see `loops`
   bool looked_for_loops = false;
   std::unique_ptr<std::array<int32_t, 256>> row;  // byte -> state, kUnknown
 };

@@ -42,7 +42,7 @@ const LexerTables::Table& LexerTables::table(int32_t lexeme, Rest rest) {
 }
 
 void LexerTables::walk(int32_t lexeme, Rest rest, Found& found) {
-  if (rest == kRoot) return below(lexeme, {.node = 0, .rivals = 0}, found);
+  if (rest == kRoot) return below(lexeme, {.node = 0, .competing = 0}, found);
   const auto& nodes = vocabulary_.trie.nodes();
   const ByteSet bytes = lexemes_.state(lexeme).bytes;
   bytes.each([&](uint8_t byte) {
@@ -71,10 +71,11 @@ std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest
   memory_ += 256 + table->stay.bytes();
   for (auto& [label, part] : found.ends) {
     End end{.label = label.first, .ignored = label.second, .tokens = {}};
-    for (auto& [rivals, tokens] : part.tokens) {
+    for (auto& [competing, tokens] : part.tokens) {
       if (tokens.empty()) continue;
-      const Demand demand = ends_.demand({.label = end.label, .ignored = end.ignored, .tokens = 0, .rivals = rivals});
-      end.tokens.push_back({{kNoLexeme, rivals}, make_token_set(std::move(tokens), vocabulary_.words), demand});
+      const Demand demand =
+          ends_.demand({.label = end.label, .ignored = end.ignored, .tokens = 0, .competing = competing});
+      end.tokens.push_back({{kNoLexeme, competing}, make_token_set(std::move(tokens), vocabulary_.words), demand});
       memory_ += end.tokens.back().tokens.bytes();
     }
     memory_ += part.spots.size() * sizeof(Spot);
@@ -114,7 +115,7 @@ bool LexerTables::begin_with(int32_t like, int32_t lexeme, Rest rest, Found& fou
     Found::Part& part = found.ends[{end.label, end.ignored}];
     if (end.rest != kNoRest) part.spots = *rests_[end.rest];
     for (const Group& group : end.tokens)
-      group.tokens.each([&](int32_t id) { part.tokens[group.begun.rivals].push_back(id); });
+      group.tokens.each([&](int32_t id) { part.tokens[group.begun.competing].push_back(id); });
   }
   const TokenTrie& trie = vocabulary_.trie;
   Found gone, come;
@@ -124,7 +125,7 @@ bool LexerTables::begin_with(int32_t like, int32_t lexeme, Rest rest, Found& fou
   };
   if (rest == kRoot) {
     const TokenTrie::Node& root = trie.nodes()[0];
-    for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) look_at({.node = c, .rivals = 0});
+    for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) look_at({.node = c, .competing = 0});
   } else {
     for (const Spot& spot : *rests_[rest]) look_at(spot);
   }
@@ -145,11 +146,11 @@ void LexerTables::differ(int32_t lexeme, int32_t like, Spot spot, Found& found, 
   const TokenTrie& trie = vocabulary_.trie;
   ByteSet bytes = lexemes_.state(lexeme).bytes;
   bytes |= lexemes_.state(like).bytes;
-  if (spot.rivals != 0)
-    for (int w = 0; w < 4; ++w) bytes.w[w] &= rivals_.survived(spot.rivals).w[w];
+  if (spot.competing != 0)
+    for (int w = 0; w < 4; ++w) bytes.w[w] &= competing_.survived(spot.competing).w[w];
   trie.children(spot.node, bytes, [&](int32_t child) {
     const uint8_t byte = trie.nodes()[child].byte;
-    const Spot after{.node = child, .rivals = rivals_.advance(spot.rivals, byte)};
+    const Spot after{.node = child, .competing = competing_.advance(spot.competing, byte)};
     differ(lexemes_.step(lexeme, byte), lexemes_.step(like, byte), after, found, gone);
   });
 }
@@ -218,10 +219,10 @@ void LexerTables::note(int32_t lexeme, Spot spot, Found& found) {
   const TokenTrie::Node& node = trie.nodes()[spot.node];
   const LexemeState& state = lexemes_.state(lexeme);
   const bool open = !state.open.empty(), has_tokens = node.payload_hi > node.payload_lo;
-  std::vector<int32_t>* into = open && has_tokens ? &found.staying({lexeme, spot.rivals}).tokens : nullptr;
+  std::vector<int32_t>* into = open && has_tokens ? &found.staying({lexeme, spot.competing}).tokens : nullptr;
   if (state.label != kNoTerminal) {
     Found::Part& part = found.ends[{state.label, state.ignored}];
-    if (!open && has_tokens) into = &part.tokens[rivals_.add(spot.rivals, lexeme)];
+    if (!open && has_tokens) into = &part.tokens[competing_.add(spot.competing, lexeme)];
     if (node.children > 0) leave(lexeme, spot, part);
   }
   if (into)
@@ -231,11 +232,11 @@ void LexerTables::note(int32_t lexeme, Spot spot, Found& found) {
 // The lexeme ends at the spot, and the token goes on below it.
 void LexerTables::leave(int32_t lexeme, Spot spot, Found::Part& part) {
   const TokenTrie& trie = vocabulary_.trie;
-  const int32_t rivals = rivals_.add(spot.rivals, lexeme);
-  const ByteSet survived = rivals_.survived(rivals);
+  const int32_t competing = competing_.add(spot.competing, lexeme);
+  const ByteSet survived = competing_.survived(competing);
   CallMeter::work(kSpotWork);
   trie.children(spot.node, survived, [&](int32_t child) {
-    part.spots.push_back({.node = child, .rivals = rivals_.advance(rivals, trie.nodes()[child].byte)});
+    part.spots.push_back({.node = child, .competing = competing_.advance(competing, trie.nodes()[child].byte)});
   });
 }
 
@@ -243,19 +244,19 @@ void LexerTables::leave(int32_t lexeme, Spot spot, Found::Part& part) {
 void LexerTables::below(int32_t lexeme, Spot spot, Found& found) {
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[spot.node];
-  if (spot.rivals == 0 && !node.inside && node.subtree_hi - node.payload_hi >= kLoopFrom) {
+  if (spot.competing == 0 && !node.inside && node.subtree_hi - node.payload_hi >= kLoopFrom) {
     const CharClasses loops = lexemes_.loops(lexeme);
     if (loops & node.below) return below_loop(lexeme, loops, spot.node, found);
   }
   ByteSet bytes = lexemes_.state(lexeme).bytes;
-  if (spot.rivals != 0) {
-    const ByteSet& survived = rivals_.survived(spot.rivals);
+  if (spot.competing != 0) {
+    const ByteSet& survived = competing_.survived(spot.competing);
     for (int w = 0; w < 4; ++w) bytes.w[w] &= survived.w[w];
   }
   trie.children(spot.node, bytes, [&](int32_t child) {
     const uint8_t byte = trie.nodes()[child].byte;
     const int32_t after = lexemes_.step(lexeme, byte);
-    if (after != kNoLexeme) reach(after, {.node = child, .rivals = rivals_.advance(spot.rivals, byte)}, found);
+    if (after != kNoLexeme) reach(after, {.node = child, .competing = competing_.advance(spot.competing, byte)}, found);
   });
 }
 
@@ -267,8 +268,8 @@ void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found
   Loop loop{.lexeme = lexeme, .loops = loops, .bytes = state.bytes};
   if (state.label != kNoTerminal) {
     loop.ends = &found.ends[{state.label, state.ignored}].spots;
-    loop.rivals = rivals_.add(0, lexeme);
-    loop.survived = rivals_.survived(loop.rivals);
+    loop.competing = competing_.add(0, lexeme);
+    loop.survived = competing_.survived(loop.competing);
   }
   if (at != 0) return run(loop, at, found);
   const std::shared_ptr<const ClassTokens> tokens = vocabulary_.tokens_of_classes(loops, true);
@@ -303,8 +304,8 @@ void LexerTables::Found::add(const Found& other) {
   for (const auto& [label, part] : other.ends) {
     Part& into = ends[label];
     into.spots.insert(into.spots.end(), part.spots.begin(), part.spots.end());
-    for (const auto& [rivals, tokens] : part.tokens) {
-      std::vector<int32_t>& all = into.tokens[rivals];
+    for (const auto& [competing, tokens] : part.tokens) {
+      std::vector<int32_t>& all = into.tokens[competing];
       all.insert(all.end(), tokens.begin(), tokens.end());
     }
   }
@@ -316,9 +317,9 @@ void LexerTables::Found::remove(const Found& other) {
     Part& from = ends[label];
     const std::set<Spot> spots(part.spots.begin(), part.spots.end());
     std::erase_if(from.spots, [&](const Spot& spot) { return spots.contains(spot); });
-    for (const auto& [rivals, tokens] : part.tokens) {
+    for (const auto& [competing, tokens] : part.tokens) {
       const std::set<int32_t> ids(tokens.begin(), tokens.end());
-      std::erase_if(from.tokens[rivals], [&](int32_t id) { return ids.contains(id); });
+      std::erase_if(from.tokens[competing], [&](int32_t id) { return ids.contains(id); });
     }
   }
 }
@@ -327,7 +328,7 @@ size_t LexerTables::Found::memory() const {
   size_t out = 256 + stay.tokens.size() * 4 + begun.size() * 32;
   for (const auto& [label, part] : ends) {
     out += 128 + part.spots.size() * sizeof(Spot);
-    for (const auto& [rivals, tokens] : part.tokens) out += 64 + tokens.size() * 4;
+    for (const auto& [competing, tokens] : part.tokens) out += 64 + tokens.size() * 4;
   }
   return out;
 }
@@ -337,10 +338,10 @@ void LexerTables::cross(const Loop& loop, int32_t node, Found& found, bool has_b
   CallMeter::work(kSpotWork);
   const uint8_t byte = vocabulary_.trie.nodes()[node].byte;
   if (has_begun && loop.ends && loop.survived.has(byte))
-    loop.ends->push_back({.node = node, .rivals = rivals_.advance(loop.rivals, byte)});
+    loop.ends->push_back({.node = node, .competing = competing_.advance(loop.competing, byte)});
   if (!loop.bytes.has(byte)) return;
   const int32_t after = lexemes_.step(loop.lexeme, byte);
-  if (after != kNoLexeme) reach(after, {.node = node, .rivals = 0}, found);
+  if (after != kNoLexeme) reach(after, {.node = node, .competing = 0}, found);
 }
 
 void LexerTables::run(const Loop& loop, int32_t at, Found& found) {
@@ -361,13 +362,13 @@ void LexerTables::run(const Loop& loop, int32_t at, Found& found) {
   }
 }
 
-LexerTables::Rest LexerTables::below_root(int32_t rivals) {
-  if (rivals == 0) return kRoot;
+LexerTables::Rest LexerTables::below_root(int32_t competing) {
+  if (competing == 0) return kRoot;
   std::vector<Spot> spots;
-  const ByteSet survived = rivals_.survived(rivals);
+  const ByteSet survived = competing_.survived(competing);
   const TokenTrie& trie = vocabulary_.trie;
   trie.children(0, survived, [&](int32_t child) {
-    spots.push_back({.node = child, .rivals = rivals_.advance(rivals, trie.nodes()[child].byte)});
+    spots.push_back({.node = child, .competing = competing_.advance(competing, trie.nodes()[child].byte)});
   });
   return intern(std::move(spots));
 }

@@ -39,15 +39,15 @@ class LexerTables {
   using Rest = int32_t;  // a set of spots whose bytes are to be read, by number
   static constexpr Rest kRoot = 0, kNoRest = -1;
   struct Table;
-  struct Group {  // tokens that end in the same state of a lexeme, or with the same rivals
+  struct Group {  // tokens that end in the same state of a lexeme, or with the same competing
     Begun begun;
     TokenSet tokens;
-    Demand after = {};  // of the rivals, where the lexeme has ended
+    Demand after = {};  // of the competing, where the lexeme has ended
   };
   struct End {
     int32_t label;
     bool ignored;
-    std::vector<Group> tokens;  // of the groups only the rivals count: the lexeme has ended
+    std::vector<Group> tokens;  // of the groups only the competing count: the lexeme has ended
     Rest rest = kNoRest;
     mutable int32_t start = kNoLexeme;    // in which the rest was last begun
     mutable const Table* next = nullptr;  // and its table
@@ -78,8 +78,8 @@ class LexerTables {
     bool empty() const { return stay.dense.empty() && stay.sparse.empty() && ends.empty() && parts.empty(); }
   };
 
-  LexerTables(Lexemes& lexemes, Rivals& rivals, LexemeEnds& ends, const TokenVocabulary& vocabulary)
-      : lexemes_(lexemes), rivals_(rivals), ends_(ends), vocabulary_(vocabulary) {
+  LexerTables(Lexemes& lexemes, CompetingTerminals& competing, LexemeEnds& ends, const TokenVocabulary& vocabulary)
+      : lexemes_(lexemes), competing_(competing), ends_(ends), vocabulary_(vocabulary) {
     rests_.emplace_back(nullptr);  // kRoot, whose spots are never asked for
   }
   // Valid until `clear`.
@@ -92,7 +92,7 @@ class LexerTables {
   const std::vector<Group>& groups(const Table& table);
   // The most tokens that it takes to end as a line of a width.
   int64_t line_tokens(const Profile& profile, int32_t width);
-  Rest below_root(int32_t rivals);
+  Rest below_root(int32_t competing);
   int32_t size() const { return static_cast<int32_t>(tables_.size()); }
   size_t memory() const { return memory_; }
   void clear();
@@ -100,7 +100,7 @@ class LexerTables {
 
  private:
   struct Spot {
-    int32_t node, rivals;  // the rivals after the node's byte
+    int32_t node, competing;  // the competing after the node's byte
     auto operator<=>(const Spot&) const = default;
   };
   // What one walk collects.
@@ -116,7 +116,7 @@ class LexerTables {
     std::vector<Profile> profiles;
     bool unsure = false;
     struct Part {
-      std::map<int32_t, std::vector<int32_t>> tokens;  // by rivals
+      std::map<int32_t, std::vector<int32_t>> tokens;  // by competing
       std::vector<Spot> spots;
     };
     std::map<std::pair<int32_t, bool>, Part> ends;  // by label and whether it is ignored
@@ -128,7 +128,7 @@ class LexerTables {
       if (grouped)
         group = &groups[at];
       else
-        begun.insert(pair_key(at.lexeme, at.rivals));
+        begun.insert(pair_key(at.lexeme, at.competing));
       return *group;
     }
     void add(const Found& other);
@@ -151,7 +151,7 @@ class LexerTables {
     int32_t lexeme;
     CharClasses loops;
     ByteSet bytes, survived = {};  // that lead on; with which a lexeme that has ended here is still ended
-    int32_t rivals = 0;
+    int32_t competing = 0;
     std::vector<Spot>* ends = nullptr;  // where a lexeme may end in the state
   };
   void below_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found);
@@ -161,7 +161,7 @@ class LexerTables {
   Rest intern(std::vector<Spot>&& spots);
 
   Lexemes& lexemes_;
-  Rivals& rivals_;
+  CompetingTerminals& competing_;
   LexemeEnds& ends_;
   const TokenVocabulary& vocabulary_;
   std::vector<std::unique_ptr<std::vector<Spot>>> rests_;  // by byte, then by node
@@ -169,7 +169,7 @@ class LexerTables {
   struct SpotsHash {
     size_t operator()(const std::vector<Spot>& spots) const {
       uint64_t h = spots.size();
-      for (const Spot& spot : spots) h = combine(h, pair_key(spot.node, spot.rivals));
+      for (const Spot& spot : spots) h = combine(h, pair_key(spot.node, spot.competing));
       return static_cast<size_t>(h);
     }
   };

@@ -1,6 +1,6 @@
 // The lightest sequences of terminals from each position to the end of its rule.
 //
-// In: the rules, compiled over terminals, and a weight for each terminal: the tokens of its sure text (sure_texts.hpp).
+// In: the rules, compiled over terminals, and a weight for each terminal: the tokens of its sure text (safe_witnesses.hpp).
 // Out: a weight by position; kNever where no sequence of terminals with weights leads to the end. This is Knuth's
 // generalisation of Dijkstra's algorithm; `TerminalRests` adds up what is left of each frame of a stack.
 //

@@ -45,7 +45,7 @@ void LexedMasks::add_from_place(int32_t place, const Table& table, uint32_t* row
 void LexedMasks::add_after(int32_t after, const LexerTables::End& end, uint32_t* row) {
   for (const LexerTables::Group& group : end.tokens)
     if ((group.after.tokens < kNever && rests_.rest(after, group.after.last) < kNever) ||
-        rests_.distance(readings_.boundary(after, group.begun.rivals)) < kNever)
+        rests_.distance(readings_.boundary(after, group.begun.competing)) < kNever)
       group.tokens.add_to(row);
   if (end.rest != LexerTables::kNoRest) add(after, tables_.after(end, places_.start(after)), row);
 }

@@ -101,7 +101,7 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
 
 // The fixed texts in tokens know nothing of limits: there bytes have to do.
 int64_t Workspace::rest_in_tokens(int32_t state) {
-  return arena.grammar().token_rests.empty() ? rest_tokens.after_token(state) : kFar;
+  return arena.grammar().token_rests.empty() ? rest_tokens.after_token(state) : kUnreachable;
 }
 
 int64_t Workspace::distance(int32_t state) {

@@ -18,7 +18,7 @@ Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
       uniqueness_(grammar_->known),
       unbounded_(*grammar_),
       counts_(*grammar_, unbounded_),
-      few_strings_(*grammar_) {
+      finite_strings_(*grammar_) {
   initial_registers_.assign(grammar_->rules.size(), -1);
   uniqueness_.run_out = !grammar_->known.empty() && !unbounded_.all_entries() && counts_.least() < ValueCounts::kMany;
   for (int32_t bottom : {kBottom, kTop, kFree}) intern({{kExit, 0, bottom}}, false);

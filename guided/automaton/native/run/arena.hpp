@@ -28,7 +28,7 @@
 #include "base/call_meter.hpp"
 #include "base/pair_map.hpp"
 #include "compile/grammar.hpp"
-#include "run/few_strings.hpp"
+#include "run/finite_string_sets.hpp"
 #include "run/rule_entries.hpp"
 #include "run/thread_set.hpp"
 #include "run/unbounded_strings.hpp"
@@ -130,11 +130,11 @@ class Arena {
   UnboundedStrings& unbounded() { return unbounded_; }
   // Whether a position is inside of a string that can always end in a new way.
   bool in_unbounded_string(int32_t position) { return counts_.in_string(position) && unbounded_.goes_on(position); }
-  FewStrings& few_strings() { return few_strings_; }
-  // Whether an entry can be a string that is new, in which a position is, or which begins there (few_strings.hpp).
+  FiniteStringSets& finite_strings() { return finite_strings_; }
+  // Whether an entry can be a string that is new, in which a position is, or which begins there (finite_string_sets.hpp).
   std::optional<bool> any_new_string(int32_t position, const Uniqueness::StringAhead& ahead) {
-    return ahead.opened ? few_strings_.any_new_inside(position, uniqueness_.trie(), ahead.node, ahead.escape)
-                        : few_strings_.any_new(position, uniqueness_.trie(), ahead.node);
+    return ahead.opened ? finite_strings_.any_new_inside(position, uniqueness_.trie(), ahead.node, ahead.escape)
+                        : finite_strings_.any_new(position, uniqueness_.trie(), ahead.node);
   }
   // Whether the same characters of a string or number, two at least, may be read at a position again and again.
   bool repeats(int32_t position) { return counts_.repeats(position); }
@@ -238,7 +238,7 @@ class Arena {
   Uniqueness uniqueness_;
   UnboundedStrings unbounded_;
   ValueCounts counts_;
-  FewStrings few_strings_;
+  FiniteStringSets finite_strings_;
   std::vector<int32_t> ahead_of_, near_of_;            // by position, into aheads_; -1: not known
   std::vector<int8_t> entries_first_, holds_entries_;  // by rule, see has_no_entry() and met_at(); -1: not known
   std::vector<const Ahead*> aheads_;                   // each once

@@ -1,4 +1,4 @@
-// Costs of texts. They saturate: a sum or a product beyond kFar is kFar.
+// Costs of texts. They saturate: a sum or a product beyond kUnreachable is kUnreachable.
 #pragma once
 
 #include <algorithm>
@@ -6,10 +6,12 @@
 
 namespace guided {
 
-constexpr int64_t kFar = INT64_MAX / 8;  // there is no way on
+constexpr int64_t kUnreachable = INT64_MAX / 8;  // there is no way on
 constexpr int64_t kByteCost = 1024, kTokenCost = 4096;
 
-inline int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
-inline int64_t times(int64_t a, int64_t n) { return n == 0 || a == 0 ? 0 : a > kFar / n ? kFar : a * n; }
+inline int64_t plus(int64_t a, int64_t b) { return std::min(kUnreachable, a + b); }
+inline int64_t times(int64_t a, int64_t n) {
+  return n == 0 || a == 0 ? 0 : a > kUnreachable / n ? kUnreachable : a * n;
+}
 
 }  // namespace guided

@@ -7,7 +7,7 @@
 //   1. An entry that is an unbounded string (unbounded_strings.hpp) always has an unseen value.
 //   2. So has one that can no longer become any seen value.
 //   3. So has one with more values ahead of it (value_counts.hpp) than seen ones that begin with what it has read.
-//   4. Where few strings are left, each is looked up (few_strings.hpp).
+//   4. Where few strings are left, each is looked up (finite_string_sets.hpp).
 //   5. Test 3 again, counting only those seen values that the automaton can still read (seen_ahead.cpp).
 //   6. Any other entry needs a way to an unseen value (`viable`, new_entry.hpp).
 // Between two entries, what comes first on some way through the frame mostly answers. Where it does not, everything

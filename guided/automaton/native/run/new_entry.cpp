@@ -71,7 +71,7 @@ std::optional<NewEntry::Way> NewEntry::of_tree(Thread at, int left_open, int dep
     }
     const Rule& rule = g.rules[g.positions[at.pos].rule];
     const ShortestText::Choice c = tree_.choose(at);
-    if (c.cost > kFar || refuses(at)) {
+    if (c.cost > kUnreachable || refuses(at)) {
       if (open == left_open + 1) refused_ = out.text.size() + least(at);
       if (open == left_open + 1 || begun.empty() || depth >= kMostForks || nesting_ == kMostNested) return std::nullopt;
       auto [thread, size] = begun.back();

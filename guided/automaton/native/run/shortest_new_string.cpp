@@ -29,7 +29,7 @@ bool ShortestNewString::end_entry(const Thread& from, std::vector<Thread>& out, 
   Thread at = from;
   for (; depth < kMostStringFrames; ++depth) {
     const ShortestText::Choice c = tree_.choose(at);
-    if (c.cost > kFar) return false;
+    if (c.cost > kUnreachable) return false;
     if (c.kind == ShortestText::Choice::End) {
       const std::vector<Thread> callers(arena_.config(at.ret).begin(), arena_.config(at.ret).end());
       bool any = false;
@@ -67,7 +67,7 @@ int64_t ShortestNewString::tree_bytes(Thread at, int32_t node) {
     CallMeter::work(kNewByteWork);
     at = enter(at);
     const ShortestText::Choice c = tree_.choose(at);
-    if (c.cost > kFar || c.kind != ShortestText::Choice::Byte) return kNone;
+    if (c.cost > kUnreachable || c.kind != ShortestText::Choice::Byte) return kNone;
     const auto byte = static_cast<uint8_t>(c.index);
     at.pos = g.step(at.pos, byte);
     if (byte == StringProgress::kQuote) {

@@ -1,4 +1,4 @@
-// The shortest unseen string that an entry (uniqueness.hpp) can become, where strings are few (few_strings.hpp).
+// The shortest unseen string that an entry (uniqueness.hpp) can become, where strings are few (finite_string_sets.hpp).
 //
 // How: the answer belongs to a pair of a position of the automaton and a node of the trie of seen strings. It is the
 // shortest text (shortest_text.hpp) if that is unseen, else the best of the answers one byte further: the one with the
@@ -33,7 +33,7 @@ class ShortestNewString {
   std::optional<Rest> find(const Thread& thread, const Uniqueness::StringAhead& ahead);
 
  private:
-  static constexpr int64_t kNone = kFar;
+  static constexpr int64_t kNone = kUnreachable;
   struct Best {
     int64_t bytes = kNone;  // to the end of the output; kNone: no new string
     uint8_t byte = 0;       // that comes next

@@ -38,7 +38,7 @@ bool ShortestText::sweep(const Rule& rule) {
   bool again = false;
   for (int32_t pos = rule.base + rule.size - 1; pos >= rule.base; --pos) {
     const bool accept = grammar_.positions[pos].accept;
-    int64_t best = accept ? 0 : kFar, by_byte = kFar;
+    int64_t best = accept ? 0 : kUnreachable, by_byte = kUnreachable;
     each_edge(pos, [&](int64_t cost, int32_t to, bool is_byte) {
       const int64_t sum = plus(cost, cost_[to]);
       best = std::min(best, sum);
@@ -74,7 +74,7 @@ void ShortestText::spread(const Rule& rule) {
     });
   std::vector<std::pair<int64_t, int32_t>> open;
   for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos)
-    if (cost_[pos] < kFar) open.push_back({cost_[pos], pos});
+    if (cost_[pos] < kUnreachable) open.push_back({cost_[pos], pos});
   std::ranges::make_heap(open, std::greater<>());
   while (!open.empty()) {
     std::ranges::pop_heap(open, std::greater<>());
@@ -99,12 +99,12 @@ int64_t ShortestText::whole_cost(const Rule& rule) const {
   const Position& s = grammar_.positions[rule.start];
   if (rule.kind == RuleKind::Plain) return cost_[rule.start];
   if (rule.kind == RuleKind::Counter) {
-    int64_t once = kFar;
+    int64_t once = kUnreachable;
     for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) once = std::min(once, cost_[grammar_.effects[i].to]);
     return times(once, std::max<int64_t>(1, rule.min));
   }
   if (rule.choices) return conditional_cost(rule);
-  int64_t sum = 0, written = 0, again = kFar;
+  int64_t sum = 0, written = 0, again = kUnreachable;
   std::vector<int64_t> others;
   for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
     size_t member = static_cast<size_t>(grammar_.effects[i].effect.a);
@@ -129,7 +129,7 @@ int64_t ShortestText::whole_cost(const Rule& rule) const {
 
 // What the members cost that a permutation's body begins with.
 std::vector<int64_t> ShortestText::member_costs(const Rule& rule) const {
-  std::vector<int64_t> out(rule.required.size(), kFar);
+  std::vector<int64_t> out(rule.required.size(), kUnreachable);
   const Position& s = grammar_.positions[rule.start];
   for (int32_t i = s.effect_lo; i < s.effect_hi; ++i)
     out[static_cast<size_t>(grammar_.effects[i].effect.a)] = cost_[grammar_.effects[i].to];
@@ -170,8 +170,8 @@ std::optional<std::vector<int32_t>> ShortestText::needed_members(const Rule& rul
 int64_t ShortestText::conditional_cost(const Rule& rule) const {
   const std::vector<int64_t> costs = member_costs(rule);
   SeenSet seen{0, std::vector<uint64_t>((costs.size() + 63) / 64, 0), -1};
-  const auto needed = needed_members(rule, seen, costs, kFar - 1);
-  if (!needed) return kFar;
+  const auto needed = needed_members(rule, seen, costs, kUnreachable - 1);
+  if (!needed) return kUnreachable;
   int64_t sum = 0;
   for (int32_t m : *needed) sum = plus(sum, costs[m]);
   const int64_t missing = rule.min - static_cast<int64_t>(needed->size());
@@ -185,8 +185,8 @@ int32_t ShortestText::needed_member(int32_t number, int32_t reg) {
   const uint64_t key = pair_key(number, reg);
   if (const auto known = needed_.find(key); known != needed_.end()) return known->second;
   const std::vector<int64_t> costs = member_costs(rule);
-  auto needed = needed_members(rule, arena_.seen(reg), costs, std::min(rule_cost_[number], kFar - 1));
-  if (!needed) needed = needed_members(rule, arena_.seen(reg), costs, kFar - 1);
+  auto needed = needed_members(rule, arena_.seen(reg), costs, std::min(rule_cost_[number], kUnreachable - 1));
+  if (!needed) needed = needed_members(rule, arena_.seen(reg), costs, kUnreachable - 1);
   const int32_t out = needed && !needed->empty() ? needed->front() : -1;
   needed_.emplace(key, out);
   arena_.charge(48);
@@ -195,10 +195,10 @@ int32_t ShortestText::needed_member(int32_t number, int32_t reg) {
 
 void ShortestText::prepare(int32_t wanted) {
   if (cost_.empty()) {
-    cost_.assign(grammar_.positions.size(), kFar);
+    cost_.assign(grammar_.positions.size(), kUnreachable);
     by_byte_.assign(grammar_.positions.size(), -1);
     read_early_.assign(grammar_.positions.size(), 0);
-    rule_cost_.assign(grammar_.rules.size(), kFar);
+    rule_cost_.assign(grammar_.rules.size(), kUnreachable);
     settled_.assign(grammar_.rules.size(), 0);
   }
   if (settled_[wanted]) return;
@@ -256,7 +256,7 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
   bool free = at.ret == kFree;
   if (p.accept && (free || arena_.may_end(rule, at.reg))) return {};
   Choice best;
-  best.cost = kFar + 1;
+  best.cost = kUnreachable + 1;
   // What is required and missing comes first, the cheapest of it; then whatever else an effect opens.
   auto comes_first = [&](const Effect& e) {
     auto member = static_cast<size_t>(e.a);
@@ -307,7 +307,7 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
 int64_t ShortestText::owed(const Rule& rule, int32_t reg) {
   if (rule.kind == RuleKind::Plain || rule.choices) return 0;  // of a condition: what is near is not asked
   const Position& s = grammar_.positions[rule.start];
-  int64_t sum = 0, once = kFar;
+  int64_t sum = 0, once = kUnreachable;
   for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
     const Effect& e = grammar_.effects[i].effect;
     const int64_t cost = cost_[grammar_.effects[i].to];

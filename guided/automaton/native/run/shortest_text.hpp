@@ -21,7 +21,7 @@ class ShortestText {
   struct Choice {
     enum Kind : uint8_t { End, Byte, Call, Token, Operate } kind = End;
     int32_t index = 0;  // byte, or index of the edge
-    int64_t cost = 0;   // past kFar: there is no way on
+    int64_t cost = 0;   // past kUnreachable: there is no way on
   };
 
   explicit ShortestText(Arena& arena) : arena_(arena), grammar_(arena.grammar()) {}

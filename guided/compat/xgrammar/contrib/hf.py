@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from guided.compat.xgrammar.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guided.compat.xgrammar.compiler import CompiledGrammar
 from guided.compat.xgrammar.matcher import GrammarMatcher
-from guided.logits.stuck import stuck_rows
+from guided.logits.no_token_left import rows_without_tokens
 
 if TYPE_CHECKING:
     import torch
@@ -76,7 +76,7 @@ class LogitsProcessor(_Processor):
         for row in going_on:
             self.matchers[row].fill_next_token_bitmask(bitmask, row)
         apply_token_bitmask_inplace(scores, bitmask.to(scores.device))
-        for row in stuck_rows(going_on, bitmask.numpy(), scores):
+        for row in rows_without_tokens(going_on, bitmask.numpy(), scores):
             raise RuntimeError(
                 f"each token that the grammar allows in row {row} is forbidden by another processor or an option of "
                 "generate, such as min_new_tokens: leave it out"

@@ -1,0 +1,58 @@
+#include "lexer/competing_terminals.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+int32_t CompetingTerminals::find_advance(int32_t competing, uint8_t byte) {
+  std::vector<int32_t> next;
+  for (int32_t competitor : sets_[competing]) {
+    const int32_t after = lexemes_.step(competitor, byte);
+    if (after == kNoLexeme) continue;
+    if (lexemes_.state(after).label != kNoTerminal) return (*rows_[competing])[byte] = kDropped;
+    next.push_back(lexemes_.state(after).competitor);
+  }
+  const int32_t after = intern(std::move(next));
+  return (*rows_[competing])[byte] = after;
+}
+
+int32_t CompetingTerminals::advance(int32_t competing, std::string_view text) {
+  for (size_t i = 0; i < text.size() && competing > 0; ++i)
+    competing = advance(competing, static_cast<uint8_t>(text[i]));
+  return competing;
+}
+
+const ByteSet& CompetingTerminals::survived(int32_t competing) {
+  if (competing >= static_cast<int32_t>(survived_.size())) survived_.resize(competing + 1);
+  if (!survived_[competing]) {
+    auto out = std::make_unique<ByteSet>();
+    for (int byte = 0; byte < 256; ++byte)
+      if (advance(competing, static_cast<uint8_t>(byte)) != kDropped) out->add(static_cast<uint8_t>(byte));
+    survived_[competing] = std::move(out);
+  }
+  return *survived_[competing];
+}
+
+int32_t CompetingTerminals::add(int32_t competing, int32_t lexeme) {
+  const int32_t competitor = lexemes_.state(lexeme).competitor;
+  if (competitor == kNoLexeme) return competing;
+  const uint64_t key = pair_key(competing, competitor);
+  if (const auto known = added_.find(key); known != added_.end()) return known->second;
+  std::vector<int32_t> all = sets_[competing];
+  all.push_back(competitor);
+  return added_[key] = intern(std::move(all));
+}
+
+int32_t CompetingTerminals::intern(std::vector<int32_t>&& competing) {
+  std::sort(competing.begin(), competing.end());
+  competing.erase(std::unique(competing.begin(), competing.end()), competing.end());
+  auto [at, added] = ids_.try_emplace(competing, size());
+  if (added) {
+    sets_.push_back(std::move(competing));
+    rows_.push_back(std::make_unique<std::array<int32_t, 256>>());
+    rows_.back()->fill(kUnknown);
+  }
+  return at->second;
+}
+
+}  // namespace guided

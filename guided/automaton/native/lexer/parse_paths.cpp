@@ -1,0 +1,84 @@
+#include "lexer/parse_paths.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+ParsePaths::ParsePaths(Lexemes& lexemes, CompetingTerminals& competing, Places& places,
+                       const std::vector<int32_t>& control)
+    : lexemes_(lexemes), competing_(competing), places_(places), control_(control) {
+  intern({boundary(places_.initial(), 0)});
+}
+
+int32_t ParsePaths::step(int32_t state, uint8_t byte) {
+  if (auto at = steps_.find(pair_key(state, byte)); at != steps_.end()) return at->second;
+  CallMeter::work(kLookup * static_cast<int64_t>(1 + states_[state]->size()));
+  std::vector<Reading> next;
+  for (const Reading& reading : *states_[state])
+    each_after(reading, byte, [&](const Reading& after) { next.push_back(after); });
+  const int32_t id = next.empty() ? static_cast<int32_t>(kDead) : intern(std::move(next));
+  memory_ += 48;
+  return steps_[pair_key(state, byte)] = id;
+}
+
+int32_t ParsePaths::step_control(int32_t state, int32_t token) {
+  std::vector<Reading> next;
+  for (const Reading& reading : *states_[state]) {
+    if (!reading.boundary) continue;
+    for (int32_t terminal : places_.taken(reading.place)) {
+      if (control_[terminal] != token) continue;
+      const int32_t place = places_.after(reading.place, terminal);
+      if (place != kDead) next.push_back(boundary(place, 0));
+    }
+  }
+  return next.empty() ? static_cast<int32_t>(kDead) : intern(std::move(next));
+}
+
+std::vector<int32_t> ParsePaths::controls(int32_t state) const {
+  std::vector<int32_t> out;
+  for (const Reading& reading : *states_[state])
+    if (reading.boundary)
+      for (int32_t terminal : places_.taken(reading.place))
+        if (control_[terminal] != kNoTerminal) out.push_back(control_[terminal]);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+CharClasses ParsePaths::loops(int32_t state) const {
+  const std::vector<Reading>& readings = *states_[state];
+  const bool is_one = readings.size() == 1 && !readings[0].boundary && readings[0].competing == 0;
+  return is_one && lexemes_.state(readings[0].lexeme).label == kNoTerminal ? lexemes_.loops(readings[0].lexeme) : 0;
+}
+
+ByteSet ParsePaths::bytes(int32_t state) const {
+  ByteSet out;
+  for (const Reading& reading : *states_[state]) out |= lexemes_.state(reading.lexeme).bytes;
+  return out;
+}
+
+bool ParsePaths::is_stuck(int32_t place, int32_t competing) const {
+  ByteSet bytes = lexemes_.state(places_.start(place)).bytes;
+  const ByteSet& survived = competing_.survived(competing);
+  for (int w = 0; w < 4; ++w) bytes.w[w] &= survived.w[w];
+  return bytes.count() == 0 && !places_.accepting(place) &&
+         std::ranges::all_of(places_.taken(place), [&](int32_t t) { return control_[t] == kNoTerminal; });
+}
+
+int32_t ParsePaths::intern(std::vector<Reading>&& readings) {
+  std::sort(readings.begin(), readings.end());
+  readings.erase(std::unique(readings.begin(), readings.end()), readings.end());
+  auto [at, added] = ids_.try_emplace(readings, size());
+  if (added) {
+    const bool accepts = std::any_of(readings.begin(), readings.end(), [&](const Reading& reading) {
+      return reading.boundary && places_.accepting(reading.place);
+    });
+    const size_t bytes = 128 + 2 * readings.size() * sizeof(Reading) + accepts_.set(at->second, accepts);
+    memory_ += bytes;
+    CallMeter::memory(bytes);
+    states_.push_back(std::make_unique<std::vector<Reading>>(std::move(readings)));
+  }
+  return at->second;
+}
+
+}  // namespace guided

@@ -1,0 +1,85 @@
+// ParsePaths: the ways to cut a text into lexemes while it is being written.
+//
+// Problem. A lexer takes the longest match without asking the parser. While text is written it is not known where a
+// lexeme ends, so several readings have to be kept. A reading is
+//
+//     ( place: state of the parser and lines around, state of the current lexeme, competing of the lexemes before it )
+//
+// A reading whose competing match is dropped (competing_terminals.hpp). A state is a sorted set of readings, numbered.
+#pragma once
+
+#include <map>
+
+#include "base/by_state.hpp"
+#include "lexer/competing_terminals.hpp"
+#include "lexer/places.hpp"
+
+namespace guided {
+
+struct Reading {
+  int32_t place, lexeme, competing;
+  bool boundary;  // no byte of the lexeme has been read
+  auto operator<=>(const Reading&) const = default;
+};
+
+class ParsePaths {
+ public:
+  ParsePaths(Lexemes& lexemes, CompetingTerminals& competing, Places& places, const std::vector<int32_t>& control);
+
+  int32_t initial() const { return 0; }
+  const std::vector<Reading>& readings(int32_t state) const { return *states_[state]; }
+  int32_t step(int32_t state, uint8_t byte);                               // or kDead
+  int32_t step_control(int32_t state, int32_t token);                      // a control token; or kDead
+  bool accepting(int32_t state) const { return accepts_.get(state) > 0; }  // needs no lock
+  std::vector<int32_t> controls(int32_t state) const;                      // control tokens that can come next
+  ByteSet bytes(int32_t state) const;                                      // that may lead on
+  // All of whose characters lead back to the state; none where that is not sure.
+  CharClasses loops(int32_t state) const;
+  int32_t size() const { return static_cast<int32_t>(states_.size()); }
+  size_t memory() const { return memory_; }
+
+  Reading boundary(int32_t place, int32_t competing) const {
+    return {.place = place, .lexeme = places_.start(place), .competing = competing, .boundary = true};
+  }
+  // The place after a lexeme that ended in this state, or kDead.
+  int32_t after_lexeme(int32_t place, int32_t label, bool ignored) const {
+    return ignored ? place : places_.after(place, label);
+  }
+  int32_t after_lexeme(int32_t place, int32_t lexeme) const {
+    const LexemeState& state = lexemes_.state(lexeme);
+    return state.label == kNoTerminal ? static_cast<int32_t>(kDead) : after_lexeme(place, state.label, state.ignored);
+  }
+  // Whether nothing can be read where a lexeme begins: each byte is one that a competitor matches, or no lexeme begins with it.
+  bool is_stuck(int32_t place, int32_t competing) const;
+  int32_t competing_after(int32_t competing, int32_t lexeme) const { return competing_.add(competing, lexeme); }
+  // Calls visit(reading) for what a reading becomes with a byte: one or both of a longer lexeme and an ended one.
+  template <class Visit>
+  void each_after(const Reading& reading, uint8_t byte, Visit&& visit) const {
+    const int32_t competing = competing_.advance(reading.competing, byte);
+    if (competing == kDropped) return;
+    const int32_t lexeme = lexemes_.step(reading.lexeme, byte);
+    if (lexeme == kNoLexeme) return;
+    const LexemeState& now = lexemes_.state(lexeme);
+    const int32_t label = now.label;
+    const bool ignored = now.ignored;
+    if (!now.open.empty()) visit(Reading{reading.place, lexeme, competing, false});
+    if (label == kNoTerminal) return;
+    const int32_t place = after_lexeme(reading.place, label, ignored);
+    if (place != kDead) visit(boundary(place, competing_.add(competing, lexeme)));
+  }
+  int32_t intern(std::vector<Reading>&& readings);
+  int32_t control_of(int32_t terminal) const { return control_[terminal]; }
+
+ private:
+  Lexemes& lexemes_;
+  CompetingTerminals& competing_;
+  Places& places_;
+  const std::vector<int32_t>& control_;
+  std::vector<std::unique_ptr<std::vector<Reading>>> states_;
+  ByState<int8_t> accepts_{-1};
+  std::map<std::vector<Reading>, int32_t> ids_;
+  std::unordered_map<uint64_t, int32_t> steps_;
+  size_t memory_ = 0;
+};
+
+}  // namespace guided

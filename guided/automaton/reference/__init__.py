@@ -1,0 +1,1 @@
+"""The readable twin of the native core: the same language, by definition."""

@@ -1,0 +1,314 @@
+"""The twin of grammars with a lexer: which texts are cut and parsed, one byte at a time.
+
+In: a `Grammar` in whose rules `Special(name)` is a terminal, and a `Lexer`. Out: states, as in `language.py`.
+
+Problem. A lexer decides without looking ahead: the longest match wins, even if the parser could then not go on. While
+text is being written, the lexer cannot know yet where a lexeme ends. After `<` the next byte may make it `<=`.
+
+A state is therefore a set of *readings*. Each is one way to cut what was written: the state of the parser, the
+terminals that may still match the current lexeme, and the *rivals*: for each lexeme that was ended here, the terminals
+that might have matched more. If a rival matches, the lexer would not have ended there, and the reading is dropped.
+
+    terminals: LESS = "<", LESS_OR_EQUAL = "<=", NAME = [a-z]+          text: a<
+
+    reading 1   a  <...      in a lexeme that can become LESS or LESS_OR_EQUAL
+    reading 2   a  <  ...    LESS was ended; rival: LESS_OR_EQUAL, which needs "="
+    next byte "=": the rival matches, so reading 2 is dropped; reading 1 goes on
+    next byte "b": the rival cannot match any more, reading 2 goes on without it; reading 1 is dropped
+
+The terminals that are tried are those that the parser of the reading can take, or those of its context, and those that
+are ignored; of a lexer that is not contextual, all.
+
+With indentation, a reading also has the stack of widths, the number of open brackets, and, in a lexeme that may become
+a newline, the width of its last line so far. All of it is known where the lexeme ends.
+
+Cost: a step is linear in the readings and their terminals; whether a state can be completed is searched for, breadth
+first, `MAX_AHEAD` states at most. Slow on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+from guided.automaton.reference.language import ALL_BYTES, MAX_AHEAD, Language
+from guided.automaton.reference.language import State as ParserState
+from guided.automaton.reference.regular import Run, Spelling, regular
+from guided.errors import LimitExceeded, SpecError
+from guided.ir.lexer import Indentation, Lexer, Terminal
+from guided.ir.nodes import UTF8, Grammar, Node, Special
+
+__all__ = ["LexedLanguage", "LexedState", "Reading"]
+
+Match: TypeAlias = tuple[int, Run]
+"""A terminal under way: its number, and what it may still read."""
+
+
+class Place(NamedTuple):
+    """What was read before the lexeme: the state of the parser, the stack of widths and the number of open brackets."""
+
+    parser: ParserState
+    widths: tuple[int, ...] = (0,)
+    brackets: int = 0
+
+
+class Reading(NamedTuple):
+    """One way to cut the text: see the head. `started`: the lexeme has at least one byte.
+
+    `width`: how wide the last line of the lexeme is so far, if it may be a newline and has a line feed.
+    """
+
+    place: Place
+    started: bool
+    matches: tuple[Match, ...]
+    keywords: tuple[tuple[int, int, Run], ...]
+    rivals: frozenset[tuple[Match, ...]]
+    width: int | None = None
+
+
+LexedState: TypeAlias = frozenset[Reading]
+
+
+class LexedLanguage:
+    """The states of one grammar with a lexer. `live` are the bytes that can be written."""
+
+    def __init__(
+        self, grammar: Grammar, lexer: Lexer, live: frozenset[int] = ALL_BYTES, parser: Language | None = None
+    ) -> None:
+        self._parser = Language(grammar) if parser is None else parser
+        self._lexer, self._live = lexer, live
+        self._numbers = {terminal.name: number for number, terminal in enumerate(lexer.terminals)}
+        self._spelling = Spelling(UTF8, live)
+        self._runs = [self._run(terminal.item) for terminal in lexer.terminals]
+        self._keywords = [
+            [(number, self._numbers[keyword.name], self._run(keyword.item)) for keyword in terminal.keywords]
+            for number, terminal in enumerate(lexer.terminals)
+        ]
+        self._newlines = frozenset(
+            number
+            for number, terminal in enumerate(lexer.terminals)
+            if lexer.indentation is not None
+            and lexer.indentation.newline in (terminal.name, *(keyword.name for keyword in terminal.keywords))
+        )
+        if any(run.may_stop for run in self._runs):
+            raise SpecError("a terminal matches the empty text")
+        self._marks = frozenset(mark for marks in lexer.contexts for mark in marks)
+        self._completable: dict[LexedState, bool] = {}
+        start = self._parser.begin
+        self.first: LexedState = (
+            frozenset() if start is None else frozenset({self._boundary(Place(start), frozenset())})
+        )
+        """The readings before the first byte."""
+
+    @cached_property
+    def start(self) -> LexedState | None:
+        """The state before the first byte; None: the language is empty."""
+        return self.first if self._is_completable(self.first) else None
+
+    def accepting(self, state: LexedState) -> bool:
+        """Whether the text may end here: what a rival would have needed does not come any more."""
+        return any(not reading.started and self._may_end(reading.place) for reading in state)
+
+    def step(self, state: LexedState, byte: int) -> LexedState | None:
+        """The state after `byte`, or None where no completion is left."""
+        after = self.read(state, byte)
+        return after if self._is_completable(after) else None
+
+    def read(self, state: LexedState, byte: int) -> LexedState:
+        """The readings after `byte`, whether or not they can be completed."""
+        if byte not in self._live:
+            return frozenset()
+        return frozenset(after for reading in state for after in self.read_one(reading, byte))
+
+    def may_go_on(self, state: LexedState) -> bool:
+        """False: no output begins so, because no lexeme under way can end as one that may stand where it does.
+
+        True says less than that there is an output, which `step` searches for.
+        """
+        return any(not reading.started or any(self._places_after(reading)) for reading in state)
+
+    def accepts(self, data: bytes) -> bool:
+        """Whether `data` is in the language."""
+        state = self.first
+        for byte in data:
+            state = self.read(state, byte)
+        return self.accepting(state)
+
+    def run_of(self, terminal: int) -> Run:
+        """A terminal of which nothing has been read."""
+        return self._runs[terminal]
+
+    # ---- stepping
+
+    def _run(self, item: Node) -> Run:
+        return self._spelling.run(regular(item, {}))
+
+    def read_one(self, reading: Reading, byte: int) -> list[Reading]:
+        """The readings after `byte`: the lexeme ends with it, or goes on."""
+        rivals = set()
+        for rival in reading.rivals:
+            matches = _advanced(rival, byte)
+            if _matched(matches) is not None:
+                return []
+            if matches := _open(matches):
+                rivals.add(matches)
+        matches = _advanced(reading.matches, byte)
+        keywords = tuple((of, name, after) for of, name, run in reading.keywords for after in run.after(byte))
+        width = self._width(reading.width, matches, byte)
+        out = []
+        winner = _matched(matches)
+        if winner is not None:
+            place = self._after(reading.place, winner, self._name(winner, keywords), width)
+            left = _open(matches)
+            if place is not None:
+                out.append(self._boundary(place, frozenset(rivals | {left} if left else rivals)))
+        if matches := _open(matches):
+            out.append(Reading(reading.place, True, matches, keywords, frozenset(rivals), width))
+        return out
+
+    def _name(self, winner: int, keywords: tuple[tuple[int, int, Run], ...]) -> str:
+        """What the lexeme is: a keyword of the terminal that matched, or that terminal.
+
+        A lexeme of an ignored terminal is ignored, keyword or not; and a keyword counts even if it is ignored
+        elsewhere, so that the parser may refuse it.
+        """
+        name = self._lexer.terminals[winner].name
+        if name not in self._lexer.ignored:
+            for of, keyword, run in keywords:
+                if of == winner and run.may_stop:
+                    return self._lexer.terminals[keyword].name
+        return name
+
+    def _after(self, place: Place, winner: int, name: str, width: int | None) -> Place | None:
+        """The place after a lexeme of the terminal `winner` that counts as `name`, or None if it cannot stand here."""
+        if self._lexer.terminals[winner].name in self._lexer.ignored:
+            return place
+        indentation, brackets = self._lexer.indentation, place.brackets
+        if indentation is None:
+            return self._shifted(place, name)
+        if name != indentation.newline:
+            after = self._shifted(place, name)
+        elif brackets:
+            after = place
+        else:
+            after = self._line_begun(place, indentation, width)
+        if after is not None and name in indentation.opening:
+            return after._replace(brackets=brackets + 1)
+        if after is not None and name in indentation.closing:
+            return after._replace(brackets=brackets - 1) if brackets else None
+        return after
+
+    def _places_after(self, reading: Reading) -> Iterator[bool]:
+        """For each terminal that the lexeme under way may still count as, whether it may stand there."""
+        keywords = [(of, self._lexer.terminals[keyword].name) for of, keyword, _ in reading.keywords]
+        for number, _ in reading.matches:
+            names = [self._lexer.terminals[number].name, *(name for of, name in keywords if of == number)]
+            for name in names:  # how wide a line will be is open
+                yield number in self._newlines or self._after(reading.place, number, name, None) is not None
+
+    def _shifted(self, place: Place, name: str) -> Place | None:
+        parser = self._parser.special(place.parser, {name})
+        return None if parser is None else place._replace(parser=parser)
+
+    def _boundary(self, place: Place, rivals: frozenset[tuple[Match, ...]]) -> Reading:
+        """The reading in which a new lexeme begins."""
+        tried = self._tried(place.parser) | self._lexer.ignored
+        if self._lexer.indentation is not None:
+            tried |= {self._lexer.indentation.newline}
+        taken = {number for name, number in self._numbers.items() if name in tried}
+        embedded = {self._numbers[name] for number in taken for name in _embedded(self._lexer.terminals[number])}
+        matches = [(number, self._runs[number]) for number in sorted(taken - embedded)]
+        keywords = [entry for number in sorted(taken) for entry in self._keywords[number] if entry[1] in taken]
+        return Reading(place, False, tuple(matches), tuple(keywords), rivals)
+
+    def _tried(self, parser: ParserState) -> frozenset[str]:
+        """The terminals that the parser can take, or, by the marks that it could take, those of Lark's table."""
+        if not self._lexer.contextual:
+            return frozenset(self._numbers)
+        takes = frozenset(str(rest[0].token) for rest, _, _ in parser.items if isinstance(rest[0], Special))
+        contexts, marks = self._lexer.contexts, takes & self._marks
+        parts = [marks] if marks in contexts else [part for part in contexts if part <= marks]
+        largest = [part for part in parts if not any(part < other for other in parts)]
+        return takes.union(*(contexts[part] for part in largest))
+
+    # ---- indentation
+
+    def _width(self, width: int | None, matches: tuple[Match, ...], byte: int) -> int | None:
+        """The width of the lexeme's last line after `byte`."""
+        if self._lexer.indentation is None or not any(number in self._newlines for number, _ in matches):
+            return None
+        if byte == ord("\n"):
+            return 0
+        columns = {ord(" "): 1, ord("\t"): self._lexer.indentation.tab}
+        too_wide = self._lexer.indentation.most_width + 1
+        return None if width is None else min(width + columns.get(byte, 0), too_wide)
+
+    def _line_begun(self, place: Place, indentation: Indentation, width: int | None) -> Place | None:
+        """The place after a newline, and the indentation or the dedentations that follow it."""
+        after = self._shifted(place, indentation.newline)
+        if after is None or width is None:
+            return None
+        if width > place.widths[-1]:
+            if width > indentation.most_width or len(place.widths) >= indentation.most_levels:
+                return None
+            return self._shifted(after._replace(widths=(*place.widths, width)), indentation.indent)
+        while after is not None and width < after.widths[-1]:
+            after = self._shifted(after._replace(widths=after.widths[:-1]), indentation.dedent)
+        return after if after is not None and width == after.widths[-1] else None
+
+    def _may_end(self, place: Place) -> bool:
+        """Whether the text may end here: one dedentation for each width that is left."""
+        after: Place | None = place
+        for _ in place.widths[1:]:
+            if after is not None and self._lexer.indentation is not None:
+                after = self._shifted(after, self._lexer.indentation.dedent)
+        return after is not None and after.parser.accepting
+
+    # ---- completions
+
+    def _is_completable(self, start: LexedState) -> bool:
+        if start not in self._completable:
+            before: dict[LexedState, LexedState | None] = {start: None}
+            todo, found = [start], None
+            for state in todo:
+                if self.accepting(state) or self._completable.get(state, False):
+                    found = state
+                    break
+                for byte in self._live:
+                    after = self.read(state, byte)
+                    if after and after not in before and self._completable.get(after, True):
+                        before[after] = state
+                        todo.append(after)
+                if len(before) > MAX_AHEAD:
+                    raise LimitExceeded("states", len(before), MAX_AHEAD, fixed=True)
+            if found is None:
+                self._completable.update(dict.fromkeys(before, False))
+            while found is not None:
+                self._completable[found], found = True, before[found]
+        return self._completable[start]
+
+
+def _advanced(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
+    """The terminals after `byte`, without those behind the first that matches: they can not win any more."""
+    out: list[Match] = []
+    for terminal, run in matches:
+        after = [(terminal, further) for further in run.after(byte)]
+        out += after
+        if any(further.may_stop for _, further in after):
+            break
+    return tuple(out)
+
+
+def _matched(matches: tuple[Match, ...]) -> int | None:
+    """The terminal that matches here."""
+    return next((terminal for terminal, run in matches if run.may_stop), None)
+
+
+def _open(matches: tuple[Match, ...]) -> tuple[Match, ...]:
+    """The terminals that may still match more."""
+    return tuple(match for match in matches if match[1].may_go_on)
+
+
+def _embedded(terminal: Terminal) -> list[str]:
+    return [keyword.name for keyword in terminal.keywords if keyword.embedded]

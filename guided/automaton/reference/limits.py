@@ -1,0 +1,71 @@
+"""Limits of tokens in the twin: what remains of a `MaxTokens`, and what happens to it when a token ends.
+
+In: the run of the regular item, and the texts of all tokens. Out: a `Limited`, which is a run that also knows how many
+tokens are left, and whether something was read. A token that ends while it is under way takes one of these. It is then
+given up unless the rest can still be written in the tokens that are left, the last of which ends where the rest does.
+
+Cost: a search over the runs that tokens lead to, breadth first. Slow on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from guided.automaton.reference.regular import Run
+
+__all__ = ["Limited", "fewest_tokens"]
+
+
+@dataclass(frozen=True)
+class Limited:
+    """What remains of a text of `run` that is not empty, `left` tokens for it. Its methods are those of a run."""
+
+    run: Run
+    left: int
+    begun: bool = False
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether the text may end here."""
+        return self.begun and self.run.may_stop
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether some byte can follow."""
+        return self.run.may_go_on
+
+    @property
+    def alive(self) -> bool:
+        """Whether some text completes it, in however many tokens."""
+        return self.run.may_go_on or self.may_stop
+
+    def after(self, byte: int) -> tuple[Limited, ...]:
+        """What remains after a byte."""
+        return tuple(Limited(run, self.left, True) for run in self.run.after(byte))
+
+    def after_token(self, texts: Collection[bytes]) -> Limited | None:
+        """What remains once a token ends here."""
+        if not self.begun:
+            return self
+        needed = fewest_tokens(self.run, texts)
+        return replace(self, left=self.left - 1) if needed is not None and needed < self.left else None
+
+
+def fewest_tokens(start: Run, texts: Collection[bytes]) -> int | None:
+    """The fewest tokens, one at least, that lead from a run to an end; None: there is no way."""
+    met, level, count = {start}, [start], 0
+    while level:
+        further: list[Run] = []
+        count += 1
+        for run in level:
+            for text in texts:
+                runs = {run}
+                for byte in text:
+                    runs = {after for each in runs for after in each.after(byte)}
+                if any(each.may_stop for each in runs):
+                    return count
+                further += runs - met
+                met |= runs
+        level = further
+    return None

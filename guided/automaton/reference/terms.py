@@ -1,0 +1,398 @@
+"""The terms of a grammar: which are nullable, which are productive, and how one is expanded into others.
+
+A *term* is what the parser (`language.py`) finds in a rule: an IR node, or what remains of one that has been
+read in part. The remaining part of a regular node is a `Run`, that of a permutation is its `Members`; a `Mark` or an
+`Open` says where uniqueness scopes and their entries begin and end (`uniqueness.py`).
+
+In: a `Grammar` and the live bytes, those that occur in some token. Out, for each term:
+ - whether it is *nullable*: its language contains the empty text;
+ - whether it is *productive*: its language contains some text of live bytes and control tokens;
+ - the sequences of terms that it expands to.
+
+How: nullable and productive rules are least fixpoints, found by iterating over all rules until nothing changes. What
+`Distinct` forbids is not considered here, because it depends on the text.
+
+Cost: each fact is decided once for each term and round. The nesting of nodes is limited to `MAX_DEPTH`. Not supported:
+`Encoded` inside `And`, `Not`, `Length` or another `Encoded`. Combine the items first, then encode the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from guided.automaton.reference.limits import Limited
+from guided.automaton.reference.regular import MAX_DEPTH, Run, Spelling, in_bounds, regular
+from guided.automaton.reference.uniqueness import Mark, Open
+from guided.errors import LimitExceeded, SpecError
+from guided.ir.nodes import (
+    UTF8,
+    AllOf,
+    Alt,
+    And,
+    AnyOf,
+    Automaton,
+    Chars,
+    Condition,
+    Dispatch,
+    Distinct,
+    Encoded,
+    Encoding,
+    Entry,
+    Grammar,
+    Length,
+    MaxTokens,
+    Node,
+    NoneOf,
+    Not,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+    Special,
+    TaggedText,
+    Text,
+)
+from guided.meter import spend
+
+__all__ = ["Members", "Rest", "Term", "Terms"]
+
+
+@dataclass(frozen=True)
+class Members:
+    """What remains of a `Permutation`.
+
+    `seen` are the members that were written, as far as they matter for what may follow; `count` is how many members
+    were written (see `choices`).
+    """
+
+    whole: Permutation
+    seen: frozenset[int] = frozenset()
+    count: int = 0
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether the permutation may end here."""
+        required = {i for i, member in enumerate(self.whole.members) if member.required}
+        enough = required <= self.seen and self.count >= self.whole.min and in_bounds(self.count, self.whole.max)
+        return enough and (self.whole.condition is None or holds(self.whole.condition, self.seen))
+
+    def is_open(self, at: int) -> bool:
+        """Whether member `at` may come next as far as slots and the order of members are concerned."""
+        members, slots = self.whole.members, self.whole.slots or range(len(self.whole.members))
+        if members[at].repeatable:
+            return True
+        if any(slots[i] == slots[at] for i in self.seen):
+            return False
+        return not self.whole.ordered or all(slots[i] < slots[at] and not members[i].repeatable for i in self.seen)
+
+    def choices(self) -> Iterator[tuple[int, Members]]:
+        """The members that may come next, each with what remains after it."""
+        whole = self.whole
+        if whole.max is not None and self.count >= whole.max:
+            return
+        # To keep states few, what makes no difference is forgotten: without an upper bound, a count above the lower
+        # bound is like the bound itself (1 is kept apart from 0: a separator comes before all members but the first);
+        # a repeatable member is not recorded unless it is required or a condition or an order depends on it.
+        top = max(whole.min, 1) if whole.max is None else whole.max
+        for i, member in enumerate(whole.members):
+            if self.is_open(i):
+                forgets = whole.condition is None and not whole.ordered and member.repeatable and not member.required
+                yield i, Members(whole, self.seen if forgets else self.seen | {i}, min(self.count + 1, top))
+
+    def item(self, at: int) -> Node:
+        """The node of member `at`, preceded by the separator unless it is the first."""
+        item = self.whole.members[at].item
+        return Seq((self.whole.separator, item)) if self.count else item
+
+
+def holds(condition: Condition, seen: frozenset[int]) -> bool:
+    """Whether a condition holds if exactly the members `seen` have been written."""
+    match condition:
+        case TaggedText(members):
+            return bool(seen.intersection(members))
+        case AllOf(items):
+            return all(holds(item, seen) for item in items)
+        case AnyOf(items):
+            return any(holds(item, seen) for item in items)
+        case NoneOf(items):
+            return not any(holds(item, seen) for item in items)
+
+
+Term: TypeAlias = Node | Run | Limited | Members | Mark | Open
+Rest: TypeAlias = tuple[Term, ...]
+
+
+class Terms:
+    """The terms of one grammar. `live` are the bytes that occur in some token.
+
+    Raises:
+        SpecError: a reference to no rule, or an empty item where the IR forbids it.
+        LimitExceeded: nodes are nested too deeply.
+    """
+
+    def __init__(self, grammar: Grammar, live: frozenset[int]) -> None:
+        self.rules, self._live = grammar.rules, live
+        self._spellings: dict[Encoding, Spelling] = {}
+        self._runs: dict[Node, Run] = {}
+        self._known: dict[Term, bool] = {}  # productive or not
+        self._nullable_rules: set[str] = set()
+        self._productive_rules: set[str] = set()
+        self._check()
+        self._least(self.nullable, self._nullable_rules)
+        self._check_empty()
+        self._least(self.productive, self._productive_rules)
+        self.control_tokens = frozenset(node.token for node in self._nodes() if isinstance(node, Special))
+        """The control tokens that the grammar names."""
+        self.has_uniqueness = any(isinstance(node, Distinct) for node in self._nodes())
+        """Whether values must differ anywhere in the grammar."""
+        self.limits = list(self._limits(grammar.start))
+        """The limits of tokens that some output meets."""
+
+    def expand(self, head: Term) -> Iterator[Rest]:
+        """The sequences of terms whose union has the same language as `head`."""
+        match head:
+            case Seq(items):
+                yield items
+            case Alt(items):
+                yield from ((item,) for item in items)
+            case Permutation():
+                yield (Members(head),)
+            case Members():
+                if head.may_stop:
+                    yield ()
+                yield from ((head.item(at), after) for at, after in head.choices())
+            case MaxTokens(item, most):
+                if self.nullable(item):
+                    yield ()
+                if most:
+                    yield (Limited(self.run(item), most),)
+            case Distinct(item, known):
+                yield (Open(frozenset(known)), item, Mark.CLOSE)
+            case Entry(item):
+                yield (Mark.BEGIN, item, Mark.END)
+            case Dispatch(automaton, _, items):
+                yield (self.run(automaton),)
+                yield from ((self.run(led), item) for led, item in zip(_led(head), items, strict=True))
+            case Text() | Chars() | Automaton() | And() | Not() | Length() | Encoded():
+                yield (self.run(head),)
+
+    def _limits(self, start: str) -> Iterator[MaxTokens]:
+        todo: list[Node] = [Ref(start)]
+        met = set[Node]()
+        for node in todo:  # grows while it is read
+            if node in met:
+                continue
+            met.add(node)
+            if not self.productive(node):
+                continue
+            match node:
+                case MaxTokens(_, most) if most:
+                    yield node
+                case Ref(name):
+                    todo.append(self.rules[name])
+                case Seq(items) | Alt(items) | Dispatch(_, _, items):
+                    todo += items
+                case Repeat(item, _, high) if high != 0:
+                    todo.append(item)
+                case Distinct(item) | Entry(item):
+                    todo.append(item)
+                case Permutation(members, separator):
+                    todo += (separator, *(member.item for member in members))
+
+    # ---- facts
+
+    def _least(self, holds: Callable[[Node], bool], into: set[str]) -> None:
+        """Least fixpoint: adds rules to `into` until it has all for which `holds`, which reads `into`, is true."""
+        grown = True
+        while grown:
+            self._known.clear()
+            found = {name for name, node in self.rules.items() if name not in into and holds(node)}
+            into |= found
+            grown = bool(found)
+
+    def nullable(self, term: Term) -> bool:
+        """Whether the language of `term` contains the empty text."""
+        spend()
+        match term:
+            case Ref(name):
+                return name in self._nullable_rules
+            case Seq(items):
+                return all(self.nullable(item) for item in items)
+            case Alt(items):
+                return any(self.nullable(item) for item in items)
+            case Repeat(item, low, high):
+                return in_bounds(low, high) and (low <= 0 or self.nullable(item))
+            case Dispatch(automaton, _, items):
+                ways = zip(_led(term), items, strict=True)
+                return self.nullable(automaton) or any(self.nullable(led) and self.nullable(item) for led, item in ways)
+            case Permutation():
+                return Members(term).may_stop
+            case Members():
+                return term.may_stop
+            case Distinct(item) | Entry(item):
+                return self.nullable(item)
+            case Mark() | Open():
+                return True
+            case Special():
+                return False
+            case Run() | Limited():
+                return term.may_stop
+            case MaxTokens(item):
+                return self.nullable(item)
+        return self.run(term).may_stop
+
+    def productive(self, term: Term) -> bool:
+        """Whether the language of `term` contains a text of live bytes and control tokens."""
+        if term not in self._known:
+            spend()
+            self._known[term] = self._decide_productive(term)
+        return self._known[term]
+
+    def _decide_productive(self, term: Term) -> bool:
+        match term:
+            case Ref(name):
+                return name in self._productive_rules
+            case Seq(items):
+                return all(self.productive(item) for item in items)
+            case Alt(items):
+                return any(self.productive(item) for item in items)
+            case Repeat(item, low, high):
+                return in_bounds(low, high) and (low <= 0 or self.productive(item))
+            case Dispatch(automaton, _, items):
+                ways = zip(_led(term), items, strict=True)
+                return self.run(automaton).alive or any(
+                    self.run(led).alive and self.productive(item) for led, item in ways
+                )
+            case Permutation():
+                return self._fillable(Members(term))
+            case Members():
+                return self._fillable(term)
+            case Distinct(item) | Entry(item):
+                return self.productive(item)
+            case Special() | Mark() | Open():
+                return True
+            case Run() | Limited():
+                return term.alive
+            case MaxTokens(item, most):
+                return self.run(item).alive if most else self.nullable(item)
+        return self.run(term).alive
+
+    def _fillable(self, rest: Members) -> bool:
+        """Whether a permutation can be completed: all required members, and enough others for the bounds."""
+        whole = rest.whole
+        if whole.condition is not None or whole.ordered or whole.slots:
+            return self._finishable(rest)
+        members = [(i, member, self.productive(member.item)) for i, member in enumerate(whole.members)]
+        missing = [can for i, member, can in members if member.required and i not in rest.seen]
+        available = [member for i, member, can in members if can and (i not in rest.seen or member.repeatable)]
+        fewest = max(len(missing), whole.min - rest.count, 0)
+        upper_bounds = [fewest] if whole.max is None else [whole.max - rest.count]
+        if not any(member.repeatable for member in available):
+            upper_bounds.append(len(available))
+        if not self.productive(whole.separator):
+            upper_bounds.append(0 if rest.count else 1)
+        return all(missing) and fewest <= min(upper_bounds)
+
+    def _finishable(self, rest: Members) -> bool:
+        """As `_fillable`, with conditions, slots or an order: a search over all sets of members that can be written."""
+        todo, visited = [rest], {rest}
+        while todo:
+            at = todo.pop()
+            if at.may_stop:
+                return True
+            if at.count and not self.productive(at.whole.separator):
+                continue
+            for i, after in at.choices():
+                if after not in visited and self.productive(at.whole.members[i].item):
+                    visited.add(after)
+                    todo.append(after)
+        return False
+
+    def size(self, term: Term) -> int:
+        """An estimate of how long the shortest text of `term` is. It orders searches and decides nothing."""
+        match term:
+            case Seq(items):
+                return sum(self.size(item) for item in items)
+            case Alt(items):
+                return min((self.size(item) for item in items), default=0)
+            case Repeat(item, low):
+                return max(low, 0) * self.size(item)
+            case Distinct(item) | Entry(item):
+                return self.size(item)
+            case Permutation():
+                return self.size(Members(term))
+            case Members(whole, seen, count):
+                missing = sum(member.required and i not in seen for i, member in enumerate(whole.members))
+                return max(missing, whole.min - count)
+            case Mark() | Open():
+                return 0
+            case Run() | Limited():
+                return 0 if term.may_stop else 1
+        return 1
+
+    def run(self, node: Node) -> Run:
+        """The run at the start of a node that is matched by derivatives as a whole, not expanded into its items."""
+        if node not in self._runs:
+            item, encoding = (node.item, node.encoding) if isinstance(node, Encoded) else (node, UTF8)
+            if encoding not in self._spellings:
+                self._spellings[encoding] = Spelling(encoding, self._live)
+            self._runs[node] = self._spellings[encoding].run(regular(item, self.rules))
+        return self._runs[node]
+
+    # ---- checks
+
+    def _nodes(self) -> Iterator[Node]:
+        """Every node of every rule, but for the insides of regular and encoded nodes.
+
+        Raises:
+            LimitExceeded: nodes are nested deeper than `MAX_DEPTH`.
+        """
+        todo = [(node, 1) for node in self.rules.values()]
+        while todo:
+            node, depth = todo.pop()
+            if depth > MAX_DEPTH:
+                raise LimitExceeded("depth", depth, MAX_DEPTH, fixed=True)
+            spend()
+            yield node
+            match node:
+                case Seq(items) | Alt(items) | Dispatch(_, _, items):
+                    todo.extend((item, depth + 1) for item in items)
+                case Repeat(item) | Distinct(item) | Entry(item):
+                    todo.append((item, depth + 1))
+                case Permutation(members, separator):
+                    todo.extend((item, depth + 1) for item in (separator, *(member.item for member in members)))
+
+    def _check(self) -> None:
+        """Raises `SpecError` or `UnsupportedError` for what the IR excludes or this module does not support."""
+        for node in self._nodes():
+            match node:
+                case Ref(name) if name not in self.rules:
+                    raise SpecError(f"rule {name!r} is not defined")
+                case And() | Not() | Length() | Encoded():
+                    self.run(node)
+                case MaxTokens(item):
+                    self.run(item)
+
+    def _check_empty(self) -> None:
+        """Raises `SpecError` for an item that may be empty where the IR excludes this."""
+        for node in self._nodes():
+            match node:
+                case Permutation(members) if any(self.nullable(member.item) for member in members):
+                    what = "a member of a permutation"
+                case Distinct(item) | Entry(item) if self.nullable(item):
+                    what = "the item of a Distinct or of an Entry"
+                case _:
+                    continue
+            raise SpecError(f"{what} may be empty", hint="take the empty case out of it")
+
+
+def _led(node: Dispatch) -> list[Automaton]:
+    """For each item the texts before it: those that lead the automaton into one state."""
+    plain = [(False, edges) for _, edges in node.automaton.states]
+    out = []
+    for at in node.exits:
+        states = [*plain[:at], (True, plain[at][1]), *plain[at + 1 :]]
+        out.append(Automaton(tuple(states), node.automaton.start))
+    return out

@@ -1,0 +1,188 @@
+"""The readable twin of the native core: the exact token masks of a grammar over a vocabulary, by definition.
+
+The native core caches, shares and skips. This module does none of that: it defines what a mask is, and the tests
+compare the core with it. It has the same operations and no code in common.
+
+In: an IR `Grammar`, the bytes of each token id, the end tokens, and the names of the control tokens. Out: states, the
+token ids that are allowed in a state, and the fewest tokens from a state to the end of an output.
+
+A token is allowed if, after its bytes, an accepting state can still be reached *in tokens*. If every byte that occurs
+in a token is also a token by itself, it is enough that there is a state after its bytes, because every state has a
+completion in live bytes (`language.py`). Otherwise the graph of states and tokens is searched from each
+successor, breadth first. Example: with the tokens `a` and `bc`, the grammar `a|aab` does not allow `a` after `a`: a `b`
+would have to follow, and no token spells it.
+
+End tokens and control tokens spell no text, whatever bytes they have. Ids without bytes (None or empty) are allowed
+only where the grammar names them. A grammar names a control token by its id or by its name.
+
+Cost: a mask tries every token. Searches are memoised by state and raise `LimitExceeded` after `MAX_SEARCH` states; they
+never guess. Slow on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from guided.automaton.reference.language import Language, State, accepts, viable
+from guided.automaton.reference.tokens import without_other_tokens
+from guided.errors import LimitExceeded, SpecError, VocabularyError
+from guided.ir.nodes import Grammar
+
+__all__ = ["ReferenceGrammar", "State", "accepts", "viable"]
+
+MAX_SEARCH = 10_000
+"""The most states that one search for the fewest tokens visits."""
+
+_NO_NAMES: Mapping[int, str] = MappingProxyType({})
+
+
+class ReferenceGrammar:
+    """One grammar over one vocabulary. States are immutable and compared by identity.
+
+    Args:
+        tokens: token id -> its bytes; None or empty for an id that spells nothing.
+        eos_token_ids: the ids that end an output.
+        special_tokens: id -> name of each control token.
+
+    Raises:
+        SpecError: the language is empty, or the grammar is malformed.
+        VocabularyError: the grammar names a control token that is not there, or the tokens cannot write any output.
+        UnsupportedError: a text does not fit into its limit of tokens.
+        LimitExceeded: a search visits too many states.
+    """
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        tokens: Sequence[bytes | None],
+        eos_token_ids: Collection[int],
+        special_tokens: Mapping[int, str] = _NO_NAMES,
+    ) -> None:
+        self._ends = frozenset(eos_token_ids)
+        no_text = self._ends | special_tokens.keys()
+        self._texts = {token: data for token, data in enumerate(tokens) if data and token not in no_text}
+        strings = frozenset(self._texts.values())
+        live = frozenset(byte for data in strings for byte in data)
+        self._byte_complete = all(bytes([byte]) in strings for byte in live)
+        self._strings = sorted(strings)
+        grammar = without_other_tokens(grammar, self._texts, special_tokens)
+        self._language = Language(grammar, live)
+        self._controls = self._control_ids(len(tokens), special_tokens)
+        self._terminated = State(frozenset(), accepting=True)
+        self._fewest: dict[State, int | None] = {}
+        start = self._language.start
+        if start is not None:
+            self._language.check_limits(strings)
+        if start is None or not self._can_finish(start):
+            if Language(grammar).start is None:
+                raise SpecError("the grammar generates nothing")
+            raise VocabularyError("the tokens of the vocabulary cannot write any output of the grammar")
+        self._start = start
+
+    def _control_ids(self, size: int, special_tokens: Mapping[int, str]) -> dict[int, frozenset[int | str]]:
+        """The control tokens that the grammar names: id -> what the grammar calls it (names, or the id itself)."""
+        found: dict[int, set[int | str]] = {}
+        for name in self._language.control_tokens:
+            if isinstance(name, str):
+                ids = {token for token, its_name in special_tokens.items() if its_name == name}
+            else:
+                ids = {name} if 0 <= name < size or name in special_tokens or name in self._ends else set()
+            if not ids:
+                raise VocabularyError(f"the vocabulary has no control token {name!r}")
+            if ends := ids & self._ends:
+                raise VocabularyError(f"token {min(ends)} ends the output, so the grammar cannot name it inside")
+            for token in ids:
+                found.setdefault(token, set()).add(name)
+        return {token: frozenset(names) for token, names in found.items()}
+
+    def initial(self) -> State:
+        """The state before the first token."""
+        return self._start
+
+    def accepting(self, state: State) -> bool:
+        """Whether the output may end here. This is also true after an end token."""
+        return state.accepting
+
+    def terminated(self, state: State) -> bool:
+        """Whether an end token was accepted. Further end tokens change nothing; no other token may follow."""
+        return state is self._terminated
+
+    def step(self, state: State, byte: int) -> State | None:
+        """The state after one byte, or None if no output continues with it."""
+        return self._language.step(state, byte)
+
+    def accept_token(self, state: State, token: int) -> State | None:
+        """The state after one token, or None if it is not allowed."""
+        if token in self._ends:
+            return self._terminated if state.accepting else None
+        after = self._after(state, self._texts.get(token))
+        if token in self._controls:  # a grammar may also name an ordinary token by its id
+            after = self._language.either(after, self._language.special(state, self._controls[token]))
+        return after if after is not None and self._can_finish(after) else None
+
+    def mask(self, state: State) -> set[int]:
+        """The ids that are allowed next."""
+        return {token for token in self._ids() if self.accept_token(state, token) is not None}
+
+    def min_tokens(self, state: State) -> int | None:
+        """The fewest tokens to the end of an output, the end token included, or None if there is no way."""
+        if self.terminated(state):
+            return 0
+        if not self._ends:
+            return None
+        if state not in self._fewest:
+            self._fewest[state] = self._search(state)
+        fewest = self._fewest[state]
+        return None if fewest is None else fewest + 1
+
+    def budget_mask(self, state: State, n: int) -> set[int]:
+        """The ids that are allowed next if the output must be complete within `n` tokens, this one included."""
+        allowed = set()
+        for token in self._ids():
+            after = self.accept_token(state, token)
+            needed = None if after is None else self.min_tokens(after)
+            if needed is not None and needed <= n - 1:
+                allowed.add(token)
+        return allowed
+
+    def _ids(self) -> set[int]:
+        return {*self._ends, *self._texts, *self._controls}
+
+    def _after(self, state: State, data: bytes | None) -> State | None:
+        after = state if data else None
+        for byte in data or b"":
+            after = self._language.step(after, byte) if after is not None else None
+        return after if after is None or not self._language.limits else self._language.after_token(after, self._strings)
+
+    def _successors(self, state: State) -> Iterator[State]:
+        for data in self._strings:
+            if (after := self._after(state, data)) is not None:
+                yield after
+        for names in self._controls.values():
+            if (after := self._language.special(state, names)) is not None:
+                yield after
+
+    def _can_finish(self, state: State) -> bool:
+        """Whether an accepting state can be reached in tokens."""
+        if self._byte_complete and not self._language.limits:
+            return True
+        if state not in self._fewest:
+            self._fewest[state] = self._search(state)
+        return self._fewest[state] is not None
+
+    def _search(self, start: State) -> int | None:
+        """The fewest tokens from `start` to an accepting state, breadth first."""
+        seen, level, distance = {start}, [start], 0
+        while level:
+            if any(state.accepting for state in level):
+                return distance
+            further: list[State] = []
+            for after in (after for state in level for after in self._successors(state)):
+                if after not in seen:
+                    seen.add(after)
+                    further.append(after)
+                if len(seen) > MAX_SEARCH:
+                    raise LimitExceeded("states", len(seen), MAX_SEARCH, fixed=True)
+            level, distance = further, distance + 1
+        return None

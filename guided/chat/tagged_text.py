@@ -1,0 +1,201 @@
+"""Texts of which it is known which characters a template wrote, and which came from elsewhere.
+
+Problem. A template writes `<|im_end|>` to end a turn, and a user may write the same characters in a message. The model
+must read a control token in the first case and text in the second, but in the rendered text they look the same.
+
+Idea. The literals of a template are `TaggedText`: strings that know which of their characters are the template's. All
+that a template does to strings (join, cut, strip, replace, repeat) keeps that knowledge, and everything else is an
+ordinary `str`, whose characters are nobody's. So the characters of a rendered text are exactly those that any other
+engine for templates gives: comparisons, searches and slices see the same strings. And the knowledge errs on one side
+alone: what an operation loses, or what comes from outside, is not the template's and so never a control token.
+
+In: literals (`tagged`), and the operations of `str`. Out: a text and the spans that the template wrote, merged and in
+order. Cost: that of the operation, and of the spans; `joined` is where texts grow, and pays for it (render_budget.py).
+Not kept: by upper(), iteration, formats with widths and the like.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final, SupportsIndex, TypeAlias
+
+from guided.chat.render_budget import STEP, charge
+
+__all__ = ["TaggedText", "joined", "spans_of", "tagged"]
+
+_PART: Final = 64  # what a part of a text that is split costs
+Spans: TypeAlias = tuple[tuple[int, int], ...]
+
+
+class TaggedText(str):
+    """See the head.
+
+    Attributes:
+        spans: (start, end) of what the template wrote, in characters, in order, not touching each other.
+    """
+
+    __slots__ = ("spans",)
+    spans: Spans
+
+    def __new__(cls, text: str = "", spans: Spans = ()) -> TaggedText:
+        """`text`, of which the template wrote `spans`."""
+        self = super().__new__(cls, text)
+        self.spans = spans
+        return self
+
+    def __str__(self) -> str:
+        return self
+
+    def __add__(self, other: str) -> str:
+        if not isinstance(other, str) or hasattr(other, "__html__"):
+            return NotImplemented  # Jinja's Markup escapes what it is added to
+        return joined((self, other))
+
+    def __radd__(self, other: str) -> str:
+        return joined((other, self)) if isinstance(other, str) else NotImplemented
+
+    def __mul__(self, count: SupportsIndex) -> str:
+        charge(max(0, int(count)) * (len(self) + 1))
+        return joined([self] * int(count))
+
+    __rmul__ = __mul__
+
+    def __mod__(self, values: Any) -> str:
+        found = self.filled("%s", values if isinstance(values, tuple) else (values,))
+        return str.__mod__(self, values) if found is None else found
+
+    def filled(self, field: str, values: tuple[Any, ...]) -> str | None:
+        """Values at the fields `%s` or `{}`; None: there are others, or not as many."""
+        parts = self.split(field)
+        if any(sign in part for part in parts for sign in field if sign != "s") or len(values) != len(parts) - 1:
+            return None
+        return joined(text for pair in zip(parts, (*map(str, values), ""), strict=True) for text in pair)
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        text = str.__getitem__(self, key)
+        if isinstance(key, slice):
+            start, _, step = key.indices(len(self))
+            return _cut(self, text, start) if step == 1 else text
+        at = key.__index__()
+        return _cut(self, text, at + len(self) * (at < 0))
+
+    def lstrip(self, chars: str | None = None, /) -> str:
+        """As that of `str`, and so are all below."""
+        text = str.lstrip(self, chars)
+        return _cut(self, text, len(self) - len(text))
+
+    def rstrip(self, chars: str | None = None, /) -> str:
+        """See `lstrip`."""
+        return _cut(self, str.rstrip(self, chars), 0)
+
+    def strip(self, chars: str | None = None, /) -> str:
+        """See `lstrip`."""
+        return self.rstrip(chars).lstrip(chars)
+
+    def removeprefix(self, prefix: str, /) -> str:
+        """See `lstrip`."""
+        return self[len(prefix) :] if prefix and self.startswith(prefix) else self
+
+    def removesuffix(self, suffix: str, /) -> str:
+        """See `lstrip`."""
+        return self[: -len(suffix)] if suffix and self.endswith(suffix) else self
+
+    def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
+        """See `lstrip`."""
+        charge(_PART * (len(self) if sep is None else str.count(self, sep)))
+        return _placed(self, str.split(self, sep, maxsplit), sep)
+
+    def rsplit(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
+        """See `lstrip`."""
+        charge(_PART * (len(self) if sep is None else str.count(self, sep)))
+        return _placed(self, str.rsplit(self, sep, maxsplit), sep)
+
+    def splitlines(self, keepends: bool = False) -> list[str]:
+        """See `lstrip`."""
+        charge(_PART * str.count(self, "\n"))
+        out, at = [], 0
+        for line, whole in zip(str.splitlines(self, keepends), str.splitlines(self, True), strict=True):
+            out.append(_cut(self, line, at))
+            at += len(whole)
+        return out
+
+    def partition(self, sep: str, /) -> tuple[str, str, str]:
+        """See `lstrip`."""
+        before, found, after = str.partition(self, sep)
+        end = len(before) + len(found)
+        return self[: len(before)], self[len(before) : end], self[end:] if after else after
+
+    def rpartition(self, sep: str, /) -> tuple[str, str, str]:
+        """See `lstrip`."""
+        before, found, _ = str.rpartition(self, sep)
+        end = len(before) + len(found)
+        return self[: len(before)], self[len(before) : end], self[end:]
+
+    def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> str:
+        """See `lstrip`; what is put in is the template's as far as `new` is."""
+        if not old or not (self.spans or spans_of(new)):
+            charge(len(self) + (str.count(self, old)) * len(new))
+            return str.replace(self, old, new, count)
+        parts = self.split(old, count)
+        return joined(part for number, one in enumerate(parts) for part in ((new, one) if number else (one,)))
+
+    def join(self, parts: Iterable[str], /) -> str:
+        """See `lstrip`."""
+        return joined(part for number, one in enumerate(parts) for part in ((self, one) if number else (one,)))
+
+
+@lru_cache(maxsize=4096)
+def tagged(text: str) -> TaggedText:
+    """A text that the template wrote, all of it."""
+    return TaggedText(text, ((0, len(text)),) if text else ())
+
+
+def spans_of(text: str) -> Spans:
+    """What of a text the template wrote; nothing of an ordinary `str`."""
+    return text.spans if isinstance(text, TaggedText) else ()
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Texts one after another."""
+    texts, spans, length = list(parts), list[tuple[int, int]](), 0
+    charge(sum(map(len, texts)) + STEP * len(texts))
+    for part in texts:
+        for start, end in spans_of(part):
+            if spans and spans[-1][1] == length + start:
+                spans[-1] = (spans[-1][0], length + end)
+            else:
+                spans.append((length + start, length + end))
+        length += len(part)
+    return _made("".join(texts), tuple(spans))
+
+
+def _made(text: str, spans: Spans) -> str:
+    return TaggedText(text, spans) if spans else text
+
+
+def _cut(whole: TaggedText, text: str, start: int) -> str:
+    """`text`, which begins at `start` of `whole`."""
+    if not text:
+        return text
+    end, out = start + len(text), list[tuple[int, int]]()
+    for number in range(bisect_right(whole.spans, start, key=lambda span: span[1]), len(whole.spans)):
+        left, right = whole.spans[number]
+        if left >= end:
+            break
+        out.append((max(left, start) - start, min(right, end) - start))
+    return _made(text, tuple(out))
+
+
+def _placed(whole: TaggedText, parts: list[str], sep: str | None) -> list[str]:
+    """Parts of a text that was split, each with what the template wrote of it."""
+    if not whole.spans:
+        return parts
+    out, at = [], 0
+    for part in parts:
+        if sep is None:  # a part begins with the first character that is no white space
+            at = str.find(whole, part, at)
+        out.append(_cut(whole, part, at))
+        at += len(part) + (len(sep) if sep is not None else 0)
+    return out

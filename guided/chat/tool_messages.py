@@ -1,0 +1,95 @@
+"""Tools in a conversation whose template does not tell them, or tells of another form of calls.
+
+In: messages, tools, a style of calls. Out: messages of system, user and assistant alone: tools are told in the system
+message, calls stand in the message of the assistant, and what the tools said in one of the user, as in the templates
+of Qwen and Hermes (`guided/frontends/structural_tag/tool_prompts.py`). There, a marker such as `<tool_call>` that is a
+control token of the vocabulary is that token: markers are `TaggedText`, and what callers wrote is not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from guided.chat.tagged_text import joined, tagged
+from guided.errors import UnsupportedError
+from guided.frontends.structural_tag.tool_prompts import Piece, tools_told, written_calls
+from guided.frontends.structural_tag.tool_styles import ToolStyle
+
+__all__ = ["default_system", "with_system_prompt", "with_tool_prompt", "without_tools"]
+
+_DEFAULT_SYSTEM: Final = re.compile(r"'<\|im_start\|>system(?:\n|\\n)([^<{}']*)<\|im_end\|>")
+
+
+def default_system(template: str) -> str:
+    """What a template of ChatML says as the system where there is no message of it; "" where that is not known."""
+    found = _DEFAULT_SYSTEM.search(template)
+    return found.group(1).replace("\\n", "\n") if found else ""
+
+
+def with_system_prompt(
+    messages: Sequence[Mapping[str, Any]], style: ToolStyle, tools: Sequence[Mapping[str, Any]], default: str
+) -> list[dict[str, Any]]:
+    """Messages, the first of which is the system's and tells of the tools.
+
+    Raises:
+        UnsupportedError: see `written_calls`.
+    """
+    if messages[0]["role"] not in ("system", "developer"):
+        messages = [{"role": tagged("system"), "content": default}, *messages]
+    first, told = messages[0], _text(tools_told(style, tools))
+    content = joined((_content(first), tagged("\n\n"), told)) if _content(first) else told
+    return [{**first, "content": content}, *map(dict, messages[1:])]
+
+
+def with_tool_prompt(
+    messages: Sequence[Mapping[str, Any]], style: ToolStyle, tools: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """As `with_system_prompt`, in the first message, whoever's that is."""
+    content = joined((_text(tools_told(style, tools)), tagged("\n\n"), _content(messages[0])))
+    return [{**messages[0], "content": content}, *map(dict, messages[1:])]
+
+
+def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> list[dict[str, Any]]:
+    """Messages without calls and without the role of tools: both are text.
+
+    Raises:
+        UnsupportedError: see `written_calls`.
+    """
+    out: list[dict[str, Any]] = []
+    for role, group in groupby(messages, key=lambda message: message["role"]):
+        if role == "tool":  # they share a turn of the user
+            begin, end = tagged("<tool_response>\n"), tagged("\n</tool_response>")
+            said = [joined((begin, _content(message), end)) for message in group]
+            out.append({"role": tagged("user"), "content": tagged("\n").join(said)})
+            continue
+        for message in group:
+            copy = {key: value for key, value in message.items() if key != "tool_calls"}
+            if calls := message.get("tool_calls"):
+                named = [(call["function"]["name"], _arguments(call)) for call in calls]
+                parts = [part for part in (_content(message), _text(written_calls(style, named))) if part]
+                copy["content"] = tagged("\n").join(parts)
+            out.append(copy)
+    return out
+
+
+def _arguments(call: Mapping[str, Any]) -> str:
+    given = call["function"]["arguments"]
+    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    content = message.get("content", "")
+    if isinstance(content, str):
+        return content
+    if len(content) == 1:
+        return str(content[0]["text"])
+    raise UnsupportedError("a message of several texts stands beside tools that the chat template does not tell",
+                           hint="write its content as one text")  # fmt: skip
+
+
+def _text(pieces: Iterable[Piece]) -> str:
+    return joined(piece.text if piece.literal else tagged(piece.text) for piece in pieces)

@@ -1,0 +1,208 @@
+"""Rank 0: starts the other ranks, and sends them a command for everything that all ranks do together.
+
+In: a model's file, and the number of parts. Out: `Ranks`, whose `parallel` says which part rank 0 loads, and whose
+`runner` is the engine's runner. The other ranks are processes on this machine (worker.py), and end with this process.
+Rank 0 alone does the bookkeeping of the cache. The cache's memory is cut like the model: each rank stores the keys and
+values of its own heads and layers. On a CPU the ranks share the cores, so cutting makes room for a model, but does not
+make it faster.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from guided.engine.runner import Batch, ModelRunner, cache_shape
+from guided.engine.tensor_parallel.commands import Command, Copy, Open, Step, WorkerConfig, send_command
+from guided.engine.tensor_parallel.group import RankPosition, check_backend, connect
+from guided.engine.tensor_parallel.processes import Workers
+from guided.errors import GuidedError
+from guided.kv.cache import CacheShape
+from guided.kv.paged import BlockPool, PagedCache, PagedPlan
+from guided.models.model import Model
+
+__all__ = ["Ranks"]
+
+
+class Ranks:
+    """All ranks of a model, for one engine.
+
+    Attributes:
+        parallel: the part of rank 0.
+        device: the device of rank 0.
+        workers: the processes of the other ranks.
+    """
+
+    def __init__(
+        self, path: Path, *, dtype: torch.dtype | None, device: torch.device, tensor: int = 1, pipeline: int = 1
+    ) -> None:
+        """Start the other ranks; they load their parts while rank 0 loads its own.
+
+        Raises:
+            GuidedError: a rank ended at once, or there are not enough devices.
+        """
+        places = _devices(device, tensor * pipeline)
+        self.device, self._opened = places[0], False
+        name = None if dtype is None else str(dtype).removeprefix("torch.")
+        rendezvous = Path(tempfile.mkdtemp(prefix="guided-ranks-"))
+        threads = torch.get_num_threads()
+        share = max(1, threads // tensor)  # the stages of a pipeline compute one after the other
+        configs = [
+            WorkerConfig(str(path), name, str(place), str(rendezvous / "store"), os.getpid(), rank, tensor, pipeline)
+            for rank, place in enumerate(places)
+        ]
+        try:
+            self.workers = Workers(configs[1:], share)
+        except BaseException:
+            shutil.rmtree(rendezvous, ignore_errors=True)
+            raise
+        self._finalize = weakref.finalize(self, _end, self.workers, rendezvous, threads)
+        if self.device.type == "cpu":
+            torch.set_num_threads(share)
+        try:
+            self.workers.wait_until_ready()
+            self._everyone, self.parallel = connect(
+                rendezvous / "store", RankPosition(0, tensor, pipeline), self.device
+            )
+        except RuntimeError as error:
+            reason = self.abort(error)
+            if reason is error:
+                reason = GuidedError(f"the processes of this model did not meet: {str(error)[:200]}")
+            raise reason from error
+        except BaseException:
+            self.close()
+            raise
+
+    def runner(self, model: Model, blocks: int, block_size: int) -> ModelRunner:
+        """The part that rank 0 has loaded, over a paged cache in the memory of all ranks.
+
+        Raises:
+            GuidedError: a rank could not load its part, or has no memory for its cache.
+        """
+        if self._opened:
+            raise ValueError("these ranks have a cache already: they are for one engine")
+        self._opened = True
+        pool = _Pool(self, cache_shape(model), blocks, block_size)
+        with self.collective():
+            self.send_command(Open(blocks, block_size))
+            self._everyone.gather(torch.zeros(1))  # all ranks have allocated their memory
+        return _Runner(self, model, PagedCache(cache_shape(model), blocks, block_size, pool=pool))
+
+    def send_command(self, command: Command) -> None:
+        """Send a command to all ranks.
+
+        Raises:
+            GuidedError: one of them has ended.
+        """
+        if not self._finalize.alive:
+            raise GuidedError("the processes of this model have ended: load it again")
+        with self.collective():
+            send_command(self._everyone, command)
+
+    @contextmanager
+    def collective(self) -> Iterator[None]:
+        """Enclose what all ranks do together. Ctrl-C is deferred to its end. After an error the ranks would be out of
+        step with each other, so all of them are ended."""
+        with _interrupts_deferred():
+            try:
+                yield
+            except BaseException as error:
+                reason = self.abort(error)
+                if reason is error:
+                    raise
+                raise reason from error
+
+    def abort(self, error: BaseException) -> BaseException:
+        """End all ranks, and return the error that says why."""
+        if not self._finalize.alive:
+            ended = "the processes of this model were ended meanwhile"
+            return GuidedError(ended) if isinstance(error, RuntimeError) else error
+        words = self.workers.exit_reason() if isinstance(error, RuntimeError) else None
+        self.close()
+        return error if words is None else GuidedError(f"a process of this model was lost: {words}")
+
+    def close(self) -> None:
+        """End the other ranks. Closing twice does nothing."""
+        self._finalize()
+
+
+class _Pool(BlockPool):
+    """The blocks of rank 0: every copy is made in all ranks."""
+
+    def __init__(self, ranks: Ranks, shape: CacheShape, blocks: int, block_size: int) -> None:
+        super().__init__(shape, blocks, block_size)
+        self._ranks = ranks
+
+    def copy(self, source: slice | Tensor, target: slice | Tensor) -> None:
+        """See `SlotPool`."""
+        assert isinstance(source, slice) and isinstance(target, slice)
+        self._ranks.send_command(Copy(source.start, target.start, source.stop - source.start))
+        super().copy(source, target)
+
+
+class _Runner(ModelRunner):
+    """Runs every forward pass in all ranks, which receive its tokens as plain numbers."""
+
+    can_run_ahead = False
+
+    def __init__(self, ranks: Ranks, model: Model, cache: PagedCache) -> None:
+        super().__init__(model, cache)
+        self._ranks = ranks
+
+    def run(self, batch: Batch) -> Tensor:
+        """See `ModelRunner`."""
+        plan = batch.plan
+        assert isinstance(plan, PagedPlan)
+        with self._ranks.collective():
+            self._ranks.send_command(Step(batch.tokens, batch.counts, batch.lengths, batch.kept, plan.tables))
+            return super().run(batch)
+
+
+def _devices(device: torch.device, count: int) -> list[torch.device]:
+    """A device for each rank: the named GPU and those after it.
+
+    Raises:
+        GuidedError: there are not enough GPUs, or the device is neither a CPU nor a GPU.
+    """
+    check_backend(device)
+    if device.type == "cpu":
+        return [device] * count
+    first = torch.cuda.current_device() if device.index is None else device.index
+    if (there := torch.cuda.device_count()) < first + count:
+        raise GuidedError(
+            f"{count} processes need as many GPUs from cuda:{first} on, but this machine has {there} in all: "
+            "lower tensor_parallel or pipeline_parallel"
+        )
+    return [torch.device("cuda", first + rank) for rank in range(count)]
+
+
+@contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """Defer Ctrl-C to the end of the block. (Python delivers signals to the main thread only.)"""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed = list[int]()
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
+
+
+def _end(workers: Workers, rendezvous: Path, threads: int) -> None:
+    workers.end()
+    shutil.rmtree(rendezvous, ignore_errors=True)
+    torch.set_num_threads(threads)

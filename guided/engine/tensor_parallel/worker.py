@@ -1,0 +1,94 @@
+"""A process with one part of a model: it loads the part, and runs the commands of rank 0 until rank 0 ends.
+
+In: a `WorkerConfig` as JSON on standard input (processes.py starts the process). Out, one line each on standard output:
+that the worker is ready; and why it ends, unless rank 0 has ended. Ctrl-C is ignored here, because rank 0 handles it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+import torch
+
+from guided.engine.pretrained import load_model
+from guided.engine.runner import Batch, ModelRunner, cache_shape
+from guided.engine.tensor_parallel.commands import READY, Copy, Open, Step, WorkerConfig, receive_command
+from guided.engine.tensor_parallel.group import RankPosition, TorchGroup, connect
+from guided.errors import GuidedError
+from guided.kv.paged import BlockPool, PagedCache, PagedPlan
+from guided.models.model import Model
+
+__all__ = ["main", "serve"]
+
+_POLL_SECONDS = 1.0  # between checks whether rank 0 still runs
+_GRACE = 0.2  # seconds within which a process that has closed its connections ends
+
+
+def serve(everyone: TorchGroup, model: Model) -> None:
+    """Run the commands of rank 0; ends with a RuntimeError when the connection is closed."""
+    command = receive_command(everyone)
+    assert isinstance(command, Open), "memory comes first"
+    pool = BlockPool(cache_shape(model), command.blocks, command.block_size)
+    runner = ModelRunner(model, PagedCache(cache_shape(model), command.blocks, command.block_size, pool=pool))
+    everyone.gather(torch.zeros(1))  # all ranks have allocated their memory
+    while True:
+        command = receive_command(everyone)
+        if isinstance(command, Copy):
+            source, target, count = command.source, command.target, command.count
+            pool.copy(slice(source, source + count), slice(target, target + count))
+        else:
+            assert isinstance(command, Step), "memory is there"
+            plan = PagedPlan(pool, command.counts, command.tables, command.lengths)
+            runner.run(Batch(command.tokens, command.counts, command.lengths, command.kept, plan))
+
+
+def main() -> None:
+    """Run commands until rank 0 ends."""
+    words = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # other prints go to standard error: nobody would read them from the pipe, and it would fill up
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    config = WorkerConfig(**json.loads(sys.stdin.readline()))
+    threading.Thread(target=_end_with_rank_0, args=(config,), daemon=True).start()
+    try:
+        device = torch.device(config.device)
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        print(READY, file=words, flush=True)
+        at = RankPosition(config.rank, config.tensor, config.pipeline)
+        everyone, parallel = connect(Path(config.rendezvous), at, device)
+        dtype = None if config.dtype is None else getattr(torch, config.dtype)
+        serve(everyone, load_model(Path(config.path), dtype=dtype, device=device, parallel=parallel))
+    except Exception as error:
+        time.sleep(_GRACE)
+        if os.getppid() != config.parent:
+            _leave(config)
+        if not isinstance(error, GuidedError | MemoryError):
+            traceback.print_exc()
+        print(f"rank {config.rank}: {error or type(error).__name__}", file=words, flush=True)
+        sys.exit(1)
+
+
+def _end_with_rank_0(config: WorkerConfig) -> None:
+    """Poll for the end of rank 0.
+
+    A closed connection would report it too, but not while this process waits for something else, nor if a child of
+    rank 0 has inherited the connection.
+    """
+    while os.getppid() == config.parent:
+        time.sleep(_POLL_SECONDS)
+    _leave(config)
+
+
+def _leave(config: WorkerConfig) -> NoReturn:
+    """Remove the rendezvous directory, which rank 0 could not do, and exit."""
+    shutil.rmtree(Path(config.rendezvous).parent, ignore_errors=True)
+    os._exit(0)

@@ -1,0 +1,364 @@
+"""Specifications composed in Python: of literal text, expressions, control tokens, and whole other specifications.
+
+    value = guided.rule("value")
+    nested = guided.rules("[" + value + "]", value=guided.regex("[0-9]+") | "[" + value + "]")
+    call = guided.special("<call>") + guided.json_schema({"type": "object"}) + guided.special("</call>")
+    answer = guided.repeat(guided.regex("[a-z ]") | call | nested)
+
+In: parts. Out: an `Expr`, a part itself: `a + b` is one after the other, `a | b` one of the two, and a `str` stands for
+just this text. A compiled grammar is a part, too. What a part says is read when the whole is compiled
+(`GrammarCompiler.compile`), under the compiler's limits. Names of rules are seen inside of their `rules(...)` alone, so
+parts that were written apart never meddle with each other. Cost: linear in the parts; what is used twice is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, Unpack
+
+from guided.errors import Finding, SpecError, brief
+from guided.frontends.common.aho_corasick import FreeText
+from guided.frontends.gbnf import gbnf_to_grammar
+from guided.frontends.json_schema.compile import json_schema_to_grammar
+from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaKeywords, JsonSchemaOptions, checked_registry
+from guided.frontends.lark import LarkOptions, checked_folders, checked_grammars, read_lark
+from guided.frontends.pattern import pattern_to_grammar
+from guided.frontends.python_types.type_schema import type_to_schema
+from guided.frontends.regex import Classes, parse_regex
+from guided.ir.nodes import (
+    Grammar,
+    Node,
+    Special,
+    Text,
+)
+from guided.keywords import keywords_checked
+from guided.limits import Limits
+
+__all__ = [
+    "Expr",
+    "Part",
+    "capture",
+    "choice",
+    "gbnf",
+    "json_schema",
+    "lark",
+    "optional",
+    "pattern",
+    "python_type",
+    "regex",
+    "repeat",
+    "rule",
+    "rules",
+    "sequence",
+    "special",
+    "text",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Expr:
+    """A part of a specification. Made by the functions of this module; equal only to itself."""
+
+    def __repr__(self) -> str:  # what it is made of may be huge
+        return f"<a {type(self).__name__.removesuffix('Part').lower()} of guided.frontends.combinators>"
+
+    def __add__(self, other: Part) -> Expr:
+        return sequence(self, other)
+
+    def __radd__(self, other: Part) -> Expr:
+        return sequence(other, self)
+
+    def __or__(self, other: Part) -> Expr:
+        return choice(self, other)
+
+    def __ror__(self, other: Part) -> Expr:
+        return choice(other, self)
+
+
+Part: TypeAlias = Expr | str | Grammar | Any
+"""`Any` for compiled grammars, of which this layer does not know."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class NodePart(Expr):
+    node: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SequencePart(Expr):
+    parts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ChoicePart(Expr):
+    parts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RepeatPart(Expr):
+    part: Expr
+    min: int
+    max: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CapturePart(Expr):
+    name: str
+    part: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RulePart(Expr):
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RulesPart(Expr):
+    start: Expr
+    definitions: Mapping[str, Expr]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ReadPart(Expr):
+    """A specification of another kind.
+
+    Attributes:
+        read: reads it, with the options of the whole for what it does not say itself; what is not enforced of it is
+            appended to the list.
+        kind: "regex", "json_schema", "type", "structural_tag", or "" for a kind that has no options.
+        source: the schema or the type.
+        has_lexer: whether it may cut texts into lexemes first.
+    """
+
+    read: Callable[[Limits, JsonSchemaOptions, list[Finding]], Grammar | Node]
+    kind: str = ""
+    source: Any = None
+    has_lexer: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DispatchPart(Expr):
+    """Free text that ends with one of some markers, and what follows it: for each marker a part."""
+
+    free: FreeText
+    parts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LaterPart(Expr):
+    """A part that may be compiled when it is first entered: see `guided.ir.deferred_rule`.
+
+    Attributes:
+        part: generates something, and no empty text; nothing is to be told about it.
+        origin: the part of the specification that it stands for.
+        content: what stands for it, besides the options.
+        least: its shortest text has at most so many bytes.
+    """
+
+    part: Expr
+    origin: str
+    content: bytes
+    least: int
+
+
+def text(text: str) -> Expr:
+    """Exactly this text."""
+    if not isinstance(text, str):
+        raise SpecError(f"a text is a string, not a {type(text).__name__}", hint="decode it, or write str(value)")
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        raise SpecError("the text holds a lone surrogate, which no text can", text=repr(text))
+    return NodePart(Text(text))
+
+
+def special(token: str | int) -> Expr:
+    """One control token, by its name in the vocabulary or by its id. Its name as text does not match."""
+    if isinstance(token, bool) or not isinstance(token, str | int):
+        raise SpecError(f"a control token is a name or an id, not {brief(token)}", hint='write special("<|call|>")')
+    return NodePart(Special(token))
+
+
+def sequence(*parts: Part) -> Expr:
+    """One part after the other; of no parts, the empty text."""
+    return SequencePart(_flat(SequencePart, parts))
+
+
+def choice(*parts: Part) -> Expr:
+    """One of the parts."""
+    if not parts:
+        raise SpecError(
+            "there is nothing to choose from", hint="give at least one part; for a list write choice(*list)"
+        )
+    return ChoicePart(_flat(ChoicePart, parts))
+
+
+def repeat(part: Part, min: int = 0, max: int | None = None) -> Expr:
+    """The part `min` to `max` times, one after the other; None: any number of times."""
+    for name, bound in (("min", min), ("max", max)):
+        if (name, bound) != ("max", None) and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 0):
+            raise SpecError(f"repeat: {name} is {brief(bound)}, not an integer of at least 0")
+    if max is not None and max < min:
+        raise SpecError(f"repeat: max is {max}, less than min, {min}", hint="the bounds are repeat(part, min, max)")
+    return RepeatPart(_part(part), min, max)
+
+
+def optional(part: Part) -> Expr:
+    """The part, or nothing."""
+    return repeat(part, 0, 1)
+
+
+def capture(name: str, part: Part) -> Expr:
+    """The part, whose text is found again by its name: `matcher.captures()`, `result.captures`.
+
+    A part that occurs several times is captured each time. `guided/matching/regions/parse_paths.py` says which of
+    several readings of a text counts.
+    """
+    if not isinstance(name, str) or not name:
+        raise SpecError(f"the name of a capture is a string, not {brief(name)}", hint='write capture("year", part)')
+    return CapturePart(name, _part(part))
+
+
+def rule(name: str) -> Expr:
+    """The rule of this name, which a `rules(...)` around it defines; rules may be recursive in any way."""
+    if not isinstance(name, str):
+        raise SpecError(f"the name of a rule is a string, not a {type(name).__name__}", hint='write rule("value")')
+    return RulePart(name)
+
+
+def rules(start: Part, /, **definitions: Part) -> Expr:
+    """The part `start`, in which, as in the definitions themselves, `rule(name)` is what is defined here."""
+    return RulesPart(_part(start), {name: _part(part) for name, part in definitions.items()})
+
+
+@keywords_checked()
+def regex(
+    pattern: str,
+    *,
+    dialect: Literal["python", "ecma"] = "python",
+    search: bool = False,
+    classes: Classes | None = None,
+) -> Expr:
+    """What a regular expression matches as a whole; see `GrammarCompiler.compile_regex`.
+
+    Anchors and lookarounds see the text of this part alone. `classes`: None is as the whole is compiled, plain where an
+    engine writes it.
+    """
+    if not isinstance(pattern, str):
+        raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint="write it as text: r'[a-z]+'")
+
+    def read(limits: Limits, whole: JsonSchemaOptions, _: list[Finding]) -> Node:
+        own = whole.classes if classes is None else classes
+        return parse_regex(pattern, dialect=dialect, search=search, classes=own, limits=limits)
+
+    return ReadPart(read, "regex")
+
+
+@keywords_checked(JsonSchemaKeywords.__annotations__)
+def json_schema(
+    schema: str | Mapping[str, Any] | bool | type,
+    *,
+    registry: Mapping[str, Any] | None = None,
+    **options: Unpack[JsonSchemaKeywords],
+) -> Expr:
+    """The JSON texts of a schema; see `GrammarCompiler.compile_json_schema`.
+
+    What the options do not say is as the whole is compiled, as `JsonSchemaOptions.for_generation()` where an engine
+    writes it.
+    """
+    if isinstance(schema, type):
+        return python_type(schema, registry=registry, **options)
+    return _json_schema(schema, registry, options, "json_schema", schema)
+
+
+@keywords_checked(JsonSchemaKeywords.__annotations__)
+def python_type(tp: Any, *, registry: Mapping[str, Any] | None = None, **options: Unpack[JsonSchemaKeywords]) -> Expr:
+    """The JSON of a Python type's values; see `GrammarCompiler.compile_type`, and `json_schema` for the options."""
+    return _json_schema(type_to_schema(tp), registry, options, "type", tp)
+
+
+def _json_schema(
+    schema: object, registry: Mapping[str, Any] | None, options: JsonSchemaKeywords, kind: str, source: object
+) -> Expr:
+    DEFAULTS.changed(**options)  # what contradicts itself is told here
+    kept, known = _copy(schema), _copy(checked_registry(registry))
+
+    def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+        return json_schema_to_grammar(kept, whole.changed(**options), registry=known, limits=limits, found=found)
+
+    return ReadPart(read, kind, source)
+
+
+@keywords_checked()
+def gbnf(text: str, *, root: str = "root", allow_special_tokens: bool = False) -> Expr:
+    """What a grammar of llama.cpp or xgrammar generates; see `GrammarCompiler.compile_gbnf`."""
+
+    def read(limits: Limits, _: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+        return gbnf_to_grammar(text, root=root, allow_special_tokens=allow_special_tokens, limits=limits, found=found)
+
+    return ReadPart(read)
+
+
+@keywords_checked()
+def lark(
+    text: str,
+    *,
+    start: str = "start",
+    semantics: Literal["lexer", "scannerless"] | None = None,
+    lexer: Literal["contextual", "basic"] = "contextual",
+    grammars: Mapping[str, Any] | None = None,
+    allow_special_tokens: bool = False,
+    import_paths: Sequence[str] = (),
+    postlex: object = None,
+) -> Expr:
+    """What a grammar of Lark generates; see `GrammarCompiler.compile_lark`.
+
+    With a lexer, it may be a part of sequences, choices and repetitions, and not of rules that contain themselves.
+    """
+    folders, given = checked_folders(import_paths), checked_grammars(grammars)
+    options = LarkOptions(start, semantics, lexer, folders, postlex, given, allow_special_tokens)
+
+    def read(limits: Limits, schemas: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+        return read_lark(text, options, limits, schemas, found)
+
+    return ReadPart(read, has_lexer=semantics != "scannerless")
+
+
+def pattern(elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iterable[str]] | None = None) -> Expr:
+    """(class or literal, "1" or "+") pairs; see `GrammarCompiler.compile_pattern`."""
+    grammar = pattern_to_grammar(elements, char_classes)
+    return ReadPart(lambda *_: grammar)
+
+
+def _copy(schema: Any) -> Any:
+    """So that it says tomorrow what it says today."""
+    try:
+        return deepcopy(schema)
+    except RecursionError:  # the front end words it
+        return schema
+
+
+def _flat(kind: type[SequencePart] | type[ChoicePart], parts: Sequence[Part]) -> tuple[Expr, ...]:
+    """The parts; those of one's own kind are taken apart, so that `a + b + c + ...` does not nest."""
+    out: list[Expr] = []
+    for part in map(_part, parts):
+        out += part.parts if isinstance(part, kind) else [part]
+    return tuple(out)
+
+
+def _part(value: Part) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, str):
+        return text(value)
+    grammar = value if isinstance(value, Grammar) else getattr(value, "grammar", None)
+    if isinstance(grammar, Grammar):
+        return ReadPart(lambda *_: grammar)
+    if isinstance(value, Mapping):
+        hint = "for a JSON Schema, guided.json_schema(...)"
+        raise SpecError(f"{brief(value)} is no part of a specification", hint=hint)
+    raise SpecError(
+        f"{brief(value)} is no part of a specification",
+        hint="parts are strings (literal text), compiled grammars, and what guided.regex, guided.json_schema, "
+        "guided.python_type, guided.pattern, guided.special and the other combinators make",
+    )

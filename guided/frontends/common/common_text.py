@@ -1,0 +1,64 @@
+"""A shortest text of two regular languages. In: two nodes, walked as automata (`regular_texts.py`). Out: a text, or
+None.
+
+How: a search over pairs of states, breadth first, for the intersection (Hopcroft and Ullman 1979, section 3.2). Of the
+characters of a step the plainest is taken: a letter or a digit, or another character that can be shown.
+
+Cost: the pairs that are reached, times their edges; past `most` pairs it gives up.
+"""
+
+from __future__ import annotations
+
+from guided.errors import LimitExceeded
+from guided.frontends.common.regular_texts import Texts
+from guided.frontends.regex.derivatives import TooLarge
+from guided.ir.nodes import Node, Ranges, intersect
+from guided.meter import spend
+
+__all__ = ["common_text"]
+
+_PLAIN: Ranges = ((ord("a"), ord("z")), (ord("A"), ord("Z")), (ord("0"), ord("9")), (33, 126), (32, 32))
+
+
+def common_text(first: Node, second: Node, most: int = 50_000) -> str | None:
+    """See the head.
+
+    Raises:
+        LimitExceeded: more than `most` pairs of states would be visited.
+    """
+    try:
+        return _search(Texts(first), Texts(second), most)
+    except TooLarge as error:
+        raise LimitExceeded("states", error.most + 1, error.most, fixed=True) from None
+
+
+def _search(first: Texts, second: Texts, most: int) -> str | None:
+    start = (first.start, second.start)
+    before: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {start: None}
+    todo = [start]
+    for pair in todo:  # grows while it is read
+        spend()
+        if first.accepts(pair[0]) and second.accepts(pair[1]):
+            return _text(before, pair)
+        for low, high, to in first.edges(pair[0]):
+            for other_low, other_high, other_to in second.edges(pair[1]):
+                both = max(low, other_low), min(high, other_high)
+                if both[0] <= both[1] and (to, other_to) not in before:
+                    before[to, other_to] = pair, _plainest(both)
+                    todo.append((to, other_to))
+        if len(before) > most:
+            hint = "too many states were visited to find a text that both match"
+            raise LimitExceeded("states", len(before), most, fixed=True, hint=hint)
+    return None
+
+
+def _plainest(bounds: tuple[int, int]) -> int:
+    return next((found[0][0] for part in _PLAIN if (found := intersect((part,), (bounds,)))), bounds[0])
+
+
+def _text(before: dict[tuple[int, int], tuple[tuple[int, int], int] | None], pair: tuple[int, int]) -> str:
+    out = []
+    while (step := before[pair]) is not None:
+        pair, code = step
+        out.append(chr(code))
+    return "".join(reversed(out))

@@ -1,0 +1,147 @@
+"""Rules that begin with themselves. In: a grammar. Out: those of its regions' rules that do.
+
+    sum[capture]: sum "+" NUMBER | NUMBER          how many sums begin at the first number is known at the end only
+
+A rule begins with another one that stands at the front of an alternative, behind nothing but what may be empty.
+Cost: linear in the nodes, and in the rules for each region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+
+from guided.errors import UnsupportedError
+from guided.frontends.common.rule_table import children
+from guided.ir.nodes import (
+    Alt,
+    And,
+    Automaton,
+    Dispatch,
+    Distinct,
+    Encoded,
+    Entry,
+    Grammar,
+    Length,
+    MaxTokens,
+    Node,
+    Not,
+    OtherTokens,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+    Text,
+)
+from guided.ir.serial import serial
+
+__all__ = ["check_regions", "is_nullable", "left_recursive", "recursion_error"]
+
+
+def check_regions(grammar: Grammar) -> None:
+    """Raises UnsupportedError where a rule with a region begins with itself."""
+    for name in left_recursive(grammar):
+        raise recursion_error(grammar.origins.get(name) or name)
+
+
+def recursion_error(name: str) -> UnsupportedError:
+    """What is wrong with a region whose rule begins with itself."""
+    return UnsupportedError(
+        f"{name} is captured, or has a temperature, and begins with itself",
+        hint='write the recursion on the right (a: b "+" a | b), or as a repetition (a: b ("+" b)*)',
+    )
+
+
+def left_recursive(grammar: Grammar) -> list[str]:
+    """See the head."""
+    if not isinstance(grammar, Grammar) or not grammar.regions:  # what is no grammar is refused where it is compiled
+        return []
+    empty: set[str] = set()
+    while True:
+        done: dict[int, bool] = {}
+        more = {name for name, node in grammar.rules.items() if is_nullable(node, empty, done)}
+        if more == empty:
+            break
+        empty = more
+    corners = cache(lambda name: _corners(grammar.rules[name], empty, done))
+    return [name for name in grammar.regions if name in grammar.rules and _begins_with(name, grammar, corners)]
+
+
+def _begins_with(name: str, grammar: Grammar, corners: Callable[[str], frozenset[str]]) -> bool:
+    met = {name}
+    todo = [name]
+    for rule in todo:  # grows while it is read
+        if name in corners(rule):
+            return True
+        todo += (corners(rule) & grammar.rules.keys()) - met
+        met |= corners(rule)
+    return False
+
+
+def _corners(root: Node, empty: Collection[str], done: dict[int, bool]) -> frozenset[str]:
+    """The rules that stand at the front of a node."""
+    out, met, todo = set[str](), set[int](), [root]
+    while todo:
+        node = todo.pop()
+        if serial(node) in met:
+            continue
+        met.add(serial(node))
+        match node:
+            case Ref(name):
+                out.add(name)
+            case Seq(items):
+                for item in items:
+                    todo.append(item)
+                    if not is_nullable(item, empty, done):
+                        break
+            case And() | Not() | Length() | Encoded() | MaxTokens():  # regular: their rules are looked through
+                pass
+            case Dispatch(automaton, exits, items):
+                todo += [item for at, item in zip(exits, items, strict=True) if at == automaton.start]
+            case Permutation(members, separator):
+                todo += [member.item for member in members] + [separator]
+            case _:
+                todo += children(node)
+    return frozenset(out)
+
+
+def is_nullable(root: Node, empty: Collection[str] = (), done: dict[int, bool] | None = None) -> bool:
+    """Whether the empty text is one of a node's, if it is one of the rules `empty`; `done` takes what was found."""
+    done = {} if done is None else done
+    todo = [root]
+    while todo:
+        node = todo[-1]
+        parts = [] if isinstance(node, Permutation) else children(node)
+        if waiting := [part for part in parts if serial(part) not in done]:
+            todo += waiting
+        else:
+            done[serial(node)] = _is_nullable(node, [done[serial(part)] for part in parts], empty)
+            todo.pop()
+    return done[serial(root)]
+
+
+def _is_nullable(node: Node, parts: Sequence[bool], empty: Collection[str]) -> bool:
+    match node:
+        case Ref(name):
+            return name in empty
+        case Text(value):
+            return not value
+        case Automaton(states, start):
+            return states[start][0]
+        case Dispatch(automaton, exits):
+            return parts[0] or any(at == automaton.start and part for at, part in zip(exits, parts[1:], strict=True))
+        case Seq() | And() | Encoded() | MaxTokens() | Distinct() | Entry():
+            return all(parts)
+        case Alt():
+            return any(parts)
+        case Repeat(_, low, _):
+            return low == 0 or parts[0]
+        case Length(_, low, _):
+            return low == 0 and parts[0]
+        case Not():
+            return not parts[0]
+        case OtherTokens(_, low, _):
+            return low == 0
+        case Permutation(members, _, low):
+            return low == 0 and not any(member.required for member in members)
+    return False

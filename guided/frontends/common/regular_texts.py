@@ -1,0 +1,101 @@
+"""The texts of a regular node, as an automaton that is walked as far as somebody asks. In: a node. Out: states.
+
+An `Automaton` is walked as it is. Another node is walked by its derivatives (`regex/derivatives.py`), so counts are not
+unrolled: of `(ab){2,50000}`, as many states are visited as a text has characters.
+
+Cost: a few steps for each state that is visited. Past `most` terms, `TooLarge` is raised.
+
+`keeps_counts` says what is too large to unroll, and `has_texts` that a node surely has texts, from each of its states.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final, TypeAlias
+
+from guided.frontends.regex.derivatives import NONE, Terms
+from guided.frontends.regex.leftmost_match import positions
+from guided.frontends.regex.tree import Tree
+from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
+
+__all__ = ["Edges", "Texts", "has_texts", "keeps_counts"]
+
+_MOST: Final = 200_000
+_MOST_ROUNDS: Final = 1_000  # that are unrolled
+
+Edges: TypeAlias = tuple[tuple[int, int, int], ...]
+
+
+def keeps_counts(tree: Tree) -> bool:
+    """Whether a regular expression has counts that are not to be unrolled."""
+    return positions(tree) - positions(tree, unrolled=False) > _MOST_ROUNDS
+
+
+def has_texts(node: Node) -> bool:
+    """Whether a node surely has texts, and each walk through it leads to one: nothing in it is an intersection."""
+    match node:
+        case Chars(ranges):
+            return ranges != ()
+        case Text():
+            return True
+        case Seq(items):
+            return all(map(has_texts, items))
+        case Alt(items):
+            return items != () and all(map(has_texts, items))
+        case Repeat(item):
+            return has_texts(item)
+    return False
+
+
+class Texts:
+    """See the head. A state is a number."""
+
+    def __init__(self, node: Node, most: int = _MOST) -> None:
+        self._automaton = node if isinstance(node, Automaton) else None
+        self._terms = Terms(most)
+        self._edges: dict[int, Edges] = {}
+        self.start = node.start if isinstance(node, Automaton) else self._terms.read(node)
+
+    def accepts(self, state: int) -> bool:
+        """Whether a text may end in the state."""
+        return self._terms.nullable[state] if self._automaton is None else self._automaton.states[state][0]
+
+    def edges(self, state: int) -> Edges:
+        """(lowest character, highest character, the state after it), sorted."""
+        if self._automaton is not None:
+            return self._automaton.states[state][1]
+        if state not in self._edges:
+            found = self._terms.transitions(state)
+            self._edges[state] = tuple(sorted((low, high, to) for ranges, to in found for low, high in ranges))
+        return self._edges[state]
+
+    def is_live(self, state: int) -> bool:
+        """Whether a text can be completed from the state; of a node with intersections, as far as is seen."""
+        return state != NONE if self._automaton is None else state in self._live
+
+    def longest_match(self, text: str) -> int:
+        """The length of the longest beginning of a text that is one of these; 0 if there is none."""
+        at, taken = self.start, 0
+        for read, char in enumerate(text, 1):
+            following = [to for low, high, to in self.edges(at) if low <= ord(char) <= high]
+            if not following:
+                break
+            at = following[0]
+            taken = read if self.accepts(at) else taken
+        return taken
+
+    @cached_property
+    def _live(self) -> set[int]:
+        assert self._automaton is not None
+        before: dict[int, list[int]] = {}
+        for number, (_, edges) in enumerate(self._automaton.states):
+            for _, _, to in edges:
+                before.setdefault(to, []).append(number)
+        todo = [number for number, (accepts, _) in enumerate(self._automaton.states) if accepts]
+        live = set(todo)
+        while todo:
+            for number in before.get(todo.pop(), ()):
+                if number not in live:
+                    live.add(number)
+                    todo.append(number)
+        return live

@@ -1,0 +1,157 @@
+"""What may go wrong with rules, in any notation: those that generate nothing, stand for themselves, or are not used.
+
+In: rules of the IR and the name of the first. Out: remarks. A rule is *reached* if the first one leads to it. Rules
+that generate nothing are the complement of a least fixpoint (`productive.py`). A rule *stands for itself* if a rule
+that it can be replaced by, with nothing around it, leads back to it: one text then has endlessly many trees.
+
+Cost: linear in the rules and their references. What it does not do: operations on regular languages count as neither
+empty, nor as having the empty text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from guided.frontends.common.lint_finding import LintFinding
+from guided.frontends.common.rule_table import parts_of
+from guided.frontends.json_schema.text.productive import generating
+from guided.ir.nodes import Alt, Automaton, Length, MaxTokens, Node, Ref, Repeat, Seq, Text
+
+__all__ = ["lint_rules", "reached", "recursive", "unused"]
+
+
+def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str]) -> Iterator[LintFinding]:
+    """Rules that are reached and generate nothing, and those that stand for themselves. `place`: of a rule."""
+    names = reached(rules, start)
+    living = generating(names, rules)
+    for name in names:
+        if name not in living:
+            message = "it generates nothing: each of its alternatives needs one that never ends"
+            yield LintFinding("empty-rule", place(name), message, "give it an alternative without itself")
+    empty = _nullable(rules, names)
+    cyclic = _in_cycles({name: dict.fromkeys(_alone(rules[name], empty)) for name in names})
+    for name in names:
+        if name in cyclic:
+            message = "it can be made of itself alone, so one text has endlessly many trees"
+            yield LintFinding("cycle", place(name), message, "take the alternative that leads back out")
+
+
+def unused(what: str, place: str) -> LintFinding:
+    """What is said of a rule, a terminal or a definition that no output uses."""
+    return LintFinding("unused", place, f"no output uses the {what}", "delete it, or use it", matters=False)
+
+
+def reached(rules: Mapping[str, Node], start: str) -> list[str]:
+    """The rules that the first one leads to, in the order in which they are met."""
+    met = {start: None}
+    todo = [start]
+    for name in todo:  # grows while it is read
+        more = [one for one in _referred(rules[name]) if one not in met] if name in rules else []
+        met |= dict.fromkeys(more)
+        todo += more
+    return todo
+
+
+def recursive(rules: Mapping[str, Node]) -> list[str]:
+    """The rules that contain themselves, by way of others or directly."""
+    cyclic = _in_cycles({name: _referred(node) for name, node in rules.items()})
+    return [name for name in rules if name in cyclic]
+
+
+def _referred(node: Node) -> dict[str, None]:
+    """The rules that a rule refers to, in the order in which they are written."""
+    return dict.fromkeys(part.name for part in parts_of(node) if isinstance(part, Ref))
+
+
+def _in_cycles(following: Mapping[str, Iterable[str]]) -> set[str]:
+    """The names that lead back to themselves: strongly connected components, Tarjan 1972."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}  # of the names whose component is not complete
+    stack: list[str] = []
+    out = set[str]()
+    path: list[tuple[str, Iterator[str]]] = []
+
+    def enter(name: str) -> None:
+        number[name] = lowest[name] = len(number)
+        stack.append(name)
+        path.append((name, iter(following.get(name, ()))))
+
+    for root in following:
+        if root not in number:
+            enter(root)
+        while path:
+            name, others = path[-1]
+            if (other := next(others, None)) is not None:
+                if other not in number:
+                    enter(other)
+                elif other in lowest:
+                    lowest[name] = min(lowest[name], number[other])
+                continue
+            path.pop()
+            if path:
+                lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[name])
+            if lowest[name] == number[name]:
+                is_cyclic = stack[-1] != name or name in following.get(name, ())
+                while name in lowest:  # the component is what the stack has down to the name
+                    each = stack.pop()
+                    del lowest[each]
+                    if is_cyclic:
+                        out.add(each)
+    return out
+
+
+def _nullable(rules: Mapping[str, Node], names: Sequence[str]) -> set[str]:
+    """The rules that have the empty text. Those that are met late are looked at first: others are made of them."""
+    users: dict[str, list[str]] = {}
+    for name in names:
+        for each in _referred(rules[name]):
+            users.setdefault(each, []).append(name)
+    out = set[str]()
+    work = list(names)
+    while work:
+        name = work.pop()
+        if name not in out and _is_nullable(rules[name], out):
+            out.add(name)
+            work += users.get(name, ())
+    return out
+
+
+def _is_nullable(node: Node, empty: set[str]) -> bool:
+    match node:
+        case Text(text):
+            return text == ""
+        case Ref(name):
+            return name in empty
+        case Seq(items):
+            return all(_is_nullable(item, empty) for item in items)
+        case Alt(items):
+            return any(_is_nullable(item, empty) for item in items)
+        case Repeat(item, low, _):
+            return low == 0 or _is_nullable(item, empty)
+        case Length(item, low, _):
+            return low == 0 and _is_nullable(item, empty)
+        case MaxTokens(item):
+            return _is_nullable(item, empty)
+        case Automaton(states, start):
+            return states[start][0]
+    return False
+
+
+def _alone(node: Node, empty: set[str]) -> Iterator[str]:
+    """The rules that a node can be replaced by, with nothing around them."""
+    match node:
+        case Ref(name):
+            yield name
+        case Alt(items):
+            for item in items:
+                yield from _alone(item, empty)
+        case Seq(items):
+            lacking = [at for at, item in enumerate(items) if not _is_nullable(item, empty)]
+            for at, item in enumerate(items):
+                if lacking in ([], [at]):
+                    yield from _alone(item, empty)
+        case Repeat(item, low, high):
+            if high != 0 and (low <= 1 or _is_nullable(item, empty)):
+                yield from _alone(item, empty)
+        case MaxTokens(item):
+            yield from _alone(item, empty)

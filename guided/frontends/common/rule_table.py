@@ -1,0 +1,172 @@
+"""Rules of many grammars in one table. In: grammars, one by one. Out: rules whose names do not collide.
+
+Rules of a grammar are visible only inside of it, so a rule whose name is taken is renamed, with the references to it.
+Cost: linear in the grammars; nodes without references remain the same objects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from guided.close_names import close_name
+from guided.errors import SpecError, UnsupportedError
+from guided.frontends.regex.algebra import run
+from guided.ir.embedded import Embedded
+from guided.ir.nodes import (
+    Alt,
+    And,
+    Dispatch,
+    Distinct,
+    Encoded,
+    Entry,
+    Grammar,
+    Length,
+    Lexed,
+    MaxTokens,
+    Member,
+    Node,
+    Not,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+)
+from guided.ir.regions import Region
+from guided.ir.serial import ByIdentity
+from guided.meter import spend
+
+__all__ = ["RuleTable", "Scope", "children", "defined_here", "parts_of", "with_children"]
+
+Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the table
+
+
+class RuleTable:
+    """The rules so far, what they stand for, and what is asked of their texts."""
+
+    def __init__(self) -> None:
+        self.rules: dict[str, Node] = {}
+        self.origins: dict[str, str] = {}
+        self.composed = False  # whether a part has a lexer
+        self.regions: dict[str, Region] = {}
+        self.schemas: dict[str, Embedded] = {}
+        self._taken: Counter[str] = Counter()  # how many rules were called so, where a name was not free
+        self._closed: ByIdentity[Any, Any] = ByIdentity()
+
+    def define(self, name: str, origin: str, node: Node) -> str:
+        """A rule under a name that no other has."""
+        free = name
+        while free in self.rules:
+            self._taken[name] += 1
+            free = f"{name} {self._taken[name] + 1}"
+        self.rules[free], self.origins[free] = node, origin
+        return free
+
+    def embed(self, grammar: Grammar) -> Node:
+        """A grammar's rules beside those that are there already; one with a lexer remains a whole."""
+        if grammar.lexer is not None:
+            if grammar.regions:
+                raise UnsupportedError(
+                    "a grammar with a lexer and captures cannot be a part of another specification",
+                    hint='read it with semantics="scannerless"',
+                )
+            self.composed = True
+            self.origins = {**grammar.origins, **self.origins}
+            return Lexed(grammar)
+        self.composed |= grammar.composed
+        assert not grammar.later, "parts are read whole"
+        names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
+        done: ByIdentity[Any, Any] = ByIdentity()
+        for name, node in grammar.rules.items():
+            spend()
+            self.rules[names[name]] = run(_renamed(node, names, done, self._closed))
+        self.regions |= {names[name]: region for name, region in grammar.regions.items() if name in names}
+        self.schemas |= {names[name]: schema for name, schema in grammar.schemas.items()}
+        start: Node = run(_renamed(Ref(grammar.start), names, done, self._closed))
+        return start
+
+
+_CHILDREN: Mapping[type, tuple[str, ...]] = {
+    **dict.fromkeys((Seq, Alt, And), ("items",)),
+    **dict.fromkeys((Repeat, Not, Length, Encoded, MaxTokens, Member, Distinct, Entry), ("item",)),
+    Permutation: ("members", "separator"),
+    Dispatch: ("automaton", "items"),
+}
+"""The fields that hold nodes."""
+
+
+def children(node: Any) -> list[Any]:
+    """The nodes directly below a node."""
+    if isinstance(node, tuple):
+        return list(node)
+    out: list[Any] = []
+    for name in _CHILDREN.get(type(node), ()):
+        part = getattr(node, name)
+        out += part if isinstance(part, tuple) else [part]
+    return out
+
+
+def parts_of(node: Any) -> Iterator[Any]:
+    """A node and all nodes below it, each object once, in the order in which they are written."""
+    met: ByIdentity[Any, None] = ByIdentity()
+    work = [node]
+    while work:
+        item = work.pop()
+        if item not in met:
+            spend()
+            met[item] = None
+            yield item
+            work += reversed(children(item))
+
+
+def with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
+    """A node, or a tuple of them, with its parts changed; the same object if none was.
+
+    Yields what it waits for, as `run` wants it.
+    """
+    if isinstance(node, tuple):
+        parts = []
+        for part in node:
+            parts.append((yield change(part)))
+        return node if all(new is old for new, old in zip(parts, node, strict=True)) else tuple(parts)
+    old = {name: getattr(node, name) for name in _CHILDREN.get(type(node), ())}
+    new = {}
+    for name, part in old.items():
+        new[name] = yield change(part)
+    return node if all(new[name] is old[name] for name in old) else replace(node, **new)
+
+
+def _renamed(
+    node: Any, names: Scope, done: ByIdentity[Any, Any], closed: ByIdentity[Any, Any]
+) -> Generator[Any, Any, Any]:
+    """A node, or a tuple of them, with its references renamed; what holds none remains the same object.
+
+    `closed` takes the nodes without references, which many grammars share as the same objects.
+    Yields what it waits for, as `run` wants it: nodes may nest deeper than Python's stack.
+    """
+    if node in closed:
+        return node
+    if node in done:
+        return done[node]
+    out = node
+    if isinstance(node, Ref):
+        if node.name not in names:
+            raise SpecError(f"the grammar refers to {node.name!r}, which is not defined", hint=defined_here("", names))
+        out = Ref(names[node.name])
+    else:
+        out = yield with_children(node, lambda part: _renamed(part, names, done, closed))
+    if out is node and not isinstance(node, Ref):
+        closed[node] = node
+    else:
+        done[node] = out
+    return out
+
+
+def defined_here(name: str, scope: Scope) -> str:
+    """What to say of a rule that is not defined."""
+    if not scope:
+        return "write guided.rules(start, name=...) around it"
+    close = close_name(name, scope)
+    return f"did you mean {close!r}?" if close else f"defined here are {', '.join(scope):.200}"

@@ -1,0 +1,192 @@
+"""A composed specification becomes one grammar: its parts are read, and their rules get names that do not collide.
+
+In: an `Expr` (combinators.py). Out: a `Grammar`. How: `rule_table.py` keeps the rules of the parts apart. Cost: linear
+in the parts; a part that occurs twice is read once.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, cast
+
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief, warn_of
+from guided.frontends.combinators import (
+    CapturePart,
+    ChoicePart,
+    DispatchPart,
+    Expr,
+    LaterPart,
+    NodePart,
+    ReadPart,
+    RepeatPart,
+    RulePart,
+    RulesPart,
+    SequencePart,
+)
+from guided.frontends.common.rule_table import RuleTable, Scope, defined_here
+from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
+from guided.ir.deferred_rule import DeferredRule
+from guided.ir.nodes import (
+    Alt,
+    Grammar,
+    Node,
+    Ref,
+    Repeat,
+    Seq,
+    Text,
+)
+from guided.ir.regions import Region
+from guided.ir.serial import ByIdentity
+from guided.limits import Limits
+from guided.meter import compiling, spend
+
+__all__ = ["FEW_LATER", "expr_to_grammar", "kinds_of", "only_part"]
+
+FEW_LATER = 8
+"""So many parts at least are left to be compiled later: a few are compiled at once, and no mask has to wait."""
+
+
+def kinds_of(expr: Expr) -> set[str]:
+    """The kinds of the parts that have options: "regex", "json_schema", "type", "structural_tag"."""
+    kinds, met, work = set[str](), ByIdentity[Expr, None](), [expr]
+    while work:
+        part = work.pop()
+        if part in met:
+            continue
+        met[part] = None
+        match part:
+            case SequencePart(parts) | ChoicePart(parts) | DispatchPart(_, parts):
+                work += parts
+            case RepeatPart(inner) | LaterPart(inner) | CapturePart(_, inner):
+                work.append(inner)
+            case RulesPart(start, definitions):
+                work += [start, *definitions.values()]
+            case ReadPart(kind=kind) if kind:
+                kinds.add(kind)
+    return kinds
+
+
+def only_part(expr: Expr) -> tuple[str, Any]:
+    """The kind and the source of the only part of a whole; ("", None) where it has several, or none of these kinds."""
+    only = _unwrapped(expr)
+    return (only.kind, only.source) if isinstance(only, ReadPart) else ("", None)
+
+
+def _unwrapped(expr: Expr) -> Expr:
+    while isinstance(expr, SequencePart | ChoicePart) and len(expr.parts) == 1:
+        expr = expr.parts[0]
+    return expr
+
+
+def expr_to_grammar(
+    expr: Expr,
+    limits: Limits | None = None,
+    found: list[Finding] | None = None,
+    *,
+    options: JsonSchemaOptions = DEFAULTS,
+    later: bool = False,
+) -> Grammar:
+    """The grammar of a whole. What is not enforced of its parts goes to `found`; without it, it is warned of.
+
+    `options`: of the parts that do not say it themselves. `later`: parts of which nothing has to be known before they
+    are entered are left to be compiled then, if they are many.
+
+    Raises:
+        SpecError, UnsupportedError: of a part, or a rule that nothing defines. LimitExceeded: nesting, or of a part.
+    """
+    lowering = _Lowering(Limits() if limits is None else limits, options, later)
+    try:
+        if isinstance(only := _unwrapped(expr), ReadPart) and only.has_lexer:
+            return cast(Grammar, only.read(lowering.limits, options, lowering.found))
+        with compiling(lowering.limits, work=False):
+            node = lowering.node(expr, {}, 0)
+    except RecursionError:
+        raise SpecError("the parts nest deeper than Python's stack", hint="repeat(part), or a rule(...)") from None
+    table = lowering.table
+    if table.composed and table.regions:
+        raise UnsupportedError(
+            "captures beside a grammar with a lexer are not supported", hint='read it with semantics="scannerless"'
+        )
+    if table.composed and later:  # its parts are compiled by themselves
+        return expr_to_grammar(expr, limits, found, options=options)
+    start = table.define("start", "", node)
+    left = lowering.left()
+    if found is None:
+        warn_of(lowering.found)
+    else:
+        found += lowering.found
+    return Grammar(
+        table.rules, start, table.origins, later=left, composed=table.composed,
+        regions=table.regions, schemas=table.schemas,
+    )  # fmt: skip
+
+
+class _Lowering:
+    def __init__(self, limits: Limits, options: JsonSchemaOptions, leaves: bool) -> None:
+        self.limits, self.options, self.leaves = limits, options, leaves
+        self.table = RuleTable()
+        self.found: list[Finding] = []
+        self.done: ByIdentity[Scope, ByIdentity[Expr, Node]] = ByIdentity()
+        self.later: dict[str, LaterPart] = {}
+
+    def left(self) -> dict[str, DeferredRule]:
+        """The rules that are left to be compiled later; a few are lowered now."""
+        if len(self.later) >= FEW_LATER:
+            about = repr(self.options).encode()
+            return {
+                name: DeferredRule(partial(expr_to_grammar, it.part, self.limits, [], options=self.options),
+                            about + it.content, it.least)
+                for name, it in self.later.items()
+            }  # fmt: skip
+        for name, it in self.later.items():
+            self.table.rules[name] = self.node(it.part, {}, 0)
+        return {}
+
+    def node(self, expr: Expr, scope: Scope, depth: int) -> Node:
+        """The IR of a part; the same object where it was read before."""
+        if scope not in self.done:
+            self.done[scope] = ByIdentity()
+        done = self.done[scope]
+        if expr not in done:
+            spend()
+            if depth > self.limits.depth:
+                raise LimitExceeded("depth", depth, self.limits.depth)
+            done[expr] = self._node(expr, scope, depth + 1)
+        return done[expr]
+
+    def _node(self, expr: Expr, scope: Scope, depth: int) -> Node:
+        match expr:
+            case NodePart(node):
+                return node
+            case SequencePart(parts):
+                return Seq(tuple([self.node(part, scope, depth) for part in parts]))
+            case ChoicePart(parts):
+                return Alt(tuple([self.node(part, scope, depth) for part in parts]))
+            case DispatchPart(free, parts):
+                return free.dispatch([self.node(part, scope, depth) for part in parts])
+            case RepeatPart(part, low, high):
+                return Repeat(self.node(part, scope, depth), low, high)
+            case CapturePart(name, part):
+                rule = self.table.define(f"capture {name}", name, self.node(part, scope, depth))
+                self.table.regions[rule] = Region(capture=name)
+                return Ref(rule)
+            case ReadPart(read):
+                found = read(self.limits, self.options, self.found)
+                return self.table.embed(found) if isinstance(found, Grammar) else found
+            case LaterPart(part) if not self.leaves:
+                return self.node(part, scope, depth)
+            case LaterPart(_, origin):
+                name = self.table.define(f"{origin} later", origin, Text(" "))
+                self.later[name] = expr
+                return Ref(name)
+            case RulePart(name):
+                if name not in scope:
+                    raise SpecError(f"rule {name!r} is not defined", hint=defined_here(name, scope))
+                return Ref(scope[name])
+            case RulesPart(start, definitions):
+                inner = dict(scope)
+                inner |= {name: self.table.define(name, name, Alt(())) for name in definitions}
+                for name, part in definitions.items():
+                    self.table.rules[inner[name]] = self.node(part, inner, depth)
+                return self.node(start, inner, depth)
+        raise TypeError(f"a part is a text, or what guided.regex and the like give, not {brief(expr)}")

@@ -1,0 +1,152 @@
+"""The front end for GBNF, the grammars of llama.cpp, and for xgrammar's EBNF. In: a text. Out: a grammar of the IR.
+
+    root  ::= item+
+    item  ::= "- " [^\\r\\n]+ "\\n"
+
+How: `tokens.py` cuts the text into tokens, `rules.py` reads the rules, `characters.py` what literals and classes mean,
+`macros.py` xgrammar's macros, and `options.py` its options of rules. The translation is direct: a literal is `Text`, a
+class is `Chars`, and a rule is a rule, recursive in any way. `why_empty.py` explains why a grammar generates nothing.
+
+The two dialects are read as one. Whatever one of them accepts has its meaning, but for what they read differently:
+
+- `\\x` takes two digits, as in llama.cpp; a third one is warned of.
+- `[^]` is any character, as in xgrammar; `[]` is refused.
+- `{m,n}` is exact; llama.cpp takes every n above 2000 for unbounded.
+- A rule that is defined twice is refused, as in xgrammar; in llama.cpp the last one counts.
+
+What it does not do: recursion on the left through a long counted repetition (`root ::= root{2,300} "a" | "b"`) is
+refused, as the core does not take it, and so are options of rules that only a printed grammar of xgrammar has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from guided.close_names import close_name
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
+from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, Not, Repeat, Seq
+from guided.limits import Limits
+from guided.meter import compiling
+
+from .rules import Rule, read_rules
+from .why_empty import why_empty
+
+__all__ = ["gbnf_to_grammar", "is_gbnf"]
+
+_RULE_OF_LARK: Final = re.compile(r"^[^\S\n]*[?!]*[A-Za-z_]\w*(?:\.-?\d+)?\s*(?:\{[^{}]*\}\s*)?:(?![:=])", re.MULTILINE)
+
+
+def is_gbnf(text: str) -> bool:
+    """Whether a grammar whose notation is not told is in GBNF or EBNF: it has `::=`, and no rule of Lark, `name: ...`.
+
+    A grammar of Lark may have `::=` in a literal. Linear in the text.
+    """
+    return "::=" in text and not _RULE_OF_LARK.search(text)
+
+
+def gbnf_to_grammar(
+    text: str,
+    *,
+    root: str = "root",
+    allow_special_tokens: bool = False,
+    xgrammar: bool = False,
+    limits: Limits | None = None,
+    found: list[Finding] | None = None,
+    ask_why_empty: bool = False,
+) -> Grammar:
+    """The grammar of a GBNF text.
+
+    Args:
+        root: the rule to begin with.
+        allow_special_tokens: whether the text may name tokens that are to be written, such as `<|call|>`. Texts of
+            strangers should not. Tokens that are excluded (`!<name>`) may always be named.
+        xgrammar: where the two dialects differ, the text is xgrammar's: `\\x` takes all digits that follow, `[]` is
+            a class without characters, and the flag i of `Regex` folds the letters of ASCII alone.
+        found: takes what is read and not enforced; without it, it is warned of.
+        ask_why_empty: raise the error of a grammar that generates nothing, if it is one.
+
+    Raises:
+        SpecError: the text is malformed, a rule is missing, or a token is named without permission.
+        UnsupportedError: an option that is not enforced. LimitExceeded: length, depth, or the size of a pattern.
+    """
+    own: list[Finding] = []
+    limits = Limits() if limits is None else limits
+    if not isinstance(text, str):
+        hint = "decode it" if isinstance(text, bytes) else 'write it as text, such as root ::= "yes" | "no"'
+        raise SpecError(f"a grammar is a string, not a {type(text).__name__}", hint=hint)
+    if len(text) > limits.spec_length:
+        raise LimitExceeded("spec_length", len(text), limits.spec_length)
+    with compiling(limits, work=False):
+        rules = read_rules(text, limits, allow_special_tokens, own, xgrammar)
+    if root not in rules:
+        raise _without_root(text, root, rules)
+    if ask_why_empty:
+        why_empty(text, root, rules)
+    nodes = {name: _with_options(text, rule, rules) for name, rule in rules.items()}
+    origins = {name: f"{name} (line {line})" for name, line in _lines(text, rules)}
+    if found is None:
+        warn_of(own)
+    else:
+        found += own
+    regions = {name: region for name, rule in rules.items() if (region := rule.options.region) is not None}
+    return Grammar(nodes, root, origins, regions=regions)
+
+
+def _without_root(text: str, root: str, rules: Mapping[str, Rule]) -> SpecError:
+    if not isinstance(root, str):
+        return SpecError(f"the root is the name of a rule, not a {type(root).__name__}", hint='write root="root"')
+    close = close_name(root, rules)
+    first = next(iter(rules.values()))
+    at = rules[close] if close else first
+    hint = f"did you mean {close!r}?" if close else "root= names the rule to begin with"
+    return SpecError(f"the rule to begin with, {root!r}, is not defined", text=text, span=at.span, hint=hint)
+
+
+def _lines(text: str, rules: Mapping[str, Rule]) -> list[tuple[str, int]]:
+    """The line of each rule, which are in the order of the text."""
+    out, line, at = [], 1, 0
+    for rule in rules.values():
+        line += text.count("\n", at, rule.span[0])
+        at = rule.span[0]
+        out.append((rule.name, line))
+    return out
+
+
+def _with_options(text: str, rule: Rule, rules: Mapping[str, Rule]) -> Node:
+    options, node = rule.options, rule.node
+    if not options.is_regular:
+        return node
+    if reason := _not_regular(rule, rules):
+        raise UnsupportedError(
+            f"max_chars, max_tokens and lazy are for a regular language, and {reason}",
+            text=text, span=options.span, hint="write the repetition with * or {m,n}, without recursion",
+        )  # fmt: skip
+    if options.lazy:  # no text goes on after one that is complete
+        node = And((node, Not(Seq((node, Repeat(ANY_CHAR, 1, None))))))
+    if options.max_chars is not None:
+        node = Length(node, 0, options.max_chars)
+    return node if options.max_tokens is None else MaxTokens(node, options.max_tokens)
+
+
+def _not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:
+    """Why a rule has no automaton of its own, or nothing: a walk over what it refers to, depth first."""
+    done, path = set[str](), [rule.name]
+    waiting = [iter(dict.fromkeys(rule.refers))]
+    open_ = {rule.name}
+    while path:
+        if rules[path[-1]].has_tokens:
+            return f"{path[-1]!r} names tokens"
+        following = next(waiting[-1], None)
+        if following is None:
+            waiting.pop()
+            open_.discard(path[-1])
+            done.add(path.pop())
+        elif following in open_:
+            return f"{following!r} is recursive"
+        elif following not in done:
+            path.append(following)
+            open_.add(following)
+            waiting.append(iter(dict.fromkeys(rules[following].refers)))
+    return ""

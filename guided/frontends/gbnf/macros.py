@@ -1,0 +1,250 @@
+"""xgrammar's macros in a GBNF text. In: the tokens of their arguments. Out: nodes of the IR.
+
+    Regex("[a-z]+")                           what the pattern matches as a whole
+    Regex("[^0-9]+", json_string=true)        ... as far as a JSON string holds it without an escape
+    Regex("yes|no", flags="i")                ... with flags: i, s, u
+    Substring("to ", "be ", "or ")            some of these that follow each other, or none
+    Token(17, 18)   ExcludeToken(17)          one token of these; one that has text, and is none of these
+    TagDispatch(("<a>", body), excludes=("</s>",), loop_after_dispatch=true)
+    TokenTagDispatch((17, body), excludes=(18,), loop_after_dispatch=true)
+
+`TagDispatch` is free text up to one of its tags, then the rule of that tag, and then free text again; with
+`loop_after_dispatch=false` it ends with the rule. It may end within free text. Where a tag is complete is decided by
+`guided.frontends.common.aho_corasick`. `TokenTagDispatch` is the same with tokens: free text is any tokens with text,
+but none of those that are named.
+
+Regular expressions are read by `patterns.py`. With `flags` a dot is a line end only if they say s; i is that of
+ECMA-262, so of all scripts; in a text that is xgrammar's, it folds the letters of ASCII alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from guided.close_names import close_name
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.common.aho_corasick import free_text
+from guided.frontends.common.substrings import of_pieces
+from guided.frontends.regex.algebra import alt, conj, repeat, seq
+from guided.ir.nodes import Chars, Node, OtherTokens, Ref, charset
+
+from .patterns import regex_node
+from .tokens import Token, number_of
+
+if TYPE_CHECKING:
+    from .rules import Reader
+
+__all__ = ["MACROS", "Macros"]
+
+MACROS: Final = ("Regex", "Substring", "Token", "ExcludeToken", "TagDispatch", "TokenTagDispatch")
+
+_JSON_CHARS: Final = repeat(Chars(charset([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])), 0, None)
+"""What a JSON string holds as it is: no quotation mark, backslash or control character."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """An argument: its first token, and a string, an int, a bool, a rule's token, or the values of a tuple."""
+
+    token: Token
+    value: Any
+
+
+class Macros:
+    """Reads macros; the reader has the tokens and the rules."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def read(self, name: Token) -> Node:
+        """The node of a macro; the reader stands at its parenthesis."""
+        read: Callable[[Token, list[_Value], dict[str, _Value]], Node] = {
+            "Regex": self._regex,
+            "Substring": self._substring,
+            "Token": self._token,
+            "ExcludeToken": self._exclude_token,
+            "TagDispatch": self._tag_dispatch,
+            "TokenTagDispatch": self._token_tag_dispatch,
+        }[name.text]
+        return read(name, *self._arguments(name))
+
+    # --- the macros
+
+    def _regex(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+        self._known(named, "json_string", "flags")
+        if len(given) != 1 or not isinstance(given[0].value, str):
+            raise self._reader.error("Regex takes one pattern, as a literal", name, 'write Regex("[a-z]+")')
+        pattern = given[0]
+        json_string = self._flag(named, "json_string", False)
+        try:
+            node = regex_node(
+                pattern.value, self._reader.limits, self._flags(named), ascii_case=self._reader.is_xgrammar
+            )
+        except LimitExceeded:
+            raise
+        except UnsupportedError as error:
+            raise self._reader.unsupported(f"in the pattern: {error.reason}", pattern.token, error.hint) from None
+        except SpecError as error:
+            raise self._reader.error(f"in the pattern: {error.message}", pattern.token, error.hint) from None
+        return conj(node, _JSON_CHARS) if json_string else node
+
+    def _substring(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+        self._known(named)
+        for piece in given:
+            if not isinstance(piece.value, str):
+                raise self._reader.error("Substring takes texts", piece.token, 'write Substring("to ", "be")')
+        return of_pieces([piece.value for piece in given], self._reader.limits)
+
+    def _token(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+        self._known(named)
+        return self._reader.special(self._ids(name, given), name)
+
+    def _exclude_token(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+        self._known(named)
+        return self._reader.other_tokens(self._ids(name, given))
+
+    def _tag_dispatch(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+        self._known(named, "loop_after_dispatch", "excludes")
+        pairs = self._pairs(given, str, '("<tag>", rule)')
+        excludes = self._excludes(named, str, '("</s>",)')
+        for tag, _ in pairs:
+            for exclude in excludes:
+                if tag.value.startswith(exclude.value):
+                    raise self._reader.error(
+                        "a tag begins with an excluded text", exclude.token, "leave one of them out"
+                    )
+        free = free_text([tag.value for tag, _ in pairs], [one.value for one in excludes], limits=self._reader.limits)
+        if free.unreachable:
+            raise self._reader.error(
+                "the tag is never reached: another tag or an excluded text is complete before it",
+                pairs[free.unreachable[0]][0].token, "leave one of them out",
+            )  # fmt: skip
+        return self._dispatch(named, [free.dispatch([rule for _, rule in pairs])], free.without)
+
+    def _token_tag_dispatch(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
+        self._known(named, "loop_after_dispatch", "excludes")
+        pairs = self._pairs(given, int, "(128000, rule)")
+        excludes = self._excludes(named, int, "(128001,)")
+        triggers = {tag.value for tag, _ in pairs}
+        for exclude in excludes:
+            if exclude.value in triggers:
+                raise self._reader.error("the token is a trigger and excluded", exclude.token, "leave one of them out")
+        but = tuple(dict.fromkeys([*triggers, *(one.value for one in excludes)]))
+        free = OtherTokens(but, 0, None)
+        self._reader.rule.has_tokens = True
+        bodies = [seq((free, self._reader.special((tag.value,), tag.token), rule)) for tag, rule in pairs]
+        return self._dispatch(named, bodies, free)
+
+    def _dispatch(self, named: dict[str, _Value], bodies: Sequence[Node], free: Node) -> Node:
+        if self._flag(named, "loop_after_dispatch", True):
+            return seq((repeat(alt(bodies), 0, None), free))
+        return alt((*bodies, free))
+
+    # --- what they take
+
+    def _pairs(self, given: list[_Value], kind: type, form: str) -> list[tuple[_Value, Ref]]:
+        """The triggers with references to their rules."""
+        out: list[tuple[_Value, Ref]] = []
+        for pair in given:
+            parts = pair.value
+            if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[1].value, Token):
+                raise self._reader.error("a trigger is a pair with the name of a rule", pair.token, f"write {form}")
+            out.append((self._one(parts[0], kind, form), self._reader.refer(parts[1].value)))
+        return out
+
+    def _excludes(self, named: dict[str, _Value], kind: type, form: str) -> list[_Value]:
+        if "excludes" not in named:
+            return []
+        given = named["excludes"]
+        if not isinstance(given.value, list):
+            raise self._reader.error("excludes is a tuple", given.token, f"write excludes={form}")
+        return [self._one(one, kind, form) for one in given.value]
+
+    def _ids(self, name: Token, given: list[_Value]) -> list[int]:
+        if not given:
+            raise self._reader.error(f"{name.text} takes ids of tokens", name, f"write {name.text}(128000)")
+        return [self._one(one, int, f"{name.text}(128000)").value for one in given]
+
+    def _one(self, given: _Value, kind: type, form: str) -> _Value:
+        if type(given.value) is not kind or given.value == "":
+            wanted = "a literal that is not empty" if kind is str else "the id of a token"
+            raise self._reader.error(f"{wanted} is needed here", given.token, f"write {form}")
+        return given
+
+    def _flag(self, named: dict[str, _Value], name: str, default: bool) -> bool:
+        if name not in named:
+            return default
+        value = named[name].value
+        if not isinstance(value, bool):
+            raise self._reader.error(f"{name} is true or false", named[name].token)
+        return value
+
+    def _flags(self, named: dict[str, _Value]) -> str:
+        if "flags" not in named:
+            return "s"
+        given = named["flags"]
+        if not isinstance(given.value, str) or not set(given.value) <= set("isu"):
+            raise self._reader.error("the flags are some of i, s and u", given.token, 'write flags="is"')
+        return "".join(sorted(set(given.value) - {"u"}))  # patterns are about code points anyway
+
+    def _known(self, named: dict[str, _Value], *known: str) -> None:
+        for name, value in named.items():
+            if name not in known:
+                close = close_name(name, known)
+                hint = f"did you mean {close!r}?" if close else f"it has {', '.join(known) or 'none'}"
+                raise self._reader.error(f"the macro has no argument {name!r}", value.token, hint)
+
+    # --- the syntax of arguments
+
+    def _arguments(self, name: Token) -> tuple[list[_Value], dict[str, _Value]]:
+        """Those without a name, and those with one."""
+        reader = self._reader
+        opened = reader.next()
+        given: list[_Value] = []
+        named: dict[str, _Value] = {}
+        while reader.tokens[reader.at].kind != ")":
+            key = reader.tokens[reader.at]
+            if key.kind == "name" and reader.tokens[reader.at + 1].kind == "=":
+                reader.at += 2
+                if key.text in named:
+                    raise reader.error(f"the argument {key.text!r} is given twice", key)
+                named[key.text] = self._value(nested=False)
+            else:
+                given.append(self._value(nested=False))
+            if not self._comma():
+                break
+        self._closed(opened)
+        return given, named
+
+    def _value(self, nested: bool) -> _Value:
+        reader = self._reader
+        token = reader.next()
+        if token.kind == "literal":
+            return _Value(token, reader.characters.literal(token))
+        if token.kind == "name":
+            if token.text.isdigit():
+                return _Value(token, number_of(token.text))
+            return _Value(token, {"true": True, "false": False}.get(token.text, token))
+        if token.kind == "(" and not nested:
+            values: list[_Value] = []
+            while reader.tokens[reader.at].kind != ")":
+                values.append(self._value(nested=True))
+                if not self._comma():
+                    break
+            self._closed(token)
+            return _Value(token, values)
+        raise reader.error("an argument is missing here", token, "a literal, a number, true, false, a rule or a tuple")
+
+    def _comma(self) -> bool:
+        reader = self._reader
+        if reader.tokens[reader.at].kind == ",":
+            reader.at += 1
+            return True
+        return False
+
+    def _closed(self, opened: Token) -> None:
+        token = self._reader.next()
+        if token.kind != ")":
+            raise self._reader.error("a comma or ) is missing here", token, "arguments are separated by commas")

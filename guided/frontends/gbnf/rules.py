@@ -1,0 +1,348 @@
+"""From the tokens of a GBNF text to rules of the IR. In: the text. Out: for each rule its node and what it refers to.
+
+How: first the names that the text defines are collected, since a rule may be used before it is defined. Then the body
+of each rule is read in one pass, with a list of the groups that are open: nesting costs memory only, and `Limits.depth`
+bounds it.
+
+Two readings depend on the names. A dot is part of a name for xgrammar, and any character for llama.cpp. `a.b` is a name
+where the text defines `a.b`, which only xgrammar lets it do, and else a, any character, and b. `Token`, `Regex` and the
+others are macros unless the text defines a rule of that name.
+
+A rule goes on until the next `name ::=` at the beginning of a line. So line ends separate rules wherever llama.cpp
+wants them to, and are blanks wherever xgrammar lets them be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from guided.close_names import close_name
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.regex.algebra import alt, chars, repeat, seq
+from guided.frontends.regex.algebra import text as literal_text
+from guided.ir.nodes import ANY_CHAR, EPSILON, Node, OtherTokens, Ref, Special
+from guided.limits import Limits
+from guided.meter import spend
+
+from .characters import Characters
+from .macros import MACROS, Macros
+from .options import RuleOptions, read_options
+from .tokens import MOST_DIGITS, Token, number_of, tokens_of
+
+__all__ = ["Rule", "read_rules"]
+
+"""Digits of a bound; a longer one is as large as no output is long."""
+
+
+@dataclass(slots=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        name, span: its name and where it is defined.
+        node: what it generates, before its options.
+        options: what stands in brackets after its name.
+        refers: the rules that it names, in order.
+        has_tokens: whether it names tokens of the vocabulary.
+    """
+
+    name: str
+    span: tuple[int, int]
+    options: RuleOptions
+    node: Node = EPSILON
+    refers: list[str] = field(default_factory=list)
+    has_tokens: bool = False
+
+
+@dataclass(slots=True)
+class _Group:
+    """An open group, or the body of a rule: its finished alternatives, and the items of the current one."""
+
+    opened: Token
+    alternatives: list[Node] = field(default_factory=list)
+    items: list[Node] = field(default_factory=list)
+    repeatable: bool = False
+
+    def add(self, node: Node) -> None:
+        """An item, to which a repetition may be applied."""
+        self.items.append(node)
+        self.repeatable = True
+
+    def close_alternative(self) -> None:
+        """The items so far are an alternative."""
+        self.alternatives.append(seq(self.items))
+        self.items, self.repeatable = [], False
+
+    def node(self) -> Node:
+        """The union of the alternatives."""
+        self.close_alternative()
+        return self.alternatives[0] if len(self.alternatives) == 1 else alt(self.alternatives)
+
+
+def read_rules(
+    text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool = False
+) -> dict[str, Rule]:
+    """The rules of a grammar, by name, in their order; `xgrammar`: see `gbnf_to_grammar`.
+
+    Raises:
+        SpecError: with the place: what is malformed, not defined, or names a token without permission.
+        UnsupportedError: what is valid, and not enforced.
+        LimitExceeded: groups nest deeper than `limits.depth`.
+    """
+    return Reader(text, limits, allow_special_tokens, found, xgrammar).rules()
+
+
+class Reader:
+    """The cursor over the tokens of one text, and the rule that is being read."""
+
+    def __init__(
+        self, text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool
+    ) -> None:
+        self.text, self.limits, self.allowed, self.found = text, limits, allow_special_tokens, found
+        self.characters, self.is_xgrammar = Characters(text, found, xgrammar), xgrammar
+        self.tokens = tokens_of(text)
+        self.at = 0
+        self.defined: dict[str, Token] = {}
+        self.rule = Rule("", (0, 0), RuleOptions())
+        self.macros = Macros(self)
+
+    # --- the definitions
+
+    def rules(self) -> dict[str, Rule]:
+        starts = self._definitions()
+        out: dict[str, Rule] = {}
+        for number, (name, body) in enumerate(starts):
+            bracket = self.tokens[name + 1] if body == name + 3 else None
+            token = self.tokens[name]
+            options = RuleOptions() if bracket is None else read_options(self.text, token.text, bracket)
+            self.rule = out[token.text] = Rule(token.text, token.span, options)
+            self.at = body
+            self._body(starts[number + 1][0] if number + 1 < len(starts) else len(self.tokens) - 1)
+        return out
+
+    def _definitions(self) -> list[tuple[int, int]]:
+        """For each rule the number of the token that names it, and of the first one of its body."""
+        out: list[tuple[int, int]] = []
+        tokens = self.tokens
+        for number, mark in enumerate(tokens):
+            if mark.kind != "::=":
+                continue
+            name = number - 2 if number > 1 and tokens[number - 1].kind == "class" else number - 1
+            token = tokens[name]
+            if name < 0 or token.kind != "name" or not token.text.strip("."):
+                raise self.error("::= stands after the name of a rule", mark, "write name ::= ...")
+            if not token.first:
+                raise self.error("a rule begins on a line of its own", token, "end the rule before it with its line")
+            if token.text in self.defined:
+                raise self.error(
+                    f"rule {token.text!r} is defined twice", token, "write its alternatives in one rule, with | between"
+                )
+            self.defined[token.text] = token
+            out.append((name, number + 1))
+        first = out[0][0] if out else 0
+        if first or not out:
+            self._without_rule(tokens[0], tokens[1] if len(tokens) > 1 else tokens[0])
+        return out
+
+    def _without_rule(self, token: Token, following: Token) -> None:
+        if token.kind == "end":
+            raise self.error("the grammar has no rules", token, 'write root ::= "text"')
+        hint = "a rule is defined with ::=" if following.kind == "=" else 'write root ::= "text"'
+        raise self.error("a grammar begins with a rule", token, hint)
+
+    # --- a body
+
+    def _body(self, end: int) -> None:
+        """Read the tokens up to number `end`, which is the beginning of the next rule or the end."""
+        groups = [_Group(self.tokens[self.at - 1])]
+        ahead = 0  # how many groups were open where the assertion began that is being read
+        while self.at < end:
+            spend()
+            token = self.tokens[self.at]
+            self.at += 1
+            if token.kind in ("(", "(="):
+                if len(groups) > self.limits.depth:
+                    raise LimitExceeded("depth", len(groups), self.limits.depth, place=self.place(token))
+                if token.kind == "(=":
+                    ahead = self._assertion(token, groups)
+                groups.append(_Group(token))
+            elif token.kind == ")":
+                if len(groups) == 1:
+                    raise self.error("no group is open here", token, 'as a literal it is ")"')
+                node = groups.pop().node()
+                if ahead and len(groups) == ahead:  # it restricts nothing
+                    self._ended(end)
+                else:
+                    groups[-1].add(node)
+            elif token.kind == "|":
+                groups[-1].close_alternative()
+            else:
+                self._item(token, groups[-1])
+        if len(groups) > 1:
+            raise self.error("the group is never closed", groups[-1].opened, "end it with )")
+        self._complete(groups[0], end)
+        self.rule.node = groups[0].node()
+
+    def _complete(self, group: _Group, end: int) -> None:
+        """An empty alternative may stand at the end of a line, but not where the next rule is taken for its rest."""
+        last = self.tokens[end - 1]
+        following = self.tokens[end]
+        if following.kind != "end" and (last.kind == "|" or last is group.opened):
+            raise self.error(
+                f"{last.text} wants an alternative, and the next rule begins", last, 'write "" for the empty text'
+            )
+
+    def _item(self, token: Token, group: _Group) -> None:
+        match token.kind:
+            case "literal":
+                group.add(literal_text(self.characters.literal(token)))
+            case "class":
+                group.add(chars(self.characters.ranges(token)))
+            case "name":
+                self._name(token, group)
+            case "vocabulary":
+                group.add(self._vocabulary(token))
+            case "*" | "+" | "?":
+                self._repeat(token, group, *{"*": (0, None), "+": (1, None), "?": (0, 1)}[token.kind])
+            case "{":
+                self._repeat(token, group, *self._bounds())
+            case _:
+                hint = "a rule is defined with ::=" if token.kind == "=" else f'as a literal it is "{token.text}"'
+                raise self.error(f"{token.text} has no meaning here", token, hint)
+
+    def _repeat(self, token: Token, group: _Group, low: int, high: int | None) -> None:
+        if not group.repeatable:
+            raise self.error("there is nothing to repeat", token, "write it after an item: item" + token.text)
+        item = group.items.pop()
+        if isinstance(item, OtherTokens) and item.min == item.max == 1:
+            group.items.append(OtherTokens(item.but, low, high))
+        else:
+            group.items.append(repeat(item, low, high))
+
+    def _bounds(self) -> tuple[int, int | None]:
+        """The bounds between { and }; xgrammar writes -1 for no upper one."""
+        opened = self.tokens[self.at - 1]
+        first = self.next()
+        if first.kind == "," or not first.text.isdigit():
+            raise self.error("a repetition needs its least number", first, "write {0,n} for at most n")
+        low = high = number_of(first.text)
+        unbounded = False
+        following = self.next()
+        if following.kind == ",":
+            upper = self.next()
+            if upper.kind == "}" or upper.text == "-1":
+                unbounded = True
+            elif upper.text.isdigit():
+                high = number_of(upper.text)
+            else:
+                raise self.error("a repetition ends with a number", upper, "write {m}, {m,} or {m,n}")
+            following = upper if upper.kind == "}" else self.next()
+        if following.kind != "}":
+            raise self.error("the repetition is never closed", opened, "write {m}, {m,} or {m,n}")
+        if not unbounded and high < low:
+            span = (opened.start, following.end)
+            raise SpecError("the most is less than the least", text=self.text, span=span, hint="write {least,most}")
+        return low, None if unbounded else high
+
+    def _assertion(self, token: Token, groups: Sequence[_Group]) -> int:
+        if len(groups) > 1:
+            raise self.error("an assertion stands at the end of a rule, outside of groups", token)
+        self.found.append(
+            Finding(
+                self.place(token), "(=", "a lookahead assertion restricts nothing; in xgrammar it is a hint for speed",
+                "what must follow is written where the rule is used",
+            )
+        )  # fmt: skip
+        return len(groups)
+
+    def _ended(self, end: int) -> None:
+        if self.at < end:
+            raise self.error("nothing follows an assertion in its rule", self.tokens[self.at], "write it before (=")
+
+    # --- names
+
+    def _name(self, token: Token, group: _Group) -> None:
+        if token.text in self.defined:
+            group.add(self.refer(token))
+        elif token.text in MACROS and self.tokens[self.at].kind == "(":
+            group.add(self.macros.read(token))
+        elif "." in token.text:
+            self._dotted(token, group)
+        else:
+            raise self._undefined(token)
+
+    def _dotted(self, token: Token, group: _Group) -> None:
+        """A run with dots that is no name: each dot is any character."""
+        at = token.start
+        for number, part in enumerate(token.text.split(".")):
+            if number:
+                group.add(ANY_CHAR)
+            if part:
+                group.add(self.refer(Token("name", at, at + len(part), part, False)))
+            at += len(part) + 1
+
+    def refer(self, token: Token) -> Ref:
+        """A reference to a rule that the text defines."""
+        if token.text not in self.defined:
+            raise self._undefined(token)
+        self.rule.refers.append(token.text)
+        return Ref(token.text)
+
+    def _undefined(self, token: Token) -> SpecError:
+        called = self.tokens[self.at].kind == "("
+        close = close_name(token.text, [*self.defined, *(MACROS if called else ())])
+        hint = f"did you mean {close!r}?" if close else f'as a literal it is "{token.text}"'
+        return self.error(f"rule {token.text!r} is not defined", token, hint)
+
+    # --- tokens of the vocabulary
+
+    def _vocabulary(self, token: Token) -> Node:
+        negated = token.text.startswith("!")
+        name = token.text.removeprefix("!")
+        inside = name[1:-1]
+        named: int | str = name
+        if inside.startswith("["):
+            number = inside[1:].removesuffix("]")
+            if not inside.endswith("]") or not number.isdigit() or len(number) > MOST_DIGITS:
+                raise self.error("an id is a number in brackets", token, "write <[128000]>; one token has one id")
+            named = int(number)
+        elif not inside:
+            raise self.error("the token has no name", token, "write <name> or <[id]>")
+        return self.other_tokens((named,)) if negated else self.special((named,), token)
+
+    def special(self, named: Sequence[int | str], token: Token) -> Node:
+        """One of these tokens; `token` is the place that names them."""
+        if not self.allowed:
+            raise self.error(
+                "the grammar names a token of the vocabulary, which is not allowed", token,
+                "a text is matched as a literal; allow_special_tokens=True lets a grammar name control tokens",
+            )  # fmt: skip
+        self.rule.has_tokens = True
+        return alt([Special(one) for one in dict.fromkeys(named)])
+
+    def other_tokens(self, named: Sequence[int | str]) -> Node:
+        """One token that has text, and is none of these."""
+        self.rule.has_tokens = True
+        return OtherTokens(tuple(dict.fromkeys(named)), 1, 1)
+
+    # --- what all of them use
+
+    def next(self) -> Token:
+        """The next token; the end does not pass."""
+        token = self.tokens[self.at]
+        self.at = min(self.at + 1, len(self.tokens) - 1)
+        return token
+
+    def place(self, token: Token) -> str:
+        """Line and column of a token."""
+        line = self.text.count("\n", 0, token.start) + 1
+        return f"line {line}, column {token.start - self.text.rfind(chr(10), 0, token.start)}"
+
+    def error(self, message: str, token: Token, hint: str = "") -> SpecError:
+        """An error at a token."""
+        return SpecError(message, text=self.text, span=token.span, hint=hint)
+
+    def unsupported(self, reason: str, token: Token, hint: str = "") -> UnsupportedError:
+        """A refusal at a token."""
+        return UnsupportedError(reason, pointer=self.place(token), text=self.text, span=token.span, hint=hint)

@@ -1,0 +1,57 @@
+"""Does a schema lead back to itself without entering a member or an item? In: schemas. Out: nothing, or a SpecError.
+
+A schema whose references, `allOf` or `anyOf` lead back to it at the same value has no defined meaning. Depth-first
+search, each schema once. Cost: linear in the schemas that apply to one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from guided.errors import SpecError
+from guided.frontends.json_schema.documents.keywords import REFERENCES
+from guided.frontends.json_schema.documents.resolve import Schema
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.reader import Reading
+
+__all__ = ["Acyclic", "endless", "is_alias"]
+
+
+class Acyclic:
+    """Remembers the schemas that are known to end; `read` reads a schema."""
+
+    def __init__(self, read: Callable[[Schema], Reading]) -> None:
+        self._read = read
+        self._known: set[Schema] = set()
+
+    def check(self, start: Schema) -> None:
+        """Refuse a schema whose references, `allOf` or `anyOf` lead back to it."""
+        on_path: set[Schema] = set()
+        stack: list[tuple[Schema, bool]] = [(start, True)]
+        while stack:
+            schema, entering = stack.pop()
+            if not entering:
+                on_path.discard(schema)
+                self._known.add(schema)
+            elif schema in on_path:
+                raise endless(schema)
+            elif schema not in self._known:
+                on_path.add(schema)
+                stack.append((schema, False))
+                for group in self._read(schema).groups:
+                    stack.extend((inner, True) for inner in group)
+
+
+def is_alias(schema: Schema) -> bool:
+    """Whether a reference is all that the schema asks."""
+    return len(schema.constraints) == 1 and schema.constraints[0] in REFERENCES and schema.known(schema.constraints[0])
+
+
+def endless(schema: Schema) -> SpecError:
+    """The error of a schema that refers to itself without end."""
+    return SpecError(
+        "the schema refers to itself without end", pointer=schema.where,
+        hint="put the recursive reference into a member or an item: below properties, items, ...",
+    )  # fmt: skip

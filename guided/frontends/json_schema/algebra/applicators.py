@@ -1,0 +1,135 @@
+"""Keywords that apply other schemas to the same value. In: a schema with such a keyword. Out: groups of schemas.
+
+Of each group at least one schema must hold. References and `allOf` give groups of one schema, `anyOf` a group of its
+branches. "Not" and "exactly one" are expressed with complements (`negation.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from guided.errors import SpecError, UnsupportedError
+from guided.frontends.json_schema.algebra.exactly_one import exactly_one
+from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, listed_scalars
+from guided.frontends.json_schema.documents.keywords import REFERENCES
+from guided.frontends.json_schema.documents.malformed import malformed
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.values import Json, canonical, check_texts
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.reader import Reader
+
+__all__ = ["APPLICATORS"]
+
+_LISTING = frozenset(("type", "enum", "const"))
+_MANY = 4  # from so many branches on it pays to merge them
+
+
+def _reference(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
+    return [(reader.library.resolve(schema, keyword),)]
+
+
+def _all_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    return [(branch,) for branch in reader.branches(schema, "allOf")]
+
+
+def _any_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    branches = reader.branches(schema, "anyOf")
+    return _enumeration(reader, schema, branches, exactly_one=False) or [branches]
+
+
+def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    """Exactly one holds: a group of each branch without the others that it may overlap."""
+    branches = reader.branches(schema, "oneOf")
+    if merged := _enumeration(reader, schema, branches, exactly_one=True):
+        return merged
+    return [exactly_one(reader, branches, reader.beside[schema])]
+
+
+def _enumeration(
+    reader: Reader, schema: Schema, branches: tuple[Schema, ...], *, exactly_one: bool
+) -> list[tuple[Schema, ...]]:
+    """Branches that all list scalars, merged into one list. Empty if some branch does anything else."""
+    found: dict[tuple[object, ...], Json] = {}
+    again = set[tuple[object, ...]]()
+    for branch in branches:
+        if (
+            len(branches) < _MANY
+            or not _LISTING.issuperset(branch.constraints)
+            or branch.constraints in ((), ("type",))
+        ):
+            return []
+        try:
+            values = listed_scalars(reader.read(branch).shape)
+        except (SpecError, UnsupportedError):
+            return []  # reported where the branch itself is read
+        if values is None:
+            return []
+        listed = {canonical(value): value for value in values}
+        again.update(key for key in listed if key in found)
+        found |= listed
+    left = tuple(value for key, value in found.items() if not (exactly_one and key in again))
+    return [(reader.negation.one_of(schema, left) if left else reader.negation.nothing(schema),)]
+
+
+def _unevaluated(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
+    rest = reader.library.child(schema, keyword)
+    if rest.value is True:
+        return []
+    unevaluated = reader.unevaluated
+    return list((unevaluated.items if keyword == "unevaluatedItems" else unevaluated.members)(schema, rest))
+
+
+def _not(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    return [(reader.negation.of(reader.library.child(schema, "not")),)]
+
+
+def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    """(if and then) or (not if, and else)."""
+    if not (schema.known("then") or schema.known("else")):
+        return []
+    condition = reader.library.child(schema, "if")
+    cases = []
+    for name, holds in (("then", condition), ("else", reader.negation.of(condition))):
+        more = ((reader.library.child(schema, name),),) if schema.known(name) else ()
+        cases.append(reader.negation.derived(schema, ANYTHING, (holds,), *more))
+    return [tuple(cases)]
+
+
+def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
+    """For each name: the member is absent, or it is present and what depends on it holds."""
+    value = schema.get(keyword)
+    if not isinstance(value, dict):
+        raise malformed(schema, keyword, "an object", value)
+    groups: list[tuple[Schema, ...]] = []
+    for name, then in value.items():
+        check_texts(name, schema, keyword)
+        names: tuple[str, ...] = (name,)
+        more: tuple[tuple[Schema, ...], ...] = ()
+        if isinstance(then, list) and keyword != "dependentSchemas":
+            names = (name, *reader.names_of(then, schema, keyword, name))
+        elif keyword == "dependentRequired":
+            raise malformed(schema, keyword, "an object of lists of names", then, name)
+        else:
+            more = ((reader.library.child(schema, keyword, name),),)
+        present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
+        holds = reader.negation.derived(schema, present, *more)
+        groups.append((reader.negation.without(schema, name), holds))
+    return groups
+
+
+APPLICATORS: dict[str, Callable[[Reader, Schema], list[tuple[Schema, ...]]]] = {
+    **{keyword: partial(_reference, keyword=keyword) for keyword in REFERENCES},
+    "allOf": _all_of,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "not": _not,
+    "unevaluatedProperties": partial(_unevaluated, keyword="unevaluatedProperties"),
+    "unevaluatedItems": partial(_unevaluated, keyword="unevaluatedItems"),
+    "if": _if,
+    "dependencies": lambda reader, schema: _dependent(reader, schema, "dependencies"),
+    "dependentRequired": lambda reader, schema: _dependent(reader, schema, "dependentRequired"),
+    "dependentSchemas": lambda reader, schema: _dependent(reader, schema, "dependentSchemas"),
+}

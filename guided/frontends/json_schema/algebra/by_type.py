@@ -1,0 +1,99 @@
+"""Conjunctions whose alternatives would multiply, decided type by type. In: a goal. Out: shapes that together are
+the goal.
+
+The goal is read as a formula (`formula.py`). For one type most of it falls away. The rest is decided by set
+operations for scalars and multiplied out for arrays. For objects it becomes one shape: what is asked of all of them,
+with the rest as its `formula`, a condition on the members (`conditional.py`).
+
+Cost: linear in the schemas; for arrays and numbers the product of the alternatives about these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from guided.frontends.json_schema.algebra.formula import (
+    Formula,
+    Junction,
+    Leaf,
+    for_type,
+    formula_of,
+    join,
+    normal_form,
+)
+from guided.frontends.json_schema.algebra.scalars import scalar_shapes
+from guided.frontends.json_schema.algebra.shape import ALL_TYPES, Shape
+from guided.limits import Limits
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.expand import Expander, Goal
+
+__all__ = ["ByType"]
+
+
+_FEW = 100_000  # nodes of a normal form that stands in for a formula
+
+
+class ByType:
+    """Answers for one `Expander`."""
+
+    def __init__(self, expander: Expander, limits: Limits) -> None:
+        self._expander, self._limits = expander, limits
+
+    def shapes(self, goal: Goal) -> tuple[Shape, ...]:
+        """The shapes of the goal, of which one at most is about objects."""
+        formula, shapes = self._formula(goal), list[Shape]()
+        narrowed, overlap = self._expander.narrowed, self._expander.reader.overlap
+        for name in ALL_TYPES:
+            of_type = for_type(formula, name)
+            if name not in ("array", "object"):
+                shapes += scalar_shapes(of_type, name, narrowed, overlap, self._limits.nodes)
+            elif isinstance(of_type, bool):
+                shapes += [Shape(types=(name,))] if of_type else []
+            elif name == "array":
+                shapes += self._normal_form(of_type, Shape(types=("array",)))
+            else:
+                shapes += self.objects(Shape(types=("object",)), of_type)
+        return tuple(shapes)
+
+    def multiplied(self, shape: Shape) -> list[Shape]:
+        """The shapes of an object with a formula, multiplied out. LimitExceeded where they are many."""
+        assert shape.formula is not None
+        return self._normal_form(shape.formula, shape._replace(formula=None), min(_FEW, self._limits.nodes))
+
+    def _formula(self, goal: Goal) -> Formula:
+        return formula_of(goal, self._expander.reader.read, self._expander.reader.negation)
+
+    def _normal_form(self, formula: Formula, start: Shape, most: int | None = None) -> list[Shape]:
+        """The shapes of a formula for one type, multiplied out within `most` nodes (None: those of the limits)."""
+        made = normal_form(formula, self._without, self._expander.narrowed, start, most or self._limits.nodes)
+        return [shape for one in made for shape in self._expander.finished(one)[0]]
+
+    def _without(self, leaf: Leaf) -> Iterator[Formula]:
+        """The complement of a leaf of one type, as alternatives."""
+        negation, (name,) = self._expander.reader.negation, leaf.shape.types
+        if leaf.shape.values is not None:
+            constants = (negation.constant(value, leaf.at) for value in leaf.shape.values)
+            yield for_type(join(True, (self._formula((negation.of(one),)) for one in constants)), name)
+        for shape in negation.shapes_without(leaf.shape, leaf.at):
+            if (found := for_type(Leaf(shape, leaf.at), name)) is not False:
+                yield found
+
+    def objects(self, base: Shape, formula: Formula) -> tuple[Shape, ...]:
+        """One shape of the objects in `base`: what is asked of all, with the rest as a formula on their members."""
+        if formula is False:
+            return ()
+        items = formula.items if isinstance(formula, Junction) and formula.every else (formula,)
+        rest = list[Formula]()
+        for item in items:
+            if item is True:
+                continue
+            if isinstance(item, Leaf) and not item.shape.some_members and item.shape.values is None:
+                base = base.meet(item.shape)
+            else:
+                rest.append(item)
+        narrowed = self._expander.narrowed(base)
+        if narrowed is None:
+            return ()
+        return (narrowed._replace(formula=None if not rest else join(True, rest)),)

@@ -1,0 +1,206 @@
+"""Objects whose members are bound by a formula, case by case of one member. In: a shape of objects with a formula that
+`conditional.py` refuses. Out: shapes that together are this one, which it does not refuse.
+
+Problem: `if name = "a" then arguments: A`, the same for "b", "c", ...: A, B, C overlap, so twenty of them cut the
+values of `arguments` into 2^20 cells. But `name` has one value only, so only one of the conditions holds.
+
+How: a member is looked for whose goals exclude each other, so that n of them cut its values into little more than n
+cells. In each cell, and where the member is absent, all that the formula asks of the member is true or false. What is
+left of the formula is about the other members, and mostly nothing: the case is a plain shape. If `conditional.py` still
+refuses a case, it is split by another member.
+
+    if name is "a" then A, if name is "b" then B   =   name is "a", A  |  name is "b", B  |  another name  |  no name
+
+An index says which parts of the formula ask for a cell. All other parts are as for a name that nothing asks for, which
+is computed once. Cost: linear in the formula and the cases, but for the parts that ask something in every case. The
+cases are at most in proportion to the formula: conditions that hold independently would multiply, and are refused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from guided.errors import UnsupportedError
+from guided.frontends.json_schema.algebra.conditional import Binding, bind
+from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, join, leaves, negated
+from guided.frontends.json_schema.algebra.shape import ObjectPart, Shape, allows_every, has_false
+from guided.frontends.json_schema.algebra.value_partition import Cell, ValuePartition, listed_values
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.meter import STEP, spend
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.expand import Expander, Goal
+
+__all__ = ["has_discriminator", "split_by_member"]
+
+_MOST_TRIED = 4  # members that may tell the cases apart
+_MORE_CELLS = 6  # besides one for each goal: the other values, and those of types of which no goal speaks
+_FEW, _GROWTH = 100, 2  # how many cases there may be, and how many more for each leaf of the formula
+
+
+def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
+    """Shapes that together are `shape`, none of which `bind` refuses.
+
+    Raises:
+        UnsupportedError: no member tells enough cases apart.
+    """
+    assert shape.formula is not None
+    out: list[Shape] = []
+    work, left = [shape], _FEW + _GROWTH * len(leaves(shape.formula))
+    while work:
+        one, left = work.pop(), left - 1
+        spend(STEP)
+        if one.formula is not None:
+            try:
+                bind(one, expander)
+            except UnsupportedError:
+                if left < 0 or (cases := _cases(one, expander)) is None:
+                    raise
+                work += reversed(cases)
+                continue
+        out.append(one)
+    return out
+
+
+def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
+    """The cases of the member that tells them apart. None if there is no such member."""
+    assert shape.formula is not None
+    binding = Binding(shape, shape.formula, expander)
+    asked, listing = _asked(binding, expander)
+    for name in sorted(asked, key=lambda name: (listing[name], len(asked[name])), reverse=True)[:_MOST_TRIED]:
+        base = binding.slot_goal(name)
+        try:
+            cells = (
+                ValuePartition(expander, "", len(asked[name]) + _MORE_CELLS).of(base, asked[name])
+                if not has_false(base)
+                else ()
+            )
+        except UnsupportedError:
+            continue  # they overlap
+        if len(cells) + (name not in shape.required) > 1:
+            return list(_Split(shape, shape.formula, binding, name).shapes(cells, expander))
+    return None
+
+
+def has_discriminator(shape: Shape, expander: Expander) -> bool:
+    """Whether the formula asks of some member for listed values only."""
+    assert shape.formula is not None
+    asked, listing = _asked(Binding(shape, shape.formula, expander), expander)
+    return any(listing[name] == len(goals) for name, goals in asked.items())
+
+
+def _asked(binding: Binding, expander: Expander) -> tuple[dict[str, list[Goal]], dict[str, int]]:
+    """The goals of members with several, and how many of them list their values."""
+    asked = {name: list(goals) for name, goals in binding.asked().items() if len(goals) > 1}
+    return asked, {
+        name: sum(listed_values(goal, expander) is not None for goal in goals) for name, goals in asked.items()
+    }
+
+
+class _Split:
+    """A formula in the cases of the member `name`."""
+
+    def __init__(self, shape: Shape, formula: Formula, binding: Binding, name: str) -> None:
+        self._base, self._formula, self._name, self._nothing = (
+            shape._replace(formula=None),
+            formula,
+            name,
+            binding.nothing,
+        )
+        self._goals = {leaf: members.get(name) for leaf, members in binding.members.items()}
+        self._rests: dict[Leaf, Formula] = {}
+        self._asking: dict[Formula, dict[Goal, dict[Formula, None]]] = {}
+        self._default: dict[Formula, Formula] = {}
+        self._loud: dict[Formula, list[Formula]] = {}
+        fold(formula, self._index)
+
+    def shapes(self, cells: tuple[Cell, ...], expander: Expander) -> Iterator[Shape]:
+        """The shape of each case that may have values."""
+        if self._name not in self._base.required:
+            without = Shape(objects=(ObjectPart({self._name: self._nothing}, None),), constrains_objects=True)
+            yield from expander.by_type.objects(self._base.meet(without), fold(self._formula, self._absent))
+        for cell in cells:
+            parts = tuple(ObjectPart({self._name: schema}, None) for schema in cell.goal)
+            present = Shape(required=(self._name,), objects=parts, constrains_objects=True)
+            yield from expander.by_type.objects(self._base.meet(present), self._present(cell.within))
+
+    def _index(self, at: Formula, parts: list[Formula]) -> Formula:
+        """The part `at` where the member is there and nothing asks for its value; and which of its parts ask for it."""
+        asking: dict[Goal, dict[Formula, None]] = defaultdict(dict)
+        if isinstance(at, Leaf):
+            if goal := self._goals[at]:
+                asking[goal] = {}
+            default = self._leaf(at, frozenset())
+        elif isinstance(at, Junction):
+            for item in at.items:
+                for goal in self._asking[item]:
+                    asking[goal][item] = None
+            self._loud[at] = [item for item, part in zip(at.items, parts, strict=True) if part is not at.every]
+            default = join(at.every, parts)
+        elif isinstance(at, Negated):
+            asking = {goal: {at.item: None} for goal in self._asking[at.item]}
+            default = negated(parts[0])
+        else:
+            default = at
+        self._asking[at], self._default[at] = asking, default
+        return default
+
+    def _present(self, within: frozenset[Goal]) -> Formula:
+        """The formula where the member is there and satisfies exactly these goals."""
+        made: dict[Formula, Formula] = {}
+        stack = [self._formula]
+        while stack:
+            at = stack[-1]
+            asking = self._asking[at]
+            parts = {part: None for goal in within if goal in asking for part in asking[goal]}
+            if missing := [part for part in parts if part not in made]:
+                stack += missing
+                continue
+            stack.pop()
+            if within.isdisjoint(asking):
+                made[at] = self._default[at]
+            elif isinstance(at, Leaf):
+                made[at] = self._leaf(at, within)
+            elif isinstance(at, Junction):
+                rest = (self._default[item] for item in self._loud[at] if item not in parts)
+                made[at] = join(at.every, (*map(made.__getitem__, parts), *rest))
+            elif isinstance(at, Negated):
+                made[at] = negated(made[at.item])
+        return made[self._formula]
+
+    def _absent(self, at: Formula, parts: list[Formula]) -> Formula:
+        """The part `at` where the member is absent."""
+        if isinstance(at, Leaf):
+            return self._name not in at.shape.required and self._rest(at)
+        if isinstance(at, Junction):
+            return join(at.every, parts)
+        return negated(parts[0]) if isinstance(at, Negated) else at
+
+    def _leaf(self, leaf: Leaf, within: frozenset[Goal]) -> Formula:
+        goal = self._goals[leaf]
+        return (goal is None or goal in within) and self._rest(leaf)
+
+    def _rest(self, leaf: Leaf) -> Formula:
+        """What a leaf asks besides, if the member is as it asks. Parts with patterns are left as they are."""
+        if leaf not in self._rests:
+            shape, name = leaf.shape, self._name
+            parts = tuple(part if part.patterns else _without(part, name) for part in shape.objects)
+            rest = shape._replace(
+                objects=tuple(
+                    part for part in parts if part.patterns or part.properties or part.additional is not None
+                ),
+                required=tuple(other for other in shape.required if other != name),
+            )
+            self._rests[leaf] = allows_every(rest, "object") or Leaf(rest, leaf.at)
+        return self._rests[leaf]
+
+
+def _without(part: ObjectPart, name: str) -> ObjectPart:
+    """The part without what it asks of a member. The member stays declared if others are asked for something."""
+    asked = {other: schema for other, schema in part.properties.items() if other != name and schema is not None}
+    others: dict[str, Schema | None] = {**asked}
+    if part.additional is not None:
+        others = {**dict.fromkeys(part.properties), name: None, **asked}
+    return ObjectPart(others, part.additional)

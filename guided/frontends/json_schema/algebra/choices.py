@@ -1,0 +1,64 @@
+"""Which group is expanded next while a conjunction of schemas is multiplied out (`expand.py`)?
+
+In: the *groups* that are left, each a union of schemas of which one applies, as a linked list; the complements put
+off so far; and the shape of what was chosen. Out: the remaining groups, from the first on that still restricts the
+shape.
+
+If the shape holds no value of a schema, the complement of that schema restricts nothing (`disjoint.py`). The more is
+known of the shape, the more often that is seen. So a complement with several cases is put off until all else has been
+chosen.
+
+Cost: one comparison for each complement, in each conjunction of branches.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from guided.frontends.json_schema.algebra.reader import Reader
+from guided.frontends.json_schema.algebra.shape import Shape
+from guided.frontends.json_schema.documents.resolve import Schema
+
+__all__ = ["Choices", "Groups", "pushed"]
+
+Groups: TypeAlias = "tuple[tuple[Schema, ...], Groups] | None"
+
+
+def pushed(schemas: tuple[Schema, ...], groups: Groups) -> Groups:
+    """The groups, with one for each of the schemas before them."""
+    for schema in reversed(schemas):
+        groups = ((schema,), groups)
+    return groups
+
+
+class Choices:
+    """Chooses the next group, for the schemas of one reader."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def next(self, groups: Groups, later: tuple[Schema, ...], shape: Shape) -> tuple[Groups, tuple[Schema, ...]]:
+        """The groups from the first on that restricts the shape, and the complements that are put off."""
+        while groups is not None:
+            schema = groups[0][0]
+            if len(groups[0]) > 1 or self._reader.negation.complement_of(schema) is None:
+                return groups, later
+            if self.has_cases(schema):
+                later = (*later, schema)
+            elif not self._is_implied(schema, shape):
+                return groups, later
+            groups = groups[1]
+        for at, schema in enumerate(later, 1):
+            if not self._is_implied(schema, shape):
+                return ((schema,), None), later[at:]
+        return None, ()
+
+    def has_cases(self, schema: Schema) -> bool:
+        """Whether the schema is a complement with several cases."""
+        if self._reader.negation.complement_of(schema) is None:
+            return False
+        return any(len(group) > 1 for group in self._reader.read(schema).groups)
+
+    def _is_implied(self, complement: Schema, shape: Shape) -> bool:
+        original = self._reader.negation.complement_of(complement)
+        return original is not None and self._reader.disjoint.excluded_by(original, shape)

@@ -1,0 +1,320 @@
+"""Objects whose members are bound by a formula. In: a shape of objects with a formula. Out: slots for the members,
+and a condition on them, for the IR's `Permutation`.
+
+Problem: `{"oneOf": [...]}`, `if` and `dependentRequired` relate members to each other. Multiplying the alternatives
+out takes 2^20 shapes for twenty independent conditions.
+
+How: a formula speaks of a member by schemas only: the member is absent, or its value satisfies one of them. For each
+name these schemas cut the values into *cells* (`value_partition.py`), so "is in S" means "one of these cells was
+written". Names of additional members fall into classes by the patterns about them, and the values of each class into
+cells likewise; such a cell may be written several times. Twenty independent conditions are then one condition of twenty
+parts. Which cells were written is a register of the automaton.
+
+Example: `{"if": {"properties": {"kind": {"const": "a"}}}, "then": {"required": ["x"]}}` has two cells for the values
+of `kind`, "a" and others, and one for those of `x`. The condition is: not "kind is a", or "x was written".
+
+Cost: the cells of each name, bounded by `MOST_CELLS`. What it does not do: bounds on the number of members inside of
+the formula, except for "none" and "some".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from guided.errors import UnsupportedError, brief
+from guided.frontends.json_schema.algebra.conditions import holds_of_nothing, impossible
+from guided.frontends.json_schema.algebra.emptiness import refuse_repeated
+from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, leaves
+from guided.frontends.json_schema.algebra.keys import KeySet, Source
+from guided.frontends.json_schema.algebra.shape import ObjectPart, Shape, Window, has_false
+from guided.frontends.json_schema.algebra.value_partition import Cell, ValuePartition
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.values import Json
+from guided.ir.nodes import AllOf, AnyOf, Condition, Node, NoneOf, TaggedText
+from guided.ir.serial import serial
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.expand import Expander, Goal
+
+__all__ = ["Binding", "Bound", "Extra", "bind"]
+
+_FALSE: Condition = AnyOf(())
+
+
+class Extra(NamedTuple):
+    """A class of names of additional members: its languages, its sources, and the cells of their values."""
+
+    names: tuple[Node, ...]
+    sources: frozenset[int]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(slots=True)
+class Bound:
+    """The members of an object. Cells are numbered: first those of the slots in order, then those of the extras."""
+
+    names: tuple[str, ...]
+    slots: dict[str, tuple[Cell, ...]]
+    extras: list[Extra]
+    condition: Condition = field(default=_FALSE)
+    may_be_empty: bool = False
+
+
+def bind(shape: Shape, expander: Expander) -> Bound:
+    """The cells and the condition of a shape with a formula.
+
+    Raises:
+        UnsupportedError: a name has too many cells, or the formula counts members.
+    """
+    assert shape.formula is not None
+    return Binding(shape, shape.formula, expander).bound()
+
+
+class Binding:
+    """What a formula asks of each member of the objects of a shape."""
+
+    def __init__(self, shape: Shape, formula: Formula, expander: Expander) -> None:
+        self._base, self._formula, self._expander = shape, formula, expander
+        self._negation = expander.reader.negation
+        self._leaves = leaves(formula)
+        self._where = self._leaves[0].at.where if self._leaves else ""
+        self._cut = ValuePartition(expander, self._where).of
+        self._constants: dict[Leaf, list[dict[str, Goal]]] = {}
+        for leaf in self._leaves:
+            if leaf.shape.values is not None:
+                self._constants[leaf] = [
+                    {name: self._constant(leaf, item) for name, item in value.items()}
+                    for value in leaf.shape.values
+                    if isinstance(value, dict)
+                ]
+        self._names = self._every_name()
+        self.members = {leaf: self._members_of(leaf) for leaf in self._leaves}
+        self._number: dict[str, list[int]] = {}
+        self._extra_numbers: list[list[int]] = []
+        self._every: tuple[int, ...] = ()
+
+    @property
+    def nothing(self) -> Schema:
+        """A schema that no value satisfies."""
+        return self._negation.nothing(self._leaves[0].at)
+
+    def bound(self) -> Bound:
+        """The cells and the condition."""
+        base = self._base
+        self._closed = self._is_closed()
+        slots = {
+            name: self._cut(self.slot_goal(name), asked, f"the member {brief(name)}")
+            for name, asked in self.asked().items()
+        }
+        slots = {name: cells for name, cells in slots.items() if cells}
+        extras = [] if self._closed else self._extras()
+        condition = self._numbered(slots, extras)
+        if useless := impossible(condition, self._number.values(), (at for one in self._extra_numbers for at in one)):
+            numbers = {name: self._number[name] for name in slots}
+            slots = {name: _without(cells, numbers[name], useless) for name, cells in slots.items()}
+            slots = {name: cells for name, cells in slots.items() if cells}
+            parts = zip(extras, self._extra_numbers, strict=True)
+            extras = [extra._replace(cells=_without(extra.cells, at, useless)) for extra, at in parts]
+            condition = self._numbered(slots, [extra for extra in extras if extra.cells])
+        for cells in (*slots.values(), *(extra.cells for extra in self._extra)):
+            for cell in cells:
+                self._check(cell)
+        may_be_empty = not base.required and base.members.low == 0 and holds_of_nothing(condition)
+        return Bound(tuple(self._names), slots, self._extra, condition, may_be_empty)
+
+    def _check(self, cell: Cell) -> None:
+        """Refuse a cell with arrays that cannot be written. A normal form may not need it."""
+        for shape in self._expander.expand(cell.goal).shapes if cell.goal not in self._expander.open_goals else ():
+            if shape.repeated is not None and shape.count_graph is None and shape.values is None:
+                raise refuse_repeated(shape)
+
+    def _numbered(self, slots: dict[str, tuple[Cell, ...]], extras: list[Extra]) -> Condition:
+        """Number the cells, and return the condition on them."""
+        at = 0
+        self._slots, self._extra = slots, extras
+        self._number, self._extra_numbers = {}, []
+        for name, cells in slots.items():
+            self._number[name] = list(range(at, at + len(cells)))
+            at += len(cells)
+        for extra in extras:
+            self._extra_numbers.append(list(range(at, at + len(extra.cells))))
+            at += len(extra.cells)
+        self._every = tuple(range(at))
+        required: list[Condition] = [TaggedText(tuple(self._number.get(name, ()))) for name in self._base.required]
+        return AllOf((*required, fold(self._formula, self._condition)))
+
+    # --- cells
+
+    def _every_name(self) -> dict[str, None]:
+        """The declared names in order, then names that are required or belong to a constant."""
+        shapes = [self._base, *(leaf.shape for leaf in self._leaves)]
+        names: dict[str, None] = {}
+        for shape in shapes:
+            names |= shape.properties()
+        for shape in shapes:
+            names |= dict.fromkeys(shape.required)
+        for constants in self._constants.values():
+            for members in constants:
+                names |= dict.fromkeys(members)
+        return names
+
+    def slot_goal(self, name: str) -> Goal:
+        """What the base asks of the member `name`."""
+        if not self._expander.allows(self._base, name):
+            return (self.nothing,)
+        return self._expander.goal(self._expander.member(self._base, name))
+
+    def _constant(self, leaf: Leaf, value: Json) -> Goal:
+        return self._expander.goal((self._negation.constant(value, leaf.at),))
+
+    def _members_of(self, leaf: Leaf) -> dict[str, Goal]:
+        """What a leaf asks of each named member. Members of which it asks nothing are left out."""
+        shape, expander = leaf.shape, self._expander
+        if shape.names or any(part.patterns or part.additional is not None for part in shape.objects):
+            names: Iterable[str] = self._names
+        else:
+            names = dict.fromkeys(name for part in shape.objects for name in part.properties)
+        out: dict[str, Goal] = {}
+        for name in names:
+            goal = expander.goal(expander.member(shape, name))
+            if not all(expander.keys.has(source, name) for source in shape.names):
+                goal = (self._negation.nothing(leaf.at),)
+            if goal:
+                out[name] = goal
+        return out
+
+    def asked(self) -> dict[str, dict[Goal, None]]:
+        """For each name the goals that the formula needs to tell apart."""
+        out: dict[str, dict[Goal, None]] = {name: {} for name in self._names}
+        for leaf in self._leaves:
+            asked = [self.members[leaf], *self._constants.get(leaf, ())]
+            for name, goal in (item for members in asked for item in members.items()):
+                if not has_false(goal):
+                    out[name][goal] = None
+            for some in leaf.shape.some_members:
+                goal = () if some.schema is None else self._expander.goal((some.schema,))
+                for name in self._names if goal and not has_false(goal) else ():
+                    if self._expander.keys.has(some.keys, name):
+                        out[name][goal] = None
+        return out
+
+    # --- additional members
+
+    def _is_closed(self) -> bool:
+        """Whether there are none, by a schema or by the option. A part of the formula may overrule the option."""
+        return self._expander.is_closed(self._base, [part for leaf in self._leaves for part in leaf.shape.objects])
+
+    def _parts(self) -> list[tuple[Leaf | None, ObjectPart]]:
+        found: list[tuple[Leaf | None, ObjectPart]] = [(None, part) for part in self._base.objects]
+        return found + [(leaf, part) for leaf in self._leaves for part in leaf.shape.objects]
+
+    def _extras(self) -> list[Extra]:
+        sources: list[Source] = [source for _, part in self._parts() for source, _ in part.patterns]
+        sources += [names for leaf in self._leaves for names in leaf.shape.names]
+        sources += [some.keys for leaf in self._leaves for some in leaf.shape.some_members]
+        out: list[Extra] = []
+        for names, ids in self._expander.keys.classes(self._base.names, sources, self._names, self._where):
+            base = self._expander.goal(_found(self._base.objects, ids))
+            asked: dict[Goal, None] = {}
+            for leaf in self._leaves:
+                asked[self._expander.goal(_found(leaf.shape.objects, ids))] = None
+                for some in leaf.shape.some_members:
+                    if some.schema is not None and serial(some.keys) in ids:
+                        asked[self._expander.goal((some.schema,))] = None
+            cells = self._cut(base, [goal for goal in asked if goal and not has_false(goal)])
+            if cells:
+                out.append(Extra(names, ids, cells))
+        return out
+
+    # --- the condition
+
+    def _condition(self, at: Formula, parts: list[Condition]) -> Condition:
+        if isinstance(at, Leaf):
+            return self._leaf(at)
+        if isinstance(at, Junction):
+            return AllOf(tuple(parts)) if at.every else AnyOf(tuple(parts))
+        if isinstance(at, Negated):
+            return NoneOf((parts[0],))
+        return AllOf(()) if at else _FALSE
+
+    def _leaf(self, leaf: Leaf) -> Condition:
+        shape = leaf.shape
+        asked: list[Condition] = []
+        forbidden: list[int] = []
+        for name, goal in self.members[leaf].items():
+            if name in self._slots:
+                forbidden += self._outside(self._number[name], self._slots[name], goal)
+        for numbers, extra in zip(self._extra_numbers, self._extra, strict=True):
+            goal = self._expander.goal(_found(shape.objects, extra.sources))
+            if not all(serial(names) in extra.sources for names in shape.names):
+                forbidden += numbers
+            else:
+                forbidden += self._outside(numbers, extra.cells, goal)
+        if forbidden:
+            asked.append(NoneOf((TaggedText(tuple(forbidden)),)))
+        asked += [TaggedText(tuple(self._number.get(name, ()))) for name in shape.required]
+        asked += [self._some(some.keys, some.schema) for some in shape.some_members]
+        asked += self._count(shape.members)
+        if shape.values is not None:
+            asked.append(AnyOf(tuple(map(self._is_constant, self._constants[leaf]))))
+        return AllOf(tuple(asked))
+
+    def _outside(self, numbers: list[int], cells: tuple[Cell, ...], goal: Goal) -> list[int]:
+        """The cells whose values do not satisfy the goal."""
+        if not goal:
+            return []
+        if has_false(goal):
+            return numbers
+        return [number for number, cell in zip(numbers, cells, strict=True) if goal not in cell.within]
+
+    def _some(self, keys: KeySet, schema: Schema | None) -> Condition:
+        goal = () if schema is None else self._expander.goal((schema,))
+        found: list[int] = []
+        places = [
+            (self._number[name], cells) for name, cells in self._slots.items() if self._expander.keys.has(keys, name)
+        ]
+        places += [
+            (numbers, extra.cells)
+            for numbers, extra in zip(self._extra_numbers, self._extra, strict=True)
+            if serial(keys) in extra.sources
+        ]
+        for numbers, cells in places:
+            outside = set(self._outside(numbers, cells, goal))
+            found += [number for number in numbers if number not in outside]
+        return TaggedText(tuple(found))
+
+    def _count(self, window: Window) -> list[Condition]:
+        if window == Window():
+            return []
+        if window == Window(1):
+            return [TaggedText(self._every)]
+        if window.high == 0:
+            return [_FALSE if window.low else NoneOf((TaggedText(self._every),))]
+        raise UnsupportedError(
+            "minProperties or maxProperties inside of one of many alternatives of an object is not enforced",
+            pointer=self._where,
+            hint="move the count out of the alternatives, or list the required members instead",
+        )
+
+    def _is_constant(self, members: dict[str, Goal]) -> Condition:
+        asked: list[Condition] = []
+        rest = set(self._every)
+        for name, goal in members.items():
+            numbers = self._number.get(name, [])
+            outside = set(self._outside(numbers, self._slots.get(name, ()), goal))
+            within = [number for number in numbers if number not in outside]
+            asked.append(TaggedText(tuple(within)))
+            rest -= set(within)
+        asked.append(NoneOf((TaggedText(tuple(sorted(rest))),)))
+        return AllOf(tuple(asked))
+
+
+def _found(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, ...]:
+    """What parts ask of additional members whose names are in exactly these sources, given by serial number."""
+    return tuple([schema for part in parts for schema in part.undeclared(ids)])
+
+
+def _without(cells: tuple[Cell, ...], numbers: list[int], useless: set[int]) -> tuple[Cell, ...]:
+    return tuple(cell for cell, number in zip(cells, numbers, strict=True) if number not in useless)

@@ -1,0 +1,82 @@
+"""Conditions on what was written, when only some of it is known. In: a condition of the IR and, for some members,
+whether they were written. Out: whether the condition holds, or None if that depends on the others (Kleene's
+three-valued logic).
+
+Cost: linear in the condition; shared parts are visited once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from guided.ir.nodes import AllOf, AnyOf, Condition, TaggedText
+from guided.ir.serial import serial
+
+__all__ = ["holds_of_nothing", "impossible", "verdict"]
+
+_MOST = 200_000  # parts looked at for one condition
+
+
+def verdict(condition: Condition, known: Mapping[int, bool], other: bool | None) -> bool | None:
+    """Whether the condition holds. `other` is what is known of all members that are not in `known`."""
+    made: dict[int, bool | None] = {}
+
+    def of(at: Condition) -> bool | None:
+        key = serial(at)
+        if key not in made:
+            if isinstance(at, TaggedText):
+                made[key] = _some(known.get(member, other) for member in at.members)
+            elif isinstance(at, AllOf):
+                made[key] = _not(_some(_not(of(item)) for item in at.items))
+            else:
+                found = _some(of(item) for item in at.items)
+                made[key] = found if isinstance(at, AnyOf) else _not(found)
+        return made[key]
+
+    return of(condition)
+
+
+def _some(parts: Iterable[bool | None]) -> bool | None:
+    open_ = False
+    for part in parts:
+        if part:
+            return True
+        open_ = open_ or part is None
+    return None if open_ else False
+
+
+def _not(part: bool | None) -> bool | None:
+    return None if part is None else not part
+
+
+def holds_of_nothing(condition: Condition) -> bool:
+    """Whether a condition holds if nothing was written."""
+    return verdict(condition, {}, False) is True
+
+
+def impossible(condition: Condition, slots: Iterable[Iterable[int]], free: Iterable[int]) -> set[int]:
+    """Members that no object can have that satisfies the condition, judging each member by itself.
+
+    `slots`: members of which at most one is written. `free`: the others.
+    """
+    groups = [tuple(slot) for slot in slots] + [(member,) for member in free]
+    if sum(map(len, groups)) * _size(condition) > _MOST:
+        return set()
+    out: set[int] = set()
+    for group in groups:
+        for member in group:
+            if verdict(condition, {other: other == member for other in group}, None) is False:
+                out.add(member)
+    return out
+
+
+def _size(condition: Condition) -> int:
+    met: set[int] = set()
+    work = [condition]
+    while work:
+        at = work.pop()
+        if serial(at) not in met:
+            met.add(serial(at))
+            if not isinstance(at, TaggedText):
+                work += at.items
+    return len(met)

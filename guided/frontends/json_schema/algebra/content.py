@@ -1,0 +1,78 @@
+"""Strings that must hold a JSON text: `contentMediaType` of draft 7, plain or in base64. In: a shape. Out:
+membership, and what is refused.
+
+JSON texts are not a regular language. So nothing else that constrains the same string can be intersected with them,
+and such combinations are refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from guided.errors import UnsupportedError
+from guided.frontends.json_schema.algebra.shape import Shape, Window
+from guided.frontends.json_schema.documents.resolve import Schema
+
+__all__ = ["asked_content", "content_fits", "refusal", "refuse_content"]
+
+_SHORTEST = 4  # the fewest letters of a JSON text in base64
+
+
+def asked_content(shape: Shape) -> Schema | None:
+    """The schema that asks that a string holds a JSON text, or that it does not, if there is one."""
+    return shape.json_text or shape.json_base64 or shape.no_json_text or shape.no_json_base64
+
+
+def content_fits(text: str, shape: Shape) -> bool:
+    """Whether a string satisfies what the shape asks about JSON texts."""
+    if (asked := asked_content(shape)) is None:
+        return True
+    judged = ((shape.json_text, shape.no_json_text, _is_json), (shape.json_base64, shape.no_json_base64, _is_base64))
+    try:
+        for wanted, unwanted, judge in judged:
+            if (wanted or unwanted) is not None and (found := judge(text)) != (wanted is not None):
+                return False
+            if wanted is not None and unwanted is not None and found:
+                return False
+    except RecursionError:
+        raise refusal(asked, "a string in enum or const nests too deeply to be read as JSON", "leave it out") from None
+    return True
+
+
+def refuse_content(shape: Shape, length: Window) -> None:
+    """UnsupportedError where a string must hold a JSON text and satisfy something else, or must hold none."""
+    if (unwanted := shape.no_json_text or shape.no_json_base64) is not None:
+        raise refusal(unwanted, "a string that must not hold a JSON text is not enforced",
+                       "drop the not, oneOf or if that asks for the complement of contentMediaType")  # fmt: skip
+    wanted, shortest = shape.json_text or shape.json_base64, 1 if shape.json_base64 is None else _SHORTEST
+    several = shape.json_text is not None and shape.json_base64 is not None
+    if wanted is not None and (several or shape.patterns or length.low > shortest or length.high is not None):
+        raise refusal(wanted, "a JSON text next to another constraint on the same string is not enforced",
+                       "drop its pattern, format or length (or the option max_string)")  # fmt: skip
+
+
+def refusal(schema: Schema, reason: str, hint: str) -> UnsupportedError:
+    """The error for a schema with `contentMediaType`."""
+    instead = f"{hint}, or pass format='annotate'"
+    return UnsupportedError(reason, pointer=schema.at("contentMediaType"), hint=instead)
+
+
+def _is_base64(text: str) -> bool:
+    """Whether it is a JSON text in base64."""
+    try:
+        return len(text) % 4 == 0 and _is_json(base64.b64decode(text.encode("ascii"), validate=True).decode("utf-8"))
+    except ValueError:
+        return False
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
+    except ValueError:
+        return False
+    return True
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)

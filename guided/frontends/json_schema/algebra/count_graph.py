@@ -1,0 +1,337 @@
+"""Arrays whose items are counted: `contains` with counts, `uniqueItems` with few values, two equal items.
+
+In: a shape of arrays. Out: a `CountGraph`, whose paths are the arrays of the shape, item by item. From each of its
+states some end is reached, so an array that was begun along it can always be completed.
+
+Problem: {"items": {"enum": [1, 2, 3]}, "uniqueItems": true, "minItems": 3, "contains": {"const": 3}}. A writer that
+knows only the schema of an item may write 1, 2 and a third item that must be 3. The set of all values written so far
+would be exact, but has 2^n states for n values.
+
+How: items are told apart only by what matters of them, their *letter*: which of the counted schemas they satisfy and,
+where values must differ and few are left, in which *atom* they are. An atom is a set of values that are allowed at
+the same positions and satisfy the same counted schemas. Its values are interchangeable, so only their number counts.
+By Hall's marriage theorem, a set of values that is larger than all demands together never runs out, so it needs no
+counting. A state is the number of items written, how many of them count for each schema, and how many values of each
+atom were used, each counted up to the point from which it makes no difference. States without a way to an end are
+removed.
+
+In the example 1 and 2 are one atom, 3 is another: the states are (0..2 used of the first, 0..1 of the second).
+
+Cost: the product of the counts, bounded by MOST_STATES. Letters double with each counted schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+from guided.errors import UnsupportedError
+from guided.frontends.json_schema.algebra.shape import Shape, Window, has_false, item_goal
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.values import Json, canonical
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.expand import Expander, Goal
+
+__all__ = ["MOST_STATES", "CountGraph", "count_graph"]
+
+MOST_STATES = 4000
+_MOST_LETTERS = 256
+_MOST_APART = 10  # where two items must be equal, the most values that are told apart one by one
+
+
+@dataclass(frozen=True, slots=True)
+class CountGraph:
+    """State 0 is before the first item. There are no states if the shape has no array.
+
+    `edges`: for each state the goals of an item, each with the state after it. `ends`: states in which the array may
+    end. `tails`: states after which any items may follow that satisfy a goal, in that number.
+    """
+
+    edges: tuple[tuple[tuple[Goal, int], ...], ...]
+    ends: frozenset[int]
+    tails: dict[int, tuple[Goal, Window]]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no array at all."""
+        return not self.edges
+
+
+class _Counted(NamedTuple):
+    """`low` to `high` items after the first `start` satisfy `schema`; the others satisfy `others`, its complement."""
+
+    start: int
+    schema: Schema
+    others: Schema
+    low: int
+    high: int | None
+
+
+class _State(NamedTuple):
+    """`taken`: how many values of each atom were used. `equal`: whether two items were equal."""
+
+    length: int = 0
+    counts: tuple[int, ...] = ()
+    taken: tuple[int, ...] = ()
+    equal: bool = False
+
+
+class _Atom(NamedTuple):
+    values: tuple[Json, ...]
+    places: tuple[bool, ...]
+    counts: tuple[bool, ...]
+
+
+def count_graph(expander: Expander, shape: Shape, window: Window) -> CountGraph | None:
+    """The graph of the arrays of a shape. None if items need not be counted, or if items with many values may be equal.
+
+    Raises:
+        UnsupportedError: more than MOST_STATES states are needed.
+    """
+    return _Counter(expander, shape, window).graph()
+
+
+class _Counter:
+    def __init__(self, expander: Expander, shape: Shape, window: Window) -> None:
+        self._expander, self._shape, self._window = expander, shape, window
+        negation = expander.negation
+        some = (_Counted(one.start, one.schema, negation.of(one.schema), 1, None) for one in shape.some_items)
+        several = (_Counted(0, one.schema, one.others, one.count.low, one.count.high) for one in shape.item_counts)
+        self._counted = (*some, *several)
+        self._longest = max((shape.prefix_length, *(one.start for one in self._counted)))
+        self._places = [item_goal(shape, at) for at in range(self._longest + 1)]
+        self._atoms: list[_Atom] = []
+        self._apart: tuple[Schema, ...] = ()  # what is in none of the atoms
+        self._letters: dict[tuple[int, tuple[bool, ...]], tuple[Json, ...] | None] = {}
+        self._there: dict[tuple[int, tuple[bool | None, ...], bool], bool] = {}
+        self._goals: dict[tuple[Schema, ...], Goal] = {}
+
+    def graph(self) -> CountGraph | None:
+        shape = self._shape
+        if shape.repeated is not None:
+            if not self._can_tell_apart():
+                return None
+            self._tell_apart(0)
+        elif shape.unique is not None and (self._needs_counts() or self._is_scarce()):
+            self._tell_apart(self._demand())
+        elif not self._needs_counts():
+            return None
+        if not self._letters:
+            self._find_letters()
+        return self._built()
+
+    # --- whether
+
+    def _needs_counts(self) -> bool:
+        """Whether the counts are beyond `existential_constraints.py` and `containers.py`."""
+        counts = len(self._shape.item_counts)
+        if counts == 0:
+            return False
+        return counts > 1 or bool(self._shape.some_items) or self._window != Window() or self._longest > 0
+
+    def _demand(self) -> int:
+        """One more than the prefixes and all required items together can use up."""
+        return self._longest + max(self._window.low, sum(one.low for one in self._counted)) + 1
+
+    def _is_scarce(self) -> bool:
+        """Whether a required item may find all of its values used, or too few from the start."""
+        low, demand = self._window.low, self._demand()
+        if low < 2 and not any(one.low for one in self._counted):
+            return False
+        asked = [(place, low) for place in self._places] if low > 1 else []
+        asked += [((*place, one.schema), one.low) for place in self._places for one in self._counted if one.low]
+        for schemas, needed in asked:
+            values = self._values(schemas)
+            # None: many values. If there are none, the core drops what asks for them.
+            if values and len(values) < (demand if self._longest else needed):
+                return True
+        return False
+
+    def _values(self, schemas: tuple[Schema, ...]) -> tuple[Json, ...] | None:
+        goal = self._expander.goal(schemas)
+        return () if has_false(goal) else self._expander.few.of(goal)
+
+    # --- letters
+
+    def _find_letters(self) -> None:
+        if len(self._places) << len(self._counted) > _MOST_LETTERS:
+            self._refuse("so many schemas of items are counted")
+        for at, place in enumerate(self._places):
+            for counts in product((True, False), repeat=len(self._counted)):
+                self._letters[at, counts] = self._values((*place, *self._sides(counts)))
+
+    def _sides(self, counts: tuple[bool | None, ...]) -> Iterator[Schema]:
+        for one, yes in zip(self._counted, counts, strict=True):
+            if yes is not None:
+                yield one.schema if yes else one.others
+
+    def _can_tell_apart(self) -> bool:
+        """Whether all items have few values, so that it can be remembered of each whether it was written."""
+        self._find_letters()
+        values = list(self._letters.values())
+        return None not in values and len({canonical(v) for one in values for v in one or ()}) <= _MOST_APART
+
+    def _tell_apart(self, fewer_than: int) -> None:
+        """Make atoms of the values of letters with few values."""
+        if not self._letters:
+            self._find_letters()
+        equal = self._shape.repeated is not None
+        chosen: dict[object, Json] = {}
+        found = True
+        while found:
+            found = False
+            for values in self._letters.values():
+                left = [value for value in values or () if canonical(value) not in chosen]
+                if left and (equal or len(left) < fewer_than):
+                    chosen |= {canonical(value): value for value in left}
+                    found = True
+        atoms: dict[object, _Atom] = {}
+        for value in chosen.values():
+            places = tuple(self._expander.membership.has(place, value) for place in self._places)
+            counts = tuple(self._expander.membership.has((one.schema,), value) for one in self._counted)
+            key = (places, counts, canonical(value) if equal else None)
+            if any(places):
+                others = atoms[key].values if key in atoms else ()
+                atoms[key] = _Atom((*others, value), places, counts)
+        self._atoms = list(atoms.values())
+        if chosen:
+            negation, at = self._expander.negation, self._at()
+            self._apart = (negation.of(negation.one_of(at, tuple(chosen.values()))),)
+
+    def _at(self) -> Schema:
+        found = self._shape.unique or self._shape.repeated
+        assert found is not None
+        return found
+
+    # --- states
+
+    def _built(self) -> CountGraph:
+        start = self._normal(_State(0, (0,) * len(self._counted), (0,) * len(self._atoms)))
+        edges: dict[_State, list[tuple[Goal, _State]]] = {}
+        tails: dict[_State, tuple[Goal, Window]] = {}
+        work = [start]
+        while work:
+            state = work.pop()
+            if state in edges:
+                continue
+            if len(edges) >= MOST_STATES:
+                self._refuse("the counts multiply")
+            out = edges[state] = []
+            if self._is_free(state):
+                goal = self._expander.goal(self._places[-1])
+                high = None if self._window.high is None else self._window.high - state.length
+                if not has_false(goal) and high != 0:
+                    tails[state] = (goal, Window(0, high))
+                continue
+            out += self._steps(state)
+            work += (after for _, after in out)
+        return _trimmed(start, edges, {state for state in edges if self._may_end(state)}, tails)
+
+    def _steps(self, state: _State) -> Iterator[tuple[Goal, _State]]:
+        at = min(state.length, self._longest)
+        if self._window.high is not None and state.length >= self._window.high:
+            return
+        place = self._places[at]
+        for number, atom in enumerate(self._atoms if state.taken else ()):
+            unique = self._shape.unique is not None
+            if atom.places[at] and not (unique and state.taken[number] == len(atom.values)):
+                after = self._after(state, atom.counts, number)
+                if after is not None:
+                    yield self._goal((*place, self._expander.negation.one_of(self._at(), atom.values))), after
+        active = [self._matters(one, count) for one, count in zip(self._counted, state.counts, strict=True)]
+        apart = self._apart if state.taken else ()
+        for counts in product(*(((True, False) if one else (None,)) for one in active)):
+            key = (at, counts, bool(apart))
+            if key not in self._there:
+                self._there[key] = self._is_there(*key)
+            after = self._after(state, tuple(bool(one) for one in counts), None) if self._there[key] else None
+            if after is not None:
+                yield self._goal((*place, *self._sides(counts), *apart)), after
+
+    def _goal(self, schemas: tuple[Schema, ...]) -> Goal:
+        found = self._goals.get(schemas)
+        if found is None:
+            found = self._goals[schemas] = self._expander.goal(schemas)
+        return found
+
+    def _is_there(self, at: int, counts: tuple[bool | None, ...], apart: bool) -> bool:
+        """Whether some item has this letter and, with `apart`, is in none of the atoms."""
+        for (place, full), values in self._letters.items():
+            if place != at or any(one is not None and one != two for one, two in zip(counts, full, strict=True)):
+                continue
+            if values is None:
+                return True
+            if any(not (apart and self._is_in_atom(value)) for value in values):
+                return True
+        return False
+
+    def _is_in_atom(self, value: Json) -> bool:
+        return any(canonical(value) == canonical(other) for atom in self._atoms for other in atom.values)
+
+    @staticmethod
+    def _matters(one: _Counted, count: int) -> bool:
+        return one.high is not None or count < one.low
+
+    def _after(self, state: _State, counts: tuple[bool, ...], atom: int | None) -> _State | None:
+        counted = []
+        for one, count, yes in zip(self._counted, state.counts, counts, strict=True):
+            count += yes and state.length >= one.start
+            if one.high is not None and count > one.high:
+                return None
+            counted.append(count if one.high is not None else min(count, one.low))
+        taken, equal = list(state.taken), state.equal
+        if atom is not None:
+            equal = equal or taken[atom] == len(self._atoms[atom].values)
+            taken[atom] = min(taken[atom] + 1, len(self._atoms[atom].values))
+        last = max(self._longest, self._window.low) if self._window.high is None else self._window.high
+        return self._normal(_State(min(state.length + 1, last), tuple(counted), tuple(taken), equal))
+
+    def _normal(self, state: _State) -> _State:
+        """The state without what makes no difference: if no more items are required, values used do not matter."""
+        equal = state.equal and self._shape.repeated is not None
+        settled = self._may_end(state) if self._shape.repeated is None else equal
+        return state._replace(taken=() if settled else state.taken, equal=equal)
+
+    def _may_end(self, state: _State) -> bool:
+        enough = all(count >= one.low for one, count in zip(self._counted, state.counts, strict=True))
+        equal = self._shape.repeated is None or state.equal
+        return enough and equal and state.length >= self._window.low
+
+    def _is_free(self, state: _State) -> bool:
+        """Whether any further items may follow that the rest allows, in any number."""
+        active = any(self._matters(one, count) for one, count in zip(self._counted, state.counts, strict=True))
+        return self._may_end(state) and state.length >= self._longest and not active
+
+    def _refuse(self, why: str) -> None:
+        counted = self._counted[0].schema if self._counted else self._at()
+        raise UnsupportedError(
+            f"counting the items of this array would take too many states: {why}", pointer=counted.where,
+            hint="use smaller bounds on the number of items, or fewer contains and prefixes next to uniqueItems",
+        )  # fmt: skip
+
+
+def _trimmed(
+    start: _State,
+    edges: dict[_State, list[tuple[Goal, _State]]],
+    ends: set[_State],
+    tails: dict[_State, tuple[Goal, Window]],
+) -> CountGraph:
+    """The graph without states from which no end is reached, with numbers as states."""
+    before: dict[_State, list[_State]] = {}
+    for state, out in edges.items():
+        for _, after in out:
+            before.setdefault(after, []).append(state)
+    live, work = set(ends), list(ends)
+    while work:
+        for state in before.get(work.pop(), ()):
+            if state not in live:
+                live.add(state)
+                work.append(state)
+    if start not in live:
+        return CountGraph((), frozenset(), {})
+    number = {state: at for at, state in enumerate((start, *(one for one in edges if one in live and one != start)))}
+    kept = tuple(tuple((goal, number[after]) for goal, after in edges[one] if after in live) for one in number)
+    return CountGraph(kept, frozenset(number[one] for one in ends), {number[s]: tail for s, tail in tails.items()})

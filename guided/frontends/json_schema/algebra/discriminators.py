@@ -1,0 +1,109 @@
+"""Which of many alternatives may share a value? In: alternatives, and the type of the values. Out: pairs of them.
+
+Comparing all pairs takes n^2 comparisons. But alternatives of real schemas have a *discriminator*: a required member,
+or a member of a required member, that lists its values. So for each alternative it is worked out which values it
+allows at which *paths*. Two alternatives that allow different values at the same path share no value. The
+alternatives are put into one bucket for each value at the path that most of them have. Only those in the same bucket
+are paired, and those without the path with all others.
+
+    {"kind": "a", ...}   {"kind": "b", ...}   {"kind": "b", "size": 1, ...}   {"size": 2, ...}
+    path ("kind",):    bucket a: 0     bucket b: 1, 2     without the path: 3
+    pairs: (1, 2), and 3 with each of the others
+
+The value itself is the path (), and an item is a step by its index. Paths lead through references, `allOf`, and
+alternatives all of which have the path. Source: the `discriminator` of OpenAPI, which is inferred here.
+
+Cost: linear in the alternatives and their pairs; the meter of `disjoint` counts both. What it does not do: patterns,
+bounds and absent members, by which `disjoint.py` compares two schemas.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, TypeAlias
+
+from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, item_goal
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.values import canonical, json_type
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.disjoint import Disjoint
+
+__all__ = ["pairs_that_may_overlap"]
+
+_Path: TypeAlias = tuple[str | int, ...]
+_Values: TypeAlias = frozenset[tuple[object, ...]]
+"""The keys of listed values. A type whose values have no such path counts as one value."""
+_Paths: TypeAlias = Mapping[_Path, _Values]
+
+_DEEP = 3  # steps of a path
+_MOST_PATHS, _MOST_ITEMS = 32, 4  # of one alternative; of one array
+_FEW = 12  # alternatives that are paired without an index
+
+
+def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], beside: Shape) -> set[tuple[int, int]]:
+    """Pairs of numbers (a < b) of schemas; of all other pairs no value of `beside` satisfies both."""
+    if len(schemas) <= _FEW:
+        return set(_all_pairs(list(schemas)))
+    paths = {at: _paths(disjoint, (schema,), beside, _DEEP) for at, schema in schemas.items()}
+    out: set[tuple[int, int]] = set()
+    work: list[tuple[list[int], frozenset[_Path]]] = [(list(schemas), frozenset())]
+    while work:
+        group, used = work.pop()
+        disjoint.count(len(group))
+        counts = Counter(path for at in group for path in paths[at] if path not in used)
+        best = max(counts, key=lambda path: (counts[path], -len(path)), default=None)
+        if len(group) <= _FEW or best is None or counts[best] == 1:
+            out.update(_all_pairs(group))
+            continue
+        buckets: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        without: list[int] = []
+        for at in group:
+            for value in paths[at].get(best, ()):
+                buckets[value].append(at)
+            without += () if best in paths[at] else (at,)
+        used |= {best}
+        work += ((bucket, used) for bucket in {tuple(bucket): bucket for bucket in buckets.values()}.values())
+        work.append((without, used))
+        for at in without:
+            disjoint.count(len(group))
+            out.update((min(at, other), max(at, other)) for other in group if best in paths[other])
+    return out
+
+
+def _all_pairs(group: Sequence[int]) -> Iterator[tuple[int, int]]:
+    return ((min(a, b), max(a, b)) for at, a in enumerate(group) for b in group[:at])
+
+
+def _paths(disjoint: Disjoint, schemas: Sequence[Schema], beside: Shape, deep: int) -> dict[_Path, _Values]:
+    """The values at each path, of the values that satisfy all of the schemas and `beside`."""
+    disjoint.count(1)
+    shape = reduce(Shape.meet, map(disjoint.outline, schemas), beside)
+    if shape.values is not None:
+        return {(): frozenset(canonical(value) for value in shape.values if json_type(value) in shape.types)}
+    out: dict[_Path, _Values] = {}
+    for name, step, inner in _required(disjoint, shape) if deep else ():
+        others = frozenset(("type", other) for other in shape.types if other != name)
+        for path, values in _paths(disjoint, inner, ANYTHING, deep - 1).items():
+            if len(out) < _MOST_PATHS:
+                out[step, *path] = values | others
+    for group in (group for schema in schemas for group in disjoint.alternatives(schema)) if deep else ():
+        found = [_paths(disjoint, (one,), shape, deep - 1) for one in group if disjoint.may_hold(one, shape)]
+        for path in found[0] if found else ():
+            if path not in out and len(out) < _MOST_PATHS and all(path in one for one in found):
+                out[path] = frozenset[tuple[object, ...]]().union(*(one[path] for one in found))
+    return out
+
+
+def _required(disjoint: Disjoint, shape: Shape) -> Iterator[tuple[str, str | int, Sequence[Schema]]]:
+    """What is there in each value of a type: (type, the step to it, its schemas)."""
+    if "object" in shape.types:
+        for name in shape.required:
+            if inner := disjoint.member(shape, name):
+                yield "object", name, inner
+    if "array" in shape.types:
+        for at in range(min(shape.items.low, _MOST_ITEMS)):
+            if inner_items := item_goal(shape, at):
+                yield "array", at, inner_items

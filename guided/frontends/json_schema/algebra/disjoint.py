@@ -1,0 +1,239 @@
+"""Which types of values may two schemas share? And which types does a schema surely allow? Answered without
+computing an intersection.
+
+In: two schemas. Out: the types of which they may share a value. A type is left out only if it is plain that they
+share none of it:
+
+- one of them does not allow the type, or lists values none of which the other admits
+- numbers, counts or patterns exclude each other, or the first items of arrays do
+- a member that one of them requires is forbidden by the other, or both require it with disjoint values (a
+  discriminator)
+- fewer names are allowed than members are required
+- all of a few alternatives are disjoint from the other schema
+
+Why: `oneOf` is "each branch, without the others". The others that are disjoint anyway need not be excluded, which
+keeps most `oneOf` as simple as `anyOf`.
+
+Cost: linear in what is looked at, counted by the meter. Members are compared and alternatives entered to a depth of
+three; of many alternatives only the types are looked at. Many schemas are compared by `discriminators.py`, which
+leaves out most of the pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from guided.frontends.json_schema.algebra.emptiness import values_left
+from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Shape, allows_every, item_goal
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.values import json_type
+from guided.frontends.regex.overlap import Overlap
+from guided.meter import spend
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.reader import Reading
+
+__all__ = ["Disjoint"]
+
+_DEEP = 3
+_CHAIN = 8  # schemas that apply to the same value, one through the other
+_EVERY_TYPE = frozenset(ALL_TYPES)
+_WIDE, _SHORT = 300, 8  # alternatives that are looked at by themselves, and that are compared one by one
+_MANY = 32  # schemas of one value that are compared with one more
+_STEP = 100  # the cost of a comparison, in units of `Limits.work`
+
+
+class Disjoint:
+    """Compares schemas that `read` reads. The outline of each schema is kept."""
+
+    def __init__(self, read: Callable[[Schema], Reading], overlap: Overlap) -> None:
+        self._read, self._overlap = read, overlap
+        self._outlines: dict[Schema, Shape] = {}
+        self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
+        self._unconstrained: dict[Schema, frozenset[str]] = {}
+        self._contradictory: dict[tuple[Schema, ...], bool] = {}  # by pairs
+
+    def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> bool:
+        """Whether surely no value satisfies both schemas and the shape `beside` them."""
+        return self._apart([a], [b], beside, 0)
+
+    def common_types(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> set[str]:
+        """The types of which some value may satisfy both schemas and the shape `beside` them."""
+        return self._common([a], [b], beside, 0)
+
+    def contradictory(self, schemas: tuple[Schema, ...]) -> bool:
+        """Whether surely no value satisfies all of the schemas.
+
+        Compares each two of the first few, and the last with many: conjunctions grow, and are asked about each time.
+        """
+        *others, last = dict.fromkeys(schemas)
+        for pair in (*combinations(others[:_SHORT], 2), *((one, last) for one in others[:_MANY])):
+            if pair not in self._contradictory:
+                self._contradictory[pair] = self(*pair)
+            if self._contradictory[pair]:
+                return True
+        return False
+
+    def excluded_by(self, schema: Schema, shape: Shape) -> bool:
+        """Whether surely no value of a shape satisfies the schema."""
+        return not self._common([schema], [], shape, 0)
+
+    def possible_types(self, schema: Schema, beside: Shape = ANYTHING) -> tuple[str, ...]:
+        """The types of which some value may satisfy the schema and the shape `beside` it, in the usual order."""
+        common = self._common([schema], [], beside, 0)
+        return tuple(filter(common.__contains__, ALL_TYPES))
+
+    def may_hold(self, schema: Schema, shape: Shape) -> bool:
+        """Whether the types of a schema and of a shape have one in common."""
+        return schema.value is not False and bool(_types(self.outline(schema).meet(shape)))
+
+    def alternatives(self, schema: Schema) -> list[tuple[Schema, ...]]:
+        """The groups of alternatives that surely apply with a schema, of each of which one holds."""
+        self.outline(schema)
+        return [group for group in self._groups.get(schema, ()) if len(group) <= _WIDE]
+
+    def member(self, shape: Shape, name: str) -> list[Schema]:
+        """The schemas that surely apply to the member `name` of the objects of a shape."""
+        return _member(shape, name)
+
+    def count(self, comparisons: int) -> None:
+        """Count comparisons. LimitExceeded if the work or the seconds are used up."""
+        spend(_STEP * comparisons)
+
+    def unconstrained(self, schema: Schema, depth: int = 0) -> frozenset[str]:
+        """Types all of whose values surely satisfy the schema, judging its keywords one by one."""
+        found = self._unconstrained.get(schema)
+        if found is None:
+            self._unconstrained[schema] = frozenset()  # where it leads back to itself
+            if isinstance(schema.value, bool):
+                found = _EVERY_TYPE if schema.value else frozenset()
+            elif depth > _CHAIN:
+                found = frozenset()
+            else:
+                reading = self._read(schema)
+                found = frozenset(name for name in ALL_TYPES if allows_every(reading.shape, name))
+                for group in reading.groups if found else ():
+                    found &= frozenset[str]().union(*(self.unconstrained(one, depth + 1) for one in group[:_WIDE]))
+            self._unconstrained[schema] = found
+        return found
+
+    def _apart(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:
+        """Whether no value satisfies all schemas of both lists."""
+        return not self._common(a, b, beside, depth)
+
+    def _common(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> set[str]:
+        """The types of which some value may satisfy all schemas of both lists."""
+        if any(schema.value is False for schema in (*a, *b)):
+            return set()
+        if depth > _DEEP:
+            return set(ALL_TYPES)
+        spend(_STEP)
+        one, two = (reduce(Shape.meet, map(self.outline, schemas), beside) for schemas in (a, b))
+        common = set(_types(one)) & set(_types(two))
+        if one.values is not None or two.values is not None:
+            common.intersection_update(map(json_type, values_left(one.meet(two), self._overlap) or ()))
+        if "number" in common and one.numbers.meet(two.numbers).is_empty:
+            common.discard("number")
+        if "string" in common and self._strings(one, two):
+            common.discard("string")
+        if "array" in common and self._arrays(one, two, depth):
+            common.discard("array")
+        if "object" in common and self._objects(one, two, depth):
+            common.discard("object")
+        self._branches(common, a, b, beside, depth)
+        self._branches(common, b, a, beside, depth)
+        return common
+
+    def _branches(self, common: set[str], a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> None:
+        """Keep the types of which `b` may share values with some alternative of each group of `a`."""
+        groups = [group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _SHORT]
+        for group in groups:
+            left = set[str]()
+            for one in group if common else ():
+                left |= self._common([one], b, beside, depth + 1)
+                if left >= common:
+                    break
+            common &= left
+
+    def _arrays(self, a: Shape, b: Shape, depth: int) -> bool:
+        window = a.items.meet(b.items)
+        if window.is_empty:
+            return True
+        one, two = list(item_goal(a, 0)), list(item_goal(b, 0))
+        return window.low > 0 and bool(one and two) and self._apart(one, two, ANYTHING, depth + 1)
+
+    def _strings(self, a: Shape, b: Shape) -> bool:
+        if a.length.meet(b.length).is_empty:
+            return True
+        return bool(a.patterns and b.patterns) and not self._overlap.may_hold((*a.patterns, *b.patterns))
+
+    def _objects(self, a: Shape, b: Shape, depth: int) -> bool:
+        both = a.meet(b)
+        names = self._names(both)
+        if both.members.is_empty or (names is not None and len(names) < both.members.low):
+            return True
+        if names is not None and not names.issuperset(both.required):
+            return True
+        for one, two in ((a, b), (b, a)):
+            for name in one.required:
+                theirs = _member(two, name)
+                if any(schema.value is False for schema in theirs):
+                    return True
+                if name in two.required and theirs and self._apart(_member(one, name), theirs, ANYTHING, depth + 1):
+                    return True
+        return False
+
+    def _names(self, shape: Shape) -> set[str] | None:
+        """The names that members may have, if a schema of names lists them, without those that are forbidden."""
+        lists = [values for schema in shape.names if (values := self.outline(schema).values) is not None]
+        if not lists:
+            return None
+        common = set.intersection(*({value for value in values if isinstance(value, str)} for values in lists))
+        return {name for name in common if not any(schema.value is False for schema in _member(shape, name))}
+
+    def outline(self, schema: Schema, depth: int = 0) -> Shape:
+        """The shape of the schema and of all that surely applies with it. Of alternatives only the types are in it."""
+        found = self._outlines.get(schema)
+        if found is None:
+            shape, todo, met = ANYTHING, [schema], {schema}
+            groups = self._groups[schema] = list[tuple[Schema, ...]]()
+            self._outlines[schema] = ANYTHING  # where reading it asks for itself
+            while todo:
+                at = todo.pop()
+                if isinstance(at.value, bool):
+                    continue
+                reading = self._read(at)
+                shape = shape.meet(reading.shape)
+                for group in reading.groups:
+                    if len(group) > 1:
+                        groups.append(group)
+                        shape = shape.meet(self._any_type(group, depth + 1))
+                    elif group[0] not in met:
+                        met.add(group[0])
+                        todo.append(group[0])
+            found = self._outlines[schema] = shape
+        return found
+
+    def _any_type(self, group: tuple[Schema, ...], depth: int) -> Shape:
+        """The shape of all types that some alternative allows."""
+        types = set[str]()
+        for schema in group if depth <= _DEEP and len(group) <= _WIDE else ():
+            if schema.value is not False:
+                types.update(_types(self.outline(schema, depth)))
+            if len(types) == len(ALL_TYPES):
+                break
+        return Shape(types=tuple(filter(types.__contains__, ALL_TYPES))) if types else ANYTHING
+
+
+def _types(shape: Shape) -> set[str]:
+    types = set(shape.types)
+    return types if shape.values is None else types & {json_type(value) for value in shape.values}
+
+
+def _member(shape: Shape, name: str) -> list[Schema]:
+    """Schemas that surely apply to a member. That of additional members does not if a pattern may match the name."""
+    found = (part.properties.get(name, None if part.patterns else part.additional) for part in shape.objects)
+    return [schema for schema in found if schema is not None]

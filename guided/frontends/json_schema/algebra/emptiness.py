@@ -1,0 +1,115 @@
+"""Why does a shape have no value of some type? In: a shape. Out: the reason in words, or nothing. Also: what the
+other parts of a shape leave of its enumeration.
+
+Only counts, bounds, patterns and names are looked at, so "nothing" does not mean that there is a value. Cost: linear
+in what is required. Several patterns, and constants under a pattern, take a bounded search (`overlap.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from guided.errors import UnsupportedError
+from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false, item_goal
+from guided.frontends.json_schema.documents.values import Decimal10, Json
+from guided.frontends.regex.overlap import Overlap
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.expand import Expander
+
+__all__ = ["refuse_repeated", "values_left", "why_empty"]
+
+
+def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
+    """The enumeration of a shape, without the numbers and strings that are seen to be excluded by other parts."""
+    plain = not shape.patterns and (shape.length, shape.numbers) == (ANYTHING.length, ANYTHING.numbers)
+    if shape.values is None or plain:
+        return shape.values
+    texts = [value for value in shape.values if isinstance(value, str) and len(value) in shape.length]
+    for pattern in shape.patterns:
+        texts = overlap.those_in(texts, pattern) if texts else texts
+    left = set(texts)
+    return tuple([value for value in shape.values if _is_left(value, shape, left)])
+
+
+def _is_left(value: Json, shape: Shape, texts: Collection[str]) -> bool:
+    if isinstance(value, str):
+        return value in texts
+    return not isinstance(value, Decimal10) or value in shape.numbers
+
+
+def why_empty(shape: Shape, name: str, expander: Expander) -> str:
+    """Why no value of this type is in the shape, or "" if one may be."""
+    if name == "number":
+        return "no number lies between the bounds" if shape.numbers.is_empty else ""
+    if name == "string":
+        return _string_problem(shape, expander.reader.overlap)
+    if name == "array":
+        return _array_problem(shape, expander)
+    return _object_problem(shape, expander) if name == "object" else ""
+
+
+def refuse_repeated(shape: Shape) -> UnsupportedError:
+    """The error for arrays in which two items must be equal and may have many values."""
+    assert shape.repeated is not None
+    return UnsupportedError(
+        "an array that must hold two equal items is not enforced where they may have many values",
+        pointer=shape.repeated.where,
+        hint="the complement of uniqueItems is asked for here, by not, oneOf or if",
+    )
+
+
+def _string_problem(shape: Shape, overlap: Overlap) -> str:
+    contents = ((shape.json_text, shape.no_json_text), (shape.json_base64, shape.no_json_base64))
+    if any(wanted is not None and unwanted is not None for wanted, unwanted in contents):
+        return "a string must hold a JSON text, and must not hold one"
+    if len(shape.patterns) > 1 and not overlap.may_hold(shape.patterns):
+        return "no string matches all of the patterns and formats"
+    return _window_problem(shape.length, "length of a string")
+
+
+def _array_problem(shape: Shape, expander: Expander) -> str:
+    if shape.count_graph is not None and shape.count_graph.is_empty:
+        return "there are not enough different values for the items that are required"
+    if shape.repeated is not None and (shape.unique is not None or shape.items.high in (0, 1)):
+        return "two items must be equal, and other keywords exclude that"
+    least = max([shape.items.low, *(some.start + 1 for some in shape.some_items)])
+    for at in range(min(least, shape.prefix_length)):
+        if len(schemas := item_goal(shape, at)) > 1 and expander.reader.disjoint.contradictory(schemas):
+            return f"no value of item {at} satisfies all of its schemas"
+    return _window_problem(shape.items, "number of items")
+
+
+def _object_problem(shape: Shape, expander: Expander) -> str:
+    declared = shape.properties() if shape.required else {}
+    for name in shape.required:
+        if has_false(expander.member(shape, name)):
+            return f"the required member {name!r} is not allowed"
+        if not expander.allows_name(shape, name):
+            return f"the required member {name!r} has a name that is not allowed"
+        if name not in declared and expander.is_closed(shape):
+            return f"the required member {name!r} is not declared, and additional ones are not allowed"
+    if shape.members.high is not None and len(shape.required) > shape.members.high:
+        return f"{len(shape.required)} members are required, at most {shape.members.high} allowed"
+    if shape.members.low > 1 and (most := _most_members(shape, expander)) is not None and most < shape.members.low:
+        return f"{shape.members.low} members are required, but only {most} are allowed"
+    for name in shape.required:
+        if len(schemas := expander.member(shape, name)) > 1 and expander.reader.disjoint.contradictory(schemas):
+            return f"no value of the required member {name!r} satisfies all of its schemas"
+    return _window_problem(shape.members, "number of members")
+
+
+def _most_members(shape: Shape, expander: Expander) -> int | None:
+    """The most members that there can be. None: any number."""
+    others = expander.few.other_names(shape)
+    if others is None:
+        return None
+    named = (expander.goal(expander.member(shape, name)) for name in shape.named() if expander.allows(shape, name))
+    return others + sum(expander.few.of(goal) != () for goal in named)
+
+
+def _window_problem(window: Window, what: str) -> str:
+    if window.high is None or window.low <= window.high:
+        return ""
+    return f"the {what} must be at least {window.low} and at most {window.high}"

@@ -1,0 +1,147 @@
+"""Schemas with equal content. In: a schema. Out: the first schema that was asked about with the same content.
+
+Why: definitions are copied. One member often has the same schema in each of many alternatives, at many locations.
+Only schemas that are the same object are seen to be equal where alternatives are compared, so copies are brought
+together. Two schemas are equal if they have the same keywords in the same order, annotations aside, and resolve
+references alike: the same document, base and dynamic scope. A schema with an identifier of its own equals no other.
+
+How: content is numbered from the inside out (hash consing), each value of a document once. That is done only for
+schemas that look alike (same keywords, same names), since most look like no other. Cost: linear in the documents.
+
+Schemas about scalars only mean the same everywhere. They are known by their keywords (`leaf_content`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from guided.frontends.json_schema.documents.dynamic_scope import Scope
+from guided.frontends.json_schema.documents.keywords import HOLDS, KEYWORDS, RESTRICTING, Holds
+from guided.frontends.json_schema.documents.resolve import Document, Schema
+from guided.frontends.json_schema.documents.values import Json
+from guided.ir.serial import ByIdentity
+
+__all__ = ["EqualSchemas", "leaf_content"]
+
+_SCALARS = frozenset(("null", "boolean", "integer", "number", "string"))
+_LEAVES = frozenset(
+    ("type", "enum", "const", "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
+     "exclusiveMaximum", "multipleOf")
+)  # fmt: skip
+"""Keywords that mean the same wherever they stand."""
+_MOST_VALUES = 64  # longer enumerations are hardly ever repeated
+_SCHEMA, _SCHEMAS, _DATA = "schema", "schemas", "data"
+_SAID = RESTRICTING | {name for name in KEYWORDS if name.startswith("content")}
+_MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
+_MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
+_LISTS = (Holds.LIST, Holds.SCHEMA_OR_LIST)
+
+_Look: TypeAlias = tuple[Document, str, Scope, tuple[str, ...], tuple[str, ...], str]
+"""What equal schemas have in common, and others rarely: where they resolve references, their keywords and names."""
+
+
+class EqualSchemas:
+    """Compares the schemas of one compilation."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._known: dict[tuple[str, str], ByIdentity[Json, int]] = defaultdict(ByIdentity)
+        self._alone: dict[_Look, Schema | None] = {}
+        self._representatives: dict[tuple[_Look, int], Schema] = {}
+        self._stands_for: dict[Schema, Schema] = {}
+
+    def representative(self, schema: Schema) -> Schema:
+        """The first schema that was asked about with the same content."""
+        found = self._stands_for.get(schema)
+        if found is None:
+            found = self._found(schema, schema.value) if type(schema) is Schema else schema
+            self._stands_for[schema] = found
+        return found
+
+    def _found(self, schema: Schema, value: Json) -> Schema:
+        if not isinstance(value, dict):
+            return schema
+        named, kind = value.get("properties"), value.get("type")
+        names = tuple(named) if isinstance(named, dict) else ()
+        look = (
+            schema.document,
+            schema.base,
+            schema.scope,
+            schema.constraints,
+            names,
+            kind if isinstance(kind, str) else "",
+        )
+        if look not in self._alone:
+            self._alone[look] = schema
+            return schema
+        before = self._alone[look]
+        if before is not None:  # the first that looks like this was not numbered yet
+            self._alone[look] = None
+            self._representatives[look, self._number(before)] = before
+        return self._representatives.setdefault((look, self._number(schema)), schema)
+
+    def _number(self, schema: Schema) -> int:
+        root, draft = schema.value, schema.document.draft
+        stack: list[tuple[Json, str]] = [(root, _SCHEMA)]
+        while stack:
+            value, kind = stack[-1]
+            missing: list[tuple[Json, str]] = []
+            content: list[tuple[str, int | None]] = []
+            for name, part, of in _parts(value, kind, draft):
+                number = self._of(part, of, draft)
+                if number is None:
+                    missing.append((part, of))
+                content.append((name, number))
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            marked = kind == _SCHEMA and isinstance(value, dict) and not _MARKS.isdisjoint(value)
+            key = (kind, type(value), len(self._numbers) if marked else tuple(content))
+            self._known[kind, draft][value] = self._numbers.setdefault(key, len(self._numbers))
+        return self._known[_SCHEMA, draft][root]
+
+    def _of(self, value: Json, kind: str, draft: str) -> int | None:
+        """The number of a value. None for a container that has no number yet."""
+        if isinstance(value, dict | list):
+            return self._known[kind, draft].get(value)
+        return self._numbers.setdefault((type(value), value), len(self._numbers))
+
+
+def _parts(value: Json, kind: str, draft: str) -> Iterator[tuple[str, Json, str]]:
+    """The parts of an object or array that count: (name, value, whether it is a schema, schemas or data)."""
+    if isinstance(value, list):
+        for item in value:
+            yield "", item, _SCHEMA if kind == _SCHEMAS else _DATA
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if kind != _SCHEMA:
+                yield name, item, _SCHEMA if kind == _SCHEMAS else _DATA
+            elif name in _SAID:
+                holds = HOLDS[draft].get(name, Holds.NOTHING)
+                several = holds in _MAPS if isinstance(item, dict) else holds in _LISTS
+                yield name, item, _SCHEMAS if several else _DATA if holds is Holds.NOTHING else _SCHEMA
+
+
+def leaf_content(schema: Schema) -> tuple[object, ...] | None:
+    """The content of a schema for scalars of one type, all of whose keywords are leaves. None for all others."""
+    value, asks = schema.value, schema.constraints
+    if not isinstance(value, dict) or schema.document.lacks or not _LEAVES.issuperset(asks):
+        return None
+    name = value.get("type")
+    if not isinstance(name, str) or name not in _SCALARS:
+        return None
+    if len(asks) == 1:  # the most usual: what is made below
+        return (schema.document.draft, "type", str, 1, str, name)
+    said: list[object] = [schema.document.draft]  # not all agree what an integer is
+    for keyword in asks:
+        content = value[keyword]
+        items = content if isinstance(content, list) else (content,)
+        said += (keyword, type(content), len(items))
+        for item in items[: _MOST_VALUES + 1]:
+            if isinstance(item, dict | list) or len(items) > _MOST_VALUES:
+                return None
+            said += (type(item), item)
+    return tuple(said)

@@ -1,0 +1,101 @@
+"""Which members and items does a schema evaluate, and when? In: a `Schema`. Out: its *evaluators*.
+
+An evaluator is one place of the schema with keywords about members or items, and the schemas that must hold for it to
+count: branches of `anyOf` and `oneOf`, conditions of `if`, names of `dependentSchemas`. The schema itself, `allOf` and
+references need none. `not` evaluates nothing. `contains` evaluates the items that it finds, from 2020-12 on.
+
+Cost: linear in the ways to reach a place, counted by the meter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from guided.frontends.json_schema.algebra.keys import Source
+from guided.frontends.json_schema.algebra.shape import Shape
+from guided.frontends.json_schema.documents.keywords import REFERENCES
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.meter import STEP, spend
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.reader import Reader
+
+__all__ = ["Evaluator", "evaluators"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """What is evaluated while all of `holds` hold: members by name, by sets of names, or all; items likewise."""
+
+    holds: tuple[Schema, ...] = ()
+    names: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    all_members: bool = False
+    items: int = 0
+    all_items: bool = False
+    contained: Schema | None = None
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether anything is evaluated."""
+        members = self.names or self.sources or self.all_members
+        return bool(members or self.items or self.all_items or self.contained)
+
+
+def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tuple[Evaluator, ...]:
+    """The evaluators of a schema that holds. Without `with_rest`, its own `unevaluated*` keywords do not count."""
+    if not isinstance(schema.value, dict):
+        return ()
+    key = schema, with_rest
+    found = reader.evaluators.get(key)
+    if found is None:
+        reader.evaluators[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
+        own = _own(reader, schema, with_rest)
+        out = dict.fromkeys((own,) if own.evaluates else ())
+        for holds, inner in _applied(reader, schema):
+            for one in evaluators(reader, inner):
+                spend(STEP)
+                out[replace(one, holds=tuple(dict.fromkeys(holds + one.holds)))] = None
+        found = reader.evaluators[key] = tuple(out)
+    return found
+
+
+def _own(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator:
+    part = reader.own_members(schema)
+    listed = reader.own_items(schema)
+    contains = schema.document.draft == "2020-12" and schema.known("contains")
+    return Evaluator(
+        (),
+        tuple(part.properties),
+        tuple(source for source, _ in part.patterns),
+        part.additional is not None or (with_rest and schema.known("unevaluatedProperties")),
+        len(listed.prefix),
+        listed.rest is not None or (with_rest and schema.known("unevaluatedItems")),
+        reader.negation.representative(reader.library.child(schema, "contains")) if contains else None,
+    )
+
+
+def _applied(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...], Schema]]:
+    """The schemas that apply to the same value, and for each what must hold for it to hold."""
+    child, value = reader.library.child, schema.value
+    assert isinstance(value, dict)
+    for keyword in filter(schema.known, schema.constraints):
+        if keyword in REFERENCES:
+            yield (), reader.library.resolve(schema, keyword)
+        elif keyword in ("allOf", "anyOf", "oneOf"):
+            for branch in reader.branches(schema, keyword):
+                yield () if keyword == "allOf" else (branch,), branch
+        elif keyword == "if":
+            condition = child(schema, "if")
+            yield (condition,), condition
+            for outcome, holds in (("then", condition), ("else", reader.negation.of(condition))):
+                if schema.known(outcome):
+                    yield (holds,), child(schema, outcome)
+        elif keyword in ("dependentSchemas", "dependencies"):
+            named = value[keyword]
+            for name, then in named.items() if isinstance(named, dict) else ():
+                if isinstance(then, dict | bool):
+                    present = reader.negation.derived(schema, Shape(types=("object",), required=(name,)))
+                    yield (present,), child(schema, keyword, name)

@@ -1,0 +1,79 @@
+"""`oneOf`: exactly one of the alternatives holds. In: the alternatives. Out: each of them without the others.
+
+Only the others that may hold for the same value have to be excluded, type by type. If all values of a type satisfy
+one of the others, the type falls away. That is decided first, since schemas often leave types open that they do not
+mean. The others are found by an index (`discriminators.py`) and compared one by one (`disjoint.py`).
+
+Cost: linear in the alternatives, if a discriminator keeps them apart.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from guided.frontends.json_schema.algebra.discriminators import pairs_that_may_overlap
+from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Shape
+from guided.frontends.json_schema.documents.resolve import Schema
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.reader import Reader
+
+__all__ = ["exactly_one"]
+
+
+def exactly_one(reader: Reader, branches: tuple[Schema, ...], beside: Shape) -> tuple[Schema, ...]:
+    """Schemas for the values that satisfy one branch and no other; `beside` is what the keywords beside them ask."""
+    disjoint = reader.disjoint
+    types = [disjoint.possible_types(branch, beside) for branch in branches]
+    rivals: list[dict[str, list[int]]] = [defaultdict(list) for _ in branches]
+    dropped: list[set[str]] = [set() for _ in branches]
+    common: dict[tuple[int, int], set[str]] = {}
+    for name in ALL_TYPES:
+        here = {at: branch for at, branch in enumerate(branches) if name in types[at]}
+        free = [at for at in here if name in disjoint.unconstrained(branches[at])]
+        for at in here:
+            if free and free != [at]:
+                dropped[at].add(name)
+        if len(free) > 1:
+            continue
+        if free:
+            pairs = {(min(at, free[0]), max(at, free[0])) for at in here if at != free[0]}
+        else:
+            pairs = pairs_that_may_overlap(disjoint, here, beside.meet(Shape(types=(name,))))
+        for a, b in sorted(pairs):
+            if (a, b) not in common:
+                common[a, b] = disjoint.common_types(branches[a], branches[b], beside)
+            if name in common[a, b]:
+                rivals[a][name].append(b)
+                rivals[b][name].append(a)
+    parts = zip(branches, types, rivals, dropped, strict=True)
+    return tuple([_alone(reader, branches, *part) for part in parts])
+
+
+def _alone(
+    reader: Reader,
+    branches: tuple[Schema, ...],
+    branch: Schema,
+    types: tuple[str, ...],
+    rivals: dict[str, list[int]],
+    dropped: set[str],
+) -> Schema:
+    """A branch without those of the others that may hold for values of the same type."""
+    if not rivals and not dropped:
+        return branch
+    negation = reader.negation
+    left: dict[tuple[int, ...], list[str]] = {}
+    for name in types:
+        if name not in dropped:
+            left.setdefault(tuple(sorted(rivals.get(name, ()))), []).append(name)
+    if not left:
+        return negation.derived(branch, Shape(types=()))
+    cases = []
+    for excluded, names in left.items():
+        shape = ANYTHING if tuple(names) == types else Shape(types=tuple(names))
+        without = ((negation.of(branches[other]),) for other in excluded)
+        if len(left) == 1:
+            return negation.derived(branch, shape, (branch,), *without)
+        cases.append(negation.derived(branch, shape, *without))
+    return negation.derived(branch, ANYTHING, (branch,), tuple(cases))

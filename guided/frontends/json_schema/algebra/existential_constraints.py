@@ -1,0 +1,97 @@
+"""Obligations: "some item is in S", "some member is in S". In: a shape with obligations. Out: shapes without them.
+
+They come from `contains`, and from complements: not "all items are in S" is "some item is not in S". A shape
+describes each item by itself, so it cannot say "some". Therefore the union is taken over the ways to meet an
+obligation:
+
+- an item at a position of the prefix, or a declared member, meets it: that location gets one more schema
+- an item after the prefix, or an additional member, meets it: it becomes a *block*, an item (member) that must be
+  there and satisfies all of the block. One item may meet several obligations, so the union is over all ways to group
+  them in blocks
+
+Example: {"prefixItems": [A], "contains": B} is the union of: the first item is in A and B; the first is in A and some
+later one in B.
+
+Items that are counted are left to `count_graph.py`. Cost: the product of the locations over the obligations, which
+the caller bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from guided.frontends.json_schema.algebra.keys import KeySet
+from guided.frontends.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape, SomeMember, Window
+
+__all__ = ["by_type", "obliged_items", "obliged_members"]
+
+_Asked = TypeVar("_Asked")
+
+
+def by_type(shape: Shape) -> tuple[Shape | None, Shape | None, Shape | None]:
+    """The parts of a shape for arrays, for objects, and for all other types."""
+    plain = shape._replace(some_items=(), some_members=(), item_counts=(), unique=None, repeated=None)
+    arrays = plain._replace(
+        types=("array",), some_items=shape.some_items, item_counts=shape.item_counts, unique=shape.unique,
+        repeated=shape.repeated,
+    )  # fmt: skip
+    objects = plain._replace(types=("object",), some_members=shape.some_members)
+    rest = tuple(name for name in shape.types if name not in ("array", "object"))
+    return (
+        arrays if "array" in shape.types else None,
+        objects if "object" in shape.types else None,
+        plain._replace(types=rest) if rest else None,
+    )
+
+
+def obliged_items(shape: Shape) -> Iterator[Shape]:
+    """The shapes of arrays that together are `shape`, without `some_items`."""
+    if not shape.some_items:
+        yield shape
+        return
+    some, left = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
+    longest = shape.prefix_length
+    # A later obligation may begin after items that this one may use, so prefixes are made long enough for all of them.
+    start = max(later.start for later in shape.some_items)
+    if start > longest:
+        yield from obliged_items(shape._replace(arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
+        return
+    for at in range(some.start, longest):
+        here = ArrayPart((*(None,) * at, some.schema), None)
+        yield from obliged_items(left._replace(items=left.items.meet(Window(at + 1)), arrays=(*left.arrays, here)))
+    for blocks in _with(left.rest_blocks, some.schema):
+        yield from obliged_items(left._replace(rest_blocks=blocks))
+
+
+def obliged_members(
+    shape: Shape,
+    is_closed: Callable[[Shape], bool],
+    has: Callable[[KeySet, str], bool],
+    few: Callable[[Shape, SomeMember], tuple[str, ...] | None],
+) -> Iterator[Shape]:
+    """The shapes of objects that together are `shape`, without `some_members`.
+
+    `has` says whether a name is in a set of names. `few` gives the names of additional members, if they are few.
+    """
+    if not shape.some_members:
+        yield shape
+        return
+    some, left = shape.some_members[0], shape._replace(some_members=shape.some_members[1:])
+    names = [name for name in dict.fromkeys((*shape.properties(), *shape.required)) if has(some.keys, name)]
+    found = () if is_closed(shape) else few(left, some)
+    # With few names, another member may use the last one that could meet the obligation. Each is a case of its own.
+    for name in (*names, *(found or ())):
+        required = tuple(dict.fromkeys((*left.required, name)))
+        objects = left.objects if some.schema is None else (*left.objects, ObjectPart({name: some.schema}, None))
+        yield from obliged_members(left._replace(required=required, objects=objects), is_closed, has, few)
+    if found is None:
+        for blocks in _with(left.extra_blocks, some):
+            yield from obliged_members(left._replace(extra_blocks=blocks), is_closed, has, few)
+
+
+def _with(blocks: tuple[tuple[_Asked, ...], ...], schema: _Asked) -> Iterator[tuple[tuple[_Asked, ...], ...]]:
+    """One more obligation: in one of the blocks, or in a block of its own."""
+    for at, block in enumerate(blocks):
+        yield (*blocks[:at], (*block, schema), *blocks[at + 1 :])
+    yield (*blocks, (schema,))

@@ -1,0 +1,403 @@
+"""A conjunction of schemas as a union of shapes. In: a *goal*, which is the set of schemas that apply to one value.
+Out: `Shape`s, and the reasons why other alternatives fell away.
+
+How: references, `allOf` and sibling keywords add to the conjunction, `anyOf` splits it. So the result is the
+disjunctive normal form, with one shape for each choice of branches. For example, `{"anyOf": [A, B], "minLength": 2}`
+is the shape of A with `minLength`, and the shape of B with it. An alternative that is seen to be empty is dropped at
+once. Where the choices would multiply beyond what was written down, `by_type.py` keeps them as a formula. A schema
+that leads back to itself without entering a member or an item has no defined meaning, and is refused.
+
+Cost: linear without `anyOf`. Where several `anyOf` apply to one value it is the product of their branches, bounded by
+`Limits.nodes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from guided.errors import LimitExceeded
+from guided.frontends.json_schema.algebra.acyclic import Acyclic, endless, is_alias
+from guided.frontends.json_schema.algebra.by_type import ByType
+from guided.frontends.json_schema.algebra.choices import Choices, Groups, pushed
+from guided.frontends.json_schema.algebra.content import asked_content, content_fits, refusal
+from guided.frontends.json_schema.algebra.count_graph import count_graph
+from guided.frontends.json_schema.algebra.emptiness import values_left, why_empty
+from guided.frontends.json_schema.algebra.equal_schemas import leaf_content
+from guided.frontends.json_schema.algebra.existential_constraints import by_type, obliged_items, obliged_members
+from guided.frontends.json_schema.algebra.finite_values import FiniteValues
+from guided.frontends.json_schema.algebra.keys import Keys, Source
+from guided.frontends.json_schema.algebra.membership import Membership
+from guided.frontends.json_schema.algebra.reader import Reader
+from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ObjectPart, Shape, Window, has_false
+from guided.frontends.json_schema.algebra.strings import any_text, either, sized
+from guided.frontends.json_schema.documents.keywords import REFERENCES
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.values import json_type
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.ir.nodes import Alt, And, Node, Text
+from guided.ir.serial import serial
+from guided.limits import Limits
+from guided.meter import STEP, spend
+
+__all__ = ["Expander", "Expansion", "Goal"]
+
+_STEP = 20  # the cost of a branch of a disjunctive normal form, in nodes
+_MANY = 3  # with more obligations on items these are a condition on the array
+_SMALL = 16  # with fewer goals, and if nothing is compared, it does not pay to find copies of schemas
+_ORDERED = 2  # up to so many schemas of one value keep their order, if members come in declared order
+_FEW = 60 * _STEP  # a normal form that is larger than this,
+_GROWTH = 2  # and larger than so many times the alternatives in the schema, is replaced by a formula
+
+Goal: TypeAlias = tuple[Schema, ...]
+"""Schemas that all apply to one value: none is `true`, none occurs twice. The empty goal allows any value."""
+
+
+class Expansion(NamedTuple):
+    """The shapes of a goal, and (pointer, text) for each branch that no value satisfies."""
+
+    shapes: tuple[Shape, ...]
+    reasons: tuple[tuple[str, str], ...]
+
+
+leaves_expanded: dict[tuple[str, str, tuple[object, ...]], Expansion] = {}
+"""Expansions of schemas of scalars, by their keywords and the options that matter: most documents share a few."""
+MOST_LEAVES = 1024
+
+
+class KeyClass(NamedTuple):
+    """Names of additional members that belong to the same sources: the names in all of the languages `names`.
+
+    `schemas` are what such a member must satisfy. `blocks`: for each block of the shape what it asks of such a member
+    besides, or None if it asks for a member with another name.
+    """
+
+    names: tuple[Node, ...]
+    schemas: tuple[Schema, ...]
+    blocks: tuple[tuple[Schema, ...] | None, ...]
+
+
+class Expander:
+    """Expands goals of one library, each once."""
+
+    def __init__(self, reader: Reader, options: JsonSchemaOptions, limits: Limits) -> None:
+        self.reader, self._options, self._limits = reader, options, limits
+        self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
+        self._leaves: dict[tuple[object, ...], Schema] = {}  # by their content
+        self._said: dict[Schema, tuple[object, ...]] = {}  # the content of the first of them
+        self._orders: dict[frozenset[Schema], Goal] = {}  # the order in which schemas occurred first
+        self._acyclic = Acyclic(reader.read)
+        self.open_goals: set[Goal] = set()  # those that are being expanded
+        self.keys = Keys(self.strings, reader.written, reader.overlap)
+        self.written = reader.written
+        self.negation = reader.negation
+        self._choices = Choices(reader)
+        self.membership = Membership(reader.read, self.keys)
+        self.few = FiniteValues(self)
+        self.by_type = ByType(self, limits)
+
+    def goal(self, schemas: tuple[Schema, ...]) -> Goal:
+        """The goal of some schemas, with equal schemas brought together.
+
+        A schema that is only a reference is replaced by its target, and one about scalars by the first with the same
+        content.
+        """
+        out: dict[Schema, None] = {}
+        for schema in schemas:
+            if len(schema.constraints) == 1 and schema.constraints[0] in REFERENCES:
+                schema = self._target(schema)
+            if schema.constraints or schema.value is False:
+                out[schema] = None
+        if len(out) == 1 and (said := leaf_content(next(iter(out)))) is not None:
+            known = self._leaves.get(said)
+            if known is None:
+                (known,) = out
+                self._leaves[said], self._said[known] = known, said
+            return (known,)
+        compared = len(schemas) > 1 or len(self._done) > _SMALL or self.negation.is_used
+        goal = tuple(dict.fromkeys(map(self.negation.representative, out)) if compared else out)
+        if len(goal) > (1 if self._options.property_order == "any" else _ORDERED):
+            return self._orders.setdefault(frozenset(goal), goal)
+        return goal
+
+    def _target(self, schema: Schema) -> Schema:
+        """The schema to which a schema that is only a reference leads."""
+        seen = {schema}
+        while is_alias(schema):
+            schema = self.reader.read(schema).groups[0][0]
+            if schema in seen:
+                raise endless(schema)
+            seen.add(schema)
+        return schema
+
+    def expand(self, goal: Goal) -> Expansion:
+        """The shapes of a goal. Each goal is expanded once."""
+        found = self._done.get(goal)
+        if found is None:
+            self.open_goals.add(goal)
+            try:
+                found = self._done[goal] = self._expand(goal)
+            except LimitExceeded as error:
+                error.place = error.place or goal[0].where
+                raise
+            finally:
+                self.open_goals.discard(goal)
+            spend(STEP)
+        return found
+
+    def _expand(self, goal: Goal) -> Expansion:
+        said = self._said.get(goal[0]) if len(goal) == 1 else None
+        if said is None or "pattern" in goal[0].constraints:  # patterns are parsed anew for each compilation
+            return self._made(goal)
+        key = (self._options.format, self._options.unknown_format, said)
+        found = leaves_expanded.get(key)
+        if found is None:
+            found = self._made(goal)
+            if found.shapes:  # the reasons why there are none name a location
+                if len(leaves_expanded) >= MOST_LEAVES:
+                    leaves_expanded.clear()
+                leaves_expanded[key] = found
+        return found
+
+    def _made(self, goal: Goal) -> Expansion:
+        if len(goal) == 1 and not (reading := self.reader.read(goal[0])).groups and goal[0].value is not False:
+            alone, why = self.finished(reading.shape)  # the usual case: nothing to combine
+            return Expansion(alone, () if alone else ((goal[0].where, why),))
+        for schema in goal:
+            self._acyclic.check(schema)
+        for most in self._bounds(goal):
+            try:
+                return self._multiplied(goal, most)
+            except LimitExceeded as error:
+                if error.limit != "nodes":
+                    raise
+        return self._by_type(goal)
+
+    def _bounds(self, goal: Goal) -> Iterator[int]:
+        """How large a normal form may be, in nodes: first what is small anyway, then in proportion to the schema.
+
+        What counts are the schemas that apply to the same value, without those inside of complements.
+        """
+        yield _FEW
+        met = set(goal)
+        work = list(goal)
+        while work:
+            schema = work.pop()
+            if self.negation.complement_of(schema) is None:
+                found = {inner for group in self.reader.read(schema).groups for inner in group} - met
+                met |= found
+                work += found
+        if int(_GROWTH * _STEP * len(met)) > _FEW:
+            yield int(_GROWTH * _STEP * len(met))
+
+    def _multiplied(self, goal: Goal, most: int) -> Expansion:
+        """The disjunctive normal form. LimitExceeded beyond `most` nodes."""
+        shapes: list[Shape] = []
+        reasons: list[tuple[str, str]] = []
+        # (shape so far, groups left to choose from as a linked list, schemas chosen so far, complements put off)
+        work: list[tuple[Shape, Groups, frozenset[Schema], tuple[Schema, ...]]]
+        work = [(ANYTHING, pushed(goal, None), frozenset(), ())]
+        ended: set[frozenset[Schema]] = set()
+        steps = 0
+        while work:
+            shape, groups, met, later = work.pop()
+            steps += 1 + (len(shape.objects) + len(shape.required)) // 8
+            if steps * _STEP > most:
+                raise LimitExceeded("nodes", steps * _STEP, most)
+            spend(STEP)
+            groups, later = self._choices.next(groups, later, shape)
+            if groups is None and met in ended:
+                continue  # the same schemas, chosen in another order
+            if groups is None:
+                ended.add(met)
+                finished, why = self.finished(shape, most - steps * _STEP)
+                steps += len(finished)
+                shapes += finished
+                if not finished:
+                    reasons.append((goal[0].where if goal else "", why))
+                continue
+            group, groups = groups
+            if len(group) > 1 and not met.isdisjoint(group):  # the group asks nothing new
+                work.append((shape, groups, met, later))
+                continue
+            for schema in reversed(group):
+                if schema in met or schema in later:
+                    work.append((shape, groups, met, later))
+                elif self.negation.excludes(schema, met) or self.negation.excludes(schema, later):
+                    reasons.append((schema.where, "it is asked for and excluded"))
+                elif schema.value is False:
+                    reasons.append((schema.where, "false allows no value"))
+                elif len(group) > 1 and self._choices.has_cases(schema):
+                    work.append((shape, groups, met, (*later, schema)))
+                else:
+                    reading = self.reader.read(schema)
+                    rest = groups
+                    for inner in reversed(reading.groups):
+                        rest = (inner, rest)
+                    both = shape.meet(reading.shape)
+                    if both is not shape and rest is not None:  # an empty shape need not be multiplied
+                        narrowed, why = self._narrow(both)
+                        if not narrowed.types:
+                            reasons.append((schema.where, why))
+                            continue
+                    work.append((both, rest, met | {schema}, later))
+        return Expansion(tuple(shapes), tuple(reasons))
+
+    def _by_type(self, goal: Goal) -> Expansion:
+        """The shapes type by type, with a formula for the rest, where alternatives would multiply."""
+        shapes = self.by_type.shapes(goal)
+        why = "no type is left that all parts of the schema allow"
+        return Expansion(shapes, () if shapes else ((goal[0].where, why),))
+
+    def narrowed(self, shape: Shape) -> Shape | None:
+        """The shape without the types of which no value is left; None if no type is left."""
+        narrowed = self._narrow(shape)[0]
+        return narrowed if narrowed.types else None
+
+    def finished(self, shape: Shape, most: int | None = None) -> tuple[tuple[Shape, ...], str]:
+        """The shape as a union of shapes without obligations, and the reason if that union is empty.
+
+        Raises LimitExceeded beyond `most` nodes (None: those of the limits).
+        """
+        asked = shape.some_items or shape.some_members or shape.item_counts
+        if not (asked or shape.unique or shape.repeated):
+            narrowed, why = self._narrow(shape)
+            return ((narrowed,) if narrowed.types else ()), why
+        out: list[Shape] = []
+        why = ""
+        most = self._limits.nodes if most is None else most
+        for at, case in enumerate(self._cases(shape)):
+            if at * _STEP > most:
+                raise LimitExceeded("nodes", at * _STEP, most)
+            spend(STEP)
+            narrowed, problem = self._narrow(case)
+            why = why or problem
+            out += (narrowed,) if narrowed.types else ()
+        return tuple(out), why or "no item or member can be what the schema asks some of them to be"
+
+    def _cases(self, shape: Shape) -> Iterator[Shape]:
+        arrays, objects, rest = by_type(shape)
+        graph = None
+        if arrays is not None and shape.values is None:
+            graph = count_graph(self, arrays, arrays.items.meet(Window(high=self._options.max_items)))
+        if graph is None and not (shape.some_items or shape.some_members or shape.item_counts):
+            yield shape
+            return
+        if rest is not None:
+            yield rest
+        if arrays is not None and graph is None and _has_many_obligations(arrays):
+            yield arrays
+        elif arrays is not None:
+            yield from obliged_items(arrays) if graph is None else (arrays._replace(count_graph=graph),)
+        if objects is not None:
+            yield from obliged_members(objects, self.is_closed, self.keys.has, self.few.names_for)
+
+    def _narrow(self, shape: Shape) -> tuple[Shape, str]:
+        """The shape without types and constants that nothing satisfies, and the reason if no type is left."""
+        spend(STEP)
+        problems: dict[str, str] = {}
+        if (values := values_left(shape, self.reader.overlap)) != shape.values:
+            shape = shape._replace(values=values)
+        for name in shape.types:
+            if problem := why_empty(shape, name, self):
+                problems[name] = problem
+        if shape.types and not problems and shape.values is None:
+            return shape, ""
+        present = set(ALL_TYPES if shape.values is None else map(json_type, shape.values))
+        types = tuple(name for name in shape.types if name in present and name not in problems)
+        why = "no type is left that all parts of the schema allow"
+        if not types:
+            if problems:
+                why = "; ".join(problems.values())
+            elif shape.values is not None:
+                why = "no value of the enumeration satisfies the other keywords"
+        return (shape if types == shape.types else shape._replace(types=types)), why
+
+    def allows(self, shape: Shape, name: str) -> bool:
+        """Whether there may be a member `name`: its name is allowed, and its schema is not `false`."""
+        return self.allows_name(shape, name) and not has_false(self.member(shape, name))
+
+    def allows_name(self, shape: Shape, name: str) -> bool:
+        """Whether all schemas of `propertyNames` allow this name."""
+        return all(self.keys.has(names, name) for names in shape.names)
+
+    def is_closed(self, shape: Shape, formula: Sequence[ObjectPart] = ()) -> bool:
+        """Whether additional members are forbidden, by a schema or by the option `additional_properties`.
+
+        `formula`: the parts of the shape's formula. The option has no effect where one of them is about such members.
+        """
+        if any(part.patterns or part.additional is not None for part in formula):
+            shape = shape._replace(constrains_objects=False)
+        elif formula:
+            shape = shape._replace(constrains_objects=True)
+        for part in shape.objects:
+            if not part.patterns and part.additional is not None and part.additional.value is False:
+                return True
+        return self._closed_by_option(shape) and not any(part.patterns for part in shape.objects)
+
+    def _closed_by_option(self, shape: Shape) -> bool:
+        if self._options.additional_properties is not False or not shape.constrains_objects or shape.values is not None:
+            return False
+        return all(part.additional is None for part in shape.objects)
+
+    def member(self, shape: Shape, name: str) -> tuple[Schema, ...]:
+        """The schemas for the member `name`."""
+        out: list[Schema] = []
+        for part in shape.objects:
+            if part.patterns:
+                out += part.member(name, self.keys.has)
+            elif (schema := part.properties.get(name, part.additional)) is not None:  # the usual case
+                out.append(schema)
+        return tuple(out)
+
+    def may_have_values(self, goal: Goal) -> bool:
+        """Whether a value may satisfy the goal. False means that none does, True may be an overestimate."""
+        if has_false(goal) or any(self.negation.excludes(schema, goal) for schema in goal):
+            return False
+        return goal in self.open_goals or bool(self.expand(goal).shapes)
+
+    def others(self, shape: Shape) -> Iterator[KeyClass]:
+        """The classes of names of additional members, and the schemas for these members."""
+        spoken: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
+        spoken += [some.keys for block in shape.extra_blocks for some in block]
+        for names, ids in self.keys.classes(shape.names, spoken, shape.named(), _pattern_of(shape)):
+            if self._closed_by_option(shape):
+                matching = (source for part in shape.objects for source, _ in part.patterns)
+                if not any(serial(source) in ids for source in matching):
+                    continue
+            blocks = [
+                tuple(some.schema for some in block if some.schema is not None)
+                if all(serial(some.keys) in ids for some in block)
+                else None
+                for block in shape.extra_blocks
+            ]
+            schemas = [schema for part in shape.objects for schema in part.undeclared(ids)]
+            yield KeyClass(names, tuple(schemas), tuple(blocks))
+
+    def strings(self, schema: Schema, written: Callable[[Node], Node]) -> Node:
+        """The decoded strings that satisfy a schema. `written` replaces each pattern."""
+        parts: list[Node] = []
+        string = self.reader.negation.derived(schema, Shape(types=("string",)))
+        goal = self.goal((string, schema))
+        for shape in () if has_false(goal) else self.expand(goal).shapes:
+            content: list[Node] = [*map(written, shape.patterns)]
+            if shape.values is not None:
+                texts = [value for value in shape.values if isinstance(value, str) and content_fits(value, shape)]
+                content.append(Alt(tuple(map(Text, texts))))
+            elif (asked := asked_content(shape)) is not None:
+                raise refusal(asked, "JSON texts as names of members are not enforced", "drop it from propertyNames")
+            every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
+            parts.append(sized(every, shape.length.low, shape.length.high))
+        return either(parts)
+
+
+def _has_many_obligations(shape: Shape) -> bool:
+    """Whether the ways to share items among obligations would multiply, and items are alike otherwise."""
+    plain = shape.unique is None and shape.repeated is None and not (shape.item_counts or shape.rest_blocks)
+    later = shape.prefix_length > 0 or any(some.start > 0 for some in shape.some_items)
+    return plain and len(shape.some_items) > _MANY and not later
+
+
+def _pattern_of(shape: Shape) -> str:
+    """The location of a pattern of names."""
+    return next((schema.where for part in shape.objects for _, schema in part.patterns), "")

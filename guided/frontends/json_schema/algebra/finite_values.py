@@ -1,0 +1,222 @@
+"""The values that satisfy a schema, if they are few. In: schemas for one value. Out: their values, or None where
+there may be more than MOST_VALUES.
+
+Why: arrays of distinct items and objects with a minimum of members must not run out of values. With few of them they
+are counted (`count_graph.py`); with many of them there is nothing to do.
+
+How: from the inside out. A schema inside of itself is assumed to have no values first. If it has some then, the
+assumption was wrong, and it counts as having many. So does what nests deeper than `_DEEPEST`.
+
+Cost: that of the values. If one part has many, the others are not looked at; an object with any additional members
+has many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from guided.frontends.json_schema.algebra.shape import Shape, SomeMember, has_false, item_goal
+from guided.frontends.json_schema.algebra.strings import sized
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical
+from guided.ir.nodes import And
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.expand import Expander, Goal
+
+__all__ = ["MOST_VALUES", "FiniteValues"]
+
+MOST_VALUES = 1000
+_MOST_TRIED = 4 * MOST_VALUES
+_DEEPEST = 12
+_LONGEST = 60  # digits, or the exponent, of a number that is looked at
+
+
+class FiniteValues:
+    """Enumerates the values of goals of one `Expander`, each goal once."""
+
+    def __init__(self, expander: Expander) -> None:
+        self._expander = expander
+        self._known: dict[Goal, tuple[Json, ...] | None] = {}
+        self._open: set[Goal] = set()
+        self._assumed: set[Goal] = set()  # the open goals that were assumed to have no values
+
+    def of(self, goal: Goal) -> tuple[Json, ...] | None:
+        """The values of a goal, or None for many.
+
+        A goal inside of itself is assumed to have none. If it then has none, that is right: all its values would be
+        infinite. Otherwise it counts as having many.
+        """
+        if goal not in self._known:
+            outer = self._expander.open_goals
+            if goal in outer or len(self._open) + len(outer) > _DEEPEST:
+                return None
+            if goal in self._open:
+                self._assumed.add(goal)
+                return ()
+            before = len(self._known)
+            self._open.add(goal)
+            try:
+                found = self._each_once(map(self._of_shape, self._expander.expand(goal).shapes))
+            finally:
+                self._open.discard(goal)
+            if goal in self._assumed and found != ():
+                found = None
+                for other in list(self._known)[before:]:  # found under the wrong assumption
+                    del self._known[other]
+            self._assumed.discard(goal)
+            self._known[goal] = found
+        return self._known[goal]
+
+    def other_names(self, shape: Shape) -> int | None:
+        """How many names of additional members an object may have. None: many."""
+        names = set[str]()
+        for found, _ in self._others(shape):
+            if found is None:
+                return None
+            names.update(found)
+        return len(names)
+
+    def names_for(self, shape: Shape, some: SomeMember) -> tuple[str, ...] | None:
+        """The names of additional members that may satisfy `some`. None: many."""
+        names = dict[str, None]()
+        for found, _ in self._others(shape, some):
+            if found is None:
+                return None
+            names |= dict.fromkeys(found)
+        return tuple(names)
+
+    def _others(self, shape: Shape, some: SomeMember | None = None) -> Iterator[tuple[tuple[str, ...] | None, Goal]]:
+        """Names of additional members (None: many), and what their values must satisfy; with `some`, only its names."""
+        if self._expander.is_closed(shape):
+            return
+        declared = shape.named()
+        asked = shape if some is None else shape._replace(extra_blocks=((some,),))
+        for one in self._expander.others(asked):
+            if some is not None and one.blocks[0] is None:
+                continue
+            goal = self._expander.goal(one.schemas if some is None else (*one.schemas, *(one.blocks[0] or ())))
+            if not has_false(goal) and self.of(goal) != ():
+                found = self._expander.keys.few(one.names, MOST_VALUES) if one.names else None
+                yield (None if found is None else tuple(name for name in found if name not in declared)), goal
+
+    def _each_once(self, parts: Iterable[Iterable[Json] | None]) -> tuple[Json, ...] | None:
+        """The union of the parts, without duplicates. None if some part is None, or if they are many."""
+        out: dict[tuple[object, ...], Json] = {}
+        for part in parts:
+            if part is None:
+                return None
+            out |= {canonical(value): value for value in part}
+            if len(out) > MOST_VALUES:
+                return None
+        return tuple(out.values())
+
+    def _of_shape(self, shape: Shape) -> Iterable[Json] | None:
+        if shape.values is not None:
+            return [value for value in shape.values if self._expander.membership.fits(shape, value)]
+        return self._each_once(self._of_type(shape, name) for name in shape.types)
+
+    def _of_type(self, shape: Shape, name: str) -> Iterable[Json] | None:
+        if name == "null":
+            return (None,)
+        if name == "boolean":
+            return (True, False)
+        if name == "number":
+            return _numbers(shape)
+        if name == "string":
+            return self._strings(shape)
+        return self._arrays(shape) if name == "array" else self._objects(shape)
+
+    def _strings(self, shape: Shape) -> tuple[str, ...] | None:
+        if not shape.patterns:
+            return ("",) if shape.length.high == 0 else None
+        patterns = tuple(map(self._expander.written, shape.patterns))
+        content = sized(And(patterns), shape.length.low, shape.length.high)
+        return self._expander.keys.few((content,), MOST_VALUES)
+
+    def _arrays(self, shape: Shape) -> list[Json] | None:
+        longest, high = shape.prefix_length, shape.items.high
+        needed = (self._expander.goal(item_goal(shape, at)) for at in range(min(shape.items.low, longest + 1)))
+        if any(has_false(goal) or self.of(goal) == () for goal in needed):
+            return []
+        begun: list[list[Json]] = [[]]
+        out: list[Json] = []
+        at = 0
+        while begun and (high is None or at <= high):
+            out += begun if at >= shape.items.low else ()
+            if at == high:
+                break
+            goal = self._expander.goal(item_goal(shape, at))
+            items = () if has_false(goal) else self.of(goal)
+            if items is None or (items and at >= longest and high is None and shape.unique is None):
+                return None
+            if len(begun) * len(items) > _MOST_TRIED:
+                return None
+            keys = [{canonical(item) for item in array} if shape.unique is not None else () for array in begun]
+            begun = [
+                [*array, item]
+                for array, taken in zip(begun, keys, strict=True)
+                for item in items
+                if canonical(item) not in taken
+            ]
+            if len(out) + len(begun) > MOST_VALUES:
+                return None
+            at += 1
+        if shape.repeated is None and not (shape.some_items or shape.item_counts or shape.rest_blocks):
+            return out
+        return [array for array in out if self._expander.membership.fits(shape, array)]
+
+    def _objects(self, shape: Shape) -> list[Json] | None:
+        if shape.formula is not None:
+            return None
+        if shape.members.high == 0:
+            return [{}]
+        places = [
+            (name, self._expander.goal(self._expander.member(shape, name)), name in shape.required)
+            for name in shape.named()
+            if self._expander.allows(shape, name)
+        ]
+        if any(required and self.of(goal) == () for _, goal, required in places):
+            return []
+        if shape.members.high == len(shape.required):  # then there are no other members
+            places = [place for place in places if place[2]]
+        for names, goal in self._others(shape) if shape.members.high != len(shape.required) else ():
+            if names is None:
+                return None
+            places += ((name, goal, False) for name in names)
+        begun: list[dict[str, Json]] = [{}]
+        for name, goal, required in places:
+            values = self.of(goal)
+            if values is None or len(begun) * (len(values) + 1) > _MOST_TRIED:
+                return None
+            more = [{**members, name: value} for members in begun for value in values]
+            begun = more if required else begun + more
+        sized: list[Json] = [members for members in begun if len(members) in shape.members]
+        if not (shape.some_members or shape.extra_blocks):
+            return sized
+        return [members for members in sized if self._expander.membership.fits(shape, members)]
+
+
+def _numbers(shape: Shape) -> list[Json] | None:
+    numbers = shape.numbers.closed()
+    if numbers.low is None or numbers.high is None:
+        return None
+    if numbers.low.value == numbers.high.value:
+        return [numbers.low.value]
+    steps = [*numbers.divisors, *([Decimal10.parse("1")] if numbers.integral else [])]
+    if not steps or any(_is_long(value) for value in (numbers.low.value, numbers.high.value, *steps)):
+        return None
+    low, high, *exact = [Fraction(value.plain()) for value in (numbers.low.value, numbers.high.value, *steps)]
+    step = max(exact)
+    first, last = -(-low // step), high // step
+    if last - first >= MOST_VALUES:
+        return None
+    places = max(max(len(value.digits) - value.exponent, 0) for value in steps)
+    whole = step * 10**places
+    every = (Decimal10.parse(f"{count * whole}e-{places}") for count in range(first, last + 1))
+    return [value for value in every if value in numbers]
+
+
+def _is_long(value: Decimal10) -> bool:
+    return len(value.digits) + abs(value.exponent) > _LONGEST

@@ -1,0 +1,28 @@
+"""Keywords of another draft: does a keyword have an effect in the draft of its schema? In: a keyword. Out: an error,
+or none.
+"""
+
+from __future__ import annotations
+
+from guided.errors import UnsupportedError
+from guided.frontends.json_schema.documents.keywords import KEYWORDS, Status
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.options import DRAFTS
+
+__all__ = ["check_foreign"]
+
+
+def check_foreign(schema: Schema, keyword: str) -> None:
+    """Refuse a keyword of another draft, unless the draft was declared and is older: then the keyword has no effect."""
+    draft, known = schema.document.draft, KEYWORDS[keyword]
+    if known.status is Status.ANNOTATION:
+        return
+    if keyword == "additionalItems" and not isinstance(schema.value.get("items"), list):  # type: ignore[union-attr]
+        return  # without a list of items it has no effect in any draft
+    dropped = DRAFTS.index(known.until) < DRAFTS.index(draft)
+    if dropped or not schema.document.declared:
+        assumed = "" if schema.document.declared else ", which is assumed without $schema"
+        hint = f"give $schema, or pass draft={known.until!r}" if assumed else f"write it as {draft} does"
+        raise UnsupportedError(
+            f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint
+        )

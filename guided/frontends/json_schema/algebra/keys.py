@@ -1,0 +1,162 @@
+"""Sets of member names. In: patterns, schemas of names, and sets of names. Out: languages as IR, and membership.
+
+A *source* stands for a set of names: an IR node (of a pattern), a schema (of `propertyNames`: the strings that
+satisfy it), or a `KeySet` made of these. Names of additional members fall into *classes*, one for each combination of
+sources that hold (`name_classes.py`). A class without names may be left to the core, which drops what generates
+nothing.
+
+Cost: a name is matched once for each source, by derivatives. Linear in the classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from guided.errors import UnsupportedError
+from guided.frontends.json_schema.algebra.name_classes import MOST_CLASSES, name_classes
+from guided.frontends.json_schema.algebra.strings import any_text
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.regex.derivatives import Terms, TooLarge
+from guided.frontends.regex.overlap import Overlap
+from guided.frontends.regex.small_language import small_language
+from guided.ir.nodes import EMPTY, Alt, And, Node, Not, Text
+from guided.ir.serial import Numbered, serial
+from guided.meter import spend
+
+__all__ = ["KeySet", "Keys", "Source"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeySet(Numbered):
+    """The names in all of `within`, in none of `without`, and not among `names`."""
+
+    within: tuple[Source, ...] = ()
+    without: tuple[Source, ...] = ()
+    names: frozenset[str] = frozenset()
+
+
+Source: TypeAlias = "Node | Schema | KeySet"
+
+
+class Keys:
+    """The sets of names of one compilation.
+
+    `strings` gives the language of the strings that satisfy a schema. `written` gives, for a pattern, the part of its
+    language that may be written (see `Reader.written`).
+    """
+
+    def __init__(
+        self,
+        strings: Callable[[Schema, Callable[[Node], Node]], Node],
+        written: Callable[[Node], Node],
+        overlap: Overlap,
+    ) -> None:
+        self._strings, self._written, self._overlap = strings, written, overlap
+        self._languages: dict[tuple[int, bool], Node] = {}
+        self._known: dict[tuple[int, str], bool] = {}
+        self._terms: Terms | None = None
+
+    def language(self, source: Source) -> Node:
+        """The language of a source, over decoded names."""
+        return self._language(source, narrow=False)
+
+    def written(self, source: Source) -> Node:
+        """The part of the language of a source that may be written."""
+        return self._language(source, narrow=True)
+
+    def _language(self, source: Source, *, narrow: bool) -> Node:
+        if isinstance(source, Schema):
+            key = serial(source), narrow
+            if key not in self._languages:
+                self._languages[key] = self._strings(source, self._written if narrow else _as_it_is)
+            return self._languages[key]
+        if isinstance(source, KeySet):
+            inside = [self._language(part, narrow=narrow) for part in source.within]
+            outside: list[Node] = [Not(self.language(part)) for part in source.without]
+            if source.names:
+                outside.append(Not(Alt(tuple(Text(name) for name in sorted(source.names)))))
+            parts = (*inside, *outside)
+            return And(parts) if parts else any_text()
+        return self._written(source) if narrow else source
+
+    def has(self, source: Source, name: str) -> bool:
+        """Whether the name is in the source."""
+        if isinstance(source, KeySet):
+            return (
+                name not in source.names
+                and all(self.has(part, name) for part in source.within)
+                and not any(self.has(part, name) for part in source.without)
+            )
+        key = (serial(source), name)
+        if key not in self._known:
+            self._known[key] = self._matches(self.language(source), name)
+        return self._known[key]
+
+    def classes(
+        self, within: Sequence[Source], spoken: Iterable[Source], declared: Collection[str], where: str
+    ) -> Iterator[tuple[tuple[Node, ...], frozenset[int]]]:
+        """The classes of the names in all of `within`.
+
+        Yields for each the languages that its names are in, and the serial numbers of the sources that hold them.
+        Declared names are excluded from classes that consist of nothing else, perhaps.
+        """
+        sources = list({serial(source): source for source in spoken}.values())
+        if not sources and not within:
+            yield (), frozenset()
+            return
+        languages = [self.language(source) for source in sources]
+        found = name_classes([self._beyond(source, declared) for source in sources], self._overlap)
+        if found is None:
+            raise UnsupportedError(
+                f"the patterns of names of one object overlap in more than {MOST_CLASSES} ways",
+                pointer=where,
+                hint="join patterns whose members have the same schema",
+            )
+        allowed = [self.written(source) for source in within]
+        candidates = [one for one in declared if all(self.has(source, one) for source in within)]
+        for inside, outside in found:
+            spend()
+            ids = frozenset(serial(sources[at]) for at in inside)
+            names = allowed + [self.written(sources[at]) for at in inside]
+            if outside:
+                excluded = tuple(languages[at] for at in outside)
+                names.append(Not(excluded[0] if len(excluded) == 1 else Alt(excluded)))
+            if within or ids:
+                sides = [(source, serial(source) in ids) for source in sources]
+                excluded_names = [
+                    name for name in candidates if all(self.has(one, name) is inside_ for one, inside_ in sides)
+                ]
+                names += [Not(Alt(tuple(map(Text, excluded_names))))] if excluded_names else []
+            yield tuple(names), ids
+
+    def _beyond(self, source: Source, declared: Collection[str]) -> Node:
+        """The language of a source, where declared names need not be right."""
+        if isinstance(source, KeySet) and source.names and all(name in declared for name in source.names):
+            source = KeySet(source.within, source.without)
+        return self.language(source)
+
+    def few(self, languages: tuple[Node, ...], most: int) -> tuple[str, ...] | None:
+        """The names in all of the languages. None where there may be more than `most`."""
+        self._terms = self._terms or Terms()
+        return small_language(self._terms, And(languages), most)
+
+    def _matches(self, language: Node, name: str) -> bool:
+        if language == EMPTY:
+            return False
+        try:
+            self._terms = terms = self._terms or Terms()
+            term = terms.read(language)
+            for char in name:
+                term = terms.derive(term, ord(char))
+            return bool(terms.nullable[term])
+        except TooLarge:
+            raise UnsupportedError(
+                f"whether the name {name[:40]!r} matches a pattern of names takes too many steps to decide",
+                hint="simplify the pattern",
+            ) from None
+
+
+def _as_it_is(pattern: Node) -> Node:
+    return pattern

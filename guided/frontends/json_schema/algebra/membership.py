@@ -1,0 +1,96 @@
+"""Does a JSON value satisfy schemas? In: a value, and schemas or a shape. Out: yes or no.
+
+The schemas are read, not expanded. Keywords are checked one by one, as a validator does, so a recursive schema ends
+with the value. Numbers are compared by their value. (Draft 4 tells integers by their spelling: there a value is in if
+one of its spellings is.) Cost: the schemas that apply, times the parts of the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from guided.frontends.json_schema.algebra.content import content_fits
+from guided.frontends.json_schema.algebra.keys import Keys
+from guided.frontends.json_schema.algebra.shape import Shape, SomeMember, item_goal
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
+
+__all__ = ["Membership"]
+
+_Read = Callable[[Schema], "tuple[Shape, tuple[tuple[Schema, ...], ...]]"]
+
+
+class Membership:
+    """Checks values of one compilation. `read` gives the shape of a schema and its groups of alternatives."""
+
+    def __init__(self, read: _Read, keys: Keys) -> None:
+        self._read, self._keys = read, keys
+
+    def has(self, schemas: Iterable[Schema], value: Json) -> bool:
+        """Whether the value satisfies all of the schemas."""
+        return all(self._satisfies(schema, value, frozenset()) for schema in schemas)
+
+    def _satisfies(self, schema: Schema, value: Json, open_: frozenset[Schema]) -> bool:
+        """As `has`. `open_` are the schemas against which this same value is being checked."""
+        if isinstance(schema.value, bool):
+            return schema.value
+        if schema in open_:  # the schema leads back to itself, which is refused elsewhere
+            return False
+        open_ |= {schema}
+        shape, groups = self._read(schema)
+        return self.fits(shape, value) and all(
+            any(self._satisfies(one, value, open_) for one in group) for group in groups
+        )
+
+    def fits(self, shape: Shape, value: Json) -> bool:
+        """Whether the value is in the shape."""
+        if json_type(value) not in shape.types:
+            return False
+        if shape.values is not None and canonical(value) not in map(canonical, shape.values):
+            return False
+        if isinstance(value, str):
+            fits = len(value) in shape.length and content_fits(value, shape)
+            return fits and all(self._keys.has(one, value) for one in shape.patterns)
+        if isinstance(value, Decimal10):
+            return value in shape.numbers
+        if isinstance(value, list):
+            return len(value) in shape.items and self._items(shape, value)
+        return not isinstance(value, dict) or (len(value) in shape.members and self._members(shape, value))
+
+    def _items(self, shape: Shape, items: list[Json]) -> bool:
+        if shape.unique is not None or shape.repeated is not None:
+            differ = len({canonical(item) for item in items}) == len(items)
+            if (shape.unique is not None and not differ) or (shape.repeated is not None and differ):
+                return False
+        if not all(self.has(item_goal(shape, at), item) for at, item in enumerate(items)):
+            return False
+        after = items[shape.prefix_length :]
+        return (
+            all(any(self.has((some.schema,), item) for item in items[some.start :]) for some in shape.some_items)
+            and all(sum(self.has((c.schema,), item) for item in items) in c.count for c in shape.item_counts)
+            and all(any(self.has(block, item) for item in after) for block in shape.rest_blocks)
+        )
+
+    def _members(self, shape: Shape, members: dict[str, Json]) -> bool:
+        if not members.keys() >= set(shape.required):
+            return False
+        if not all(self._keys.has(names, name) for names in shape.names for name in members):
+            return False
+        for part in shape.objects:
+            if not all(self.has(part.member(name, self._keys.has), value) for name, value in members.items()):
+                return False
+        declared = shape.named()
+        others = {name: value for name, value in members.items() if name not in declared}
+        return all(self._some((some,), members) for some in shape.some_members) and all(
+            self._some(block, others) for block in shape.extra_blocks
+        )
+
+    def _some(self, block: tuple[SomeMember, ...], members: dict[str, Json]) -> bool:
+        """Whether some member satisfies all of the block."""
+        return any(
+            all(
+                self._keys.has(some.keys, name) and (some.schema is None or self.has((some.schema,), value))
+                for some in block
+            )
+            for name, value in members.items()
+        )

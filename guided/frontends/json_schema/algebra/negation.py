@@ -1,0 +1,237 @@
+"""`not`: the complement of a schema, as a union. In: a `Schema`. Out: a `Schema` that holds exactly where that one
+does not.
+
+A schema is a conjunction of parts, so its complement is the union of the complements of the parts (De Morgan):
+
+- of a type: the other types
+- of a window or an interval: the two sides of it
+- of a pattern: its negation
+- of "every item is in S": some item is not in S (an obligation, `existential_constraints.py`)
+- of "one of these schemas holds": the conjunction of their complements
+
+For example, not {"type": "string", "minLength": 2} is: any other type, or a string of at most one character.
+
+A complement is computed when it is first read, and the complement of a complement is the schema itself. So recursive
+definitions have complements, too. Expanding a `not` in place, the obvious way, would never end for them. Cost: linear
+in the parts of the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from guided.frontends.json_schema.algebra.equal_schemas import EqualSchemas
+from guided.frontends.json_schema.algebra.keys import KeySet
+from guided.frontends.json_schema.algebra.number_set import NumberSet
+from guided.frontends.json_schema.algebra.shape import (
+    ALL_TYPES,
+    ANYTHING,
+    ArrayPart,
+    ItemCount,
+    ObjectPart,
+    Shape,
+    SomeItem,
+    SomeMember,
+    Window,
+)
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
+from guided.frontends.json_schema.formats import superset_if_negated
+from guided.ir.nodes import Alt, Not, Text
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.reader import Reading
+
+__all__ = ["Derived", "Negation"]
+
+
+@dataclass(slots=True, eq=False)
+class Derived(Schema):
+    """A schema that is made from others and stands in no document. `make` gives its reading."""
+
+    make: Callable[[], Reading]
+
+
+_MADE = ("not",)
+
+
+class Negation:
+    """Complements for one reader. `read` reads a schema, `reading` makes a `Reading`."""
+
+    def __init__(self, read: Callable[[Schema], Reading], reading: Callable[..., Reading]) -> None:
+        self._read, self._reading = read, reading
+        self._equal = EqualSchemas()
+        self._known: dict[Schema, Schema] = {}
+        self._originals: dict[Schema, Schema] = {}
+        self._one_of: dict[tuple[Schema, tuple[object, ...]], Schema] = {}
+
+    def derived(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
+        """A schema that asks for a shape, and for one schema of each group. Messages point to `at`."""
+        return Derived(at.document, at.pointer, {}, at.base, lambda: self._reading(shape, groups), constraints=_MADE)
+
+    def one_of(self, at: Schema, values: tuple[Json, ...]) -> Schema:
+        """A schema for these values. It is the same object each time, so that recursive definitions end."""
+        key = at, tuple(map(canonical, values))
+        if key not in self._one_of:
+            self._one_of[key] = self.derived(at, Shape(values=values))
+        return self._one_of[key]
+
+    def nothing(self, at: Schema) -> Schema:
+        """A schema that no value satisfies."""
+        return Schema(at.document, at.pointer, False, at.base)
+
+    def without(self, at: Schema, name: str) -> Schema:
+        """A schema for all values but objects with a member `name`."""
+        return self.derived(at, Shape(objects=(ObjectPart({name: self.nothing(at)}, None),)))
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any complement was asked for."""
+        return bool(self._known)
+
+    def representative(self, schema: Schema) -> Schema:
+        """The first schema with the same content (`equal_schemas.py`)."""
+        return self._equal.representative(schema)
+
+    def excludes(self, one: Schema, others: Collection[Schema]) -> bool:
+        """Whether the complement of a schema is among the others."""
+        return self._known.get(one) in others
+
+    def of(self, schema: Schema) -> Schema:
+        """The complement."""
+        schema = self._equal.representative(schema)
+        found = self._known.get(schema)
+        if found is None:
+            if isinstance(schema.value, bool):
+                found = Schema(schema.document, schema.pointer, not schema.value, schema.base)
+            else:
+                make = partial(self._complement, schema)
+                found = Derived(schema.document, schema.pointer, {}, schema.base, make, constraints=_MADE)
+            self._known[schema], self._known[found] = found, schema
+            self._originals[found] = schema
+        return found
+
+    def complement_of(self, schema: Schema) -> Schema | None:
+        """The schema of which this one was made as the complement. None for all others."""
+        return self._originals.get(schema)
+
+    def _complement(self, schema: Schema) -> Reading:
+        reading = self._read(schema)
+        cases = [self.derived(schema, shape) for shape in self.shapes_without(reading.shape, schema)]
+        if reading.shape.values is not None:
+            cases += self._other_values(reading.shape.values, schema)
+        for group in reading.groups:
+            cases.append(self.derived(schema, ANYTHING, *((self.of(branch),) for branch in group)))
+        return self._reading(ANYTHING, (tuple(cases) or (self.nothing(schema),),))
+
+    def shapes_without(self, shape: Shape, at: Schema) -> Iterator[Shape]:
+        """Shapes that together are the complement of a shape, without regard to its enumeration."""
+        if types := tuple(name for name in ALL_TYPES if name not in shape.types):
+            yield Shape(types=types)
+        yield from (Shape(types=("number",), numbers=numbers) for numbers in shape.numbers.complement())
+        yield from (Shape(types=("string",), length=window) for window in shape.length.complement())
+        yield from (
+            Shape(types=("string",), patterns=(Not(superset_if_negated(pattern)),)) for pattern in shape.patterns
+        )
+        if shape.json_text is not None:
+            yield Shape(types=("string",), no_json_text=shape.json_text)
+        if shape.no_json_text is not None:
+            yield Shape(types=("string",), json_text=shape.no_json_text)
+        if shape.json_base64 is not None:
+            yield Shape(types=("string",), no_json_base64=shape.json_base64)
+        if shape.no_json_base64 is not None:
+            yield Shape(types=("string",), json_base64=shape.no_json_base64)
+        yield from (Shape(types=("array",), items=window) for window in shape.items.complement())
+        yield from (Shape(types=("object",), members=window) for window in shape.members.complement())
+        for part in shape.arrays:
+            yield from self._array(part)
+        if shape.unique is not None:
+            yield Shape(types=("array",), repeated=shape.unique)
+        if shape.repeated is not None:
+            yield Shape(types=("array",), unique=shape.repeated)
+        for some in shape.some_items:
+            yield Shape(types=("array",), arrays=(ArrayPart((None,) * some.start, self.of(some.schema)),))
+        for counted in shape.item_counts:
+            for window in counted.count.complement():
+                yield self.counted(counted.schema, window)._replace(types=("array",))
+        both = self._required_members(shape)
+        for name in shape.required:  # absent, or present and wrong: one case, since a member may be absent
+            other = self.of(both[name]) if name in both else self.nothing(at)
+            yield Shape(types=("object",), objects=(ObjectPart({name: other}, None),))
+        for part_ in shape.objects:
+            yield from self._object(part_, both)
+        for names in shape.names:
+            yield Shape(types=("object",), some_members=(SomeMember(KeySet(within=(self.of(names),)), None),))
+        for some_ in shape.some_members:
+            other = self.nothing(at) if some_.schema is None else self.of(some_.schema)
+            yield Shape(types=("object",), objects=(ObjectPart({}, None, ((some_.keys, other),)),))
+
+    def counted(self, schema: Schema, count: Window) -> Shape:
+        """The shape of arrays in which the number of items that satisfy the schema is in `count`."""
+        if count == Window(0, None):
+            return ANYTHING
+        if count == Window(1, None):
+            return Shape(some_items=(SomeItem(0, schema),))
+        if count == Window(0, 0):
+            return Shape(arrays=(ArrayPart((), self.of(schema)),))
+        return Shape(item_counts=(ItemCount(schema, self.of(schema), count),))
+
+    def _array(self, part: ArrayPart) -> Iterator[Shape]:
+        for index, item in enumerate(part.prefix):
+            if item is not None and (other := self.of(item)).value is not False:
+                prefix = ((None,) * index) + (other,)
+                yield Shape(types=("array",), items=Window(index + 1), arrays=(ArrayPart(prefix, None),))
+        if part.rest is not None and (other := self.of(part.rest)).value is not False:
+            yield Shape(types=("array",), some_items=(SomeItem(len(part.prefix), other),))
+
+    def _required_members(self, shape: Shape) -> dict[str, Schema]:
+        """What is asked of each required member that only one part declares."""
+        found: dict[str, list[Schema]] = {}
+        for part in shape.objects:
+            for name, member in part.properties.items():
+                if member is not None:
+                    found.setdefault(name, []).append(member)
+        return {name: found[name][0] for name in shape.required if len(found.get(name, ())) == 1}
+
+    def _object(self, part: ObjectPart, settled: Collection[str]) -> Iterator[Shape]:
+        for name, member in part.properties.items():
+            if name not in settled and member is not None and (other := self.of(member)).value is not False:
+                yield Shape(types=("object",), required=(name,), objects=(ObjectPart({name: other}, None),))
+        for source, member in part.patterns:
+            if (other := self.of(member)).value is not False:
+                yield Shape(types=("object",), some_members=(SomeMember(KeySet(within=(source,)), other),))
+        if part.additional is not None and (other := self.of(part.additional)).value is not False:
+            declared = ObjectPart(dict.fromkeys(part.properties), None)
+            keys = KeySet((), tuple(source for source, _ in part.patterns), frozenset(part.properties))
+            yield Shape(types=("object",), objects=(declared,), some_members=(SomeMember(keys, other),))
+
+    def _other_values(self, values: tuple[Json, ...], at: Schema) -> Iterator[Schema]:
+        """All values but these, type by type. Containers differ from a listed one in some part."""
+        of_type: dict[str, list[Json]] = {name: [] for name in ALL_TYPES}
+        for value in values:
+            of_type[json_type(value)].append(value)
+        if not of_type["null"]:
+            yield self.derived(at, Shape(types=("null",)))
+        if booleans := tuple(value for value in (True, False) if value not in of_type["boolean"]):
+            yield self.derived(at, Shape(values=booleans))
+        numbers = tuple(value for value in of_type["number"] if isinstance(value, Decimal10))
+        yield self.derived(at, Shape(types=("number",), numbers=NumberSet(excluded=numbers)))
+        texts = tuple(Text(value) for value in of_type["string"] if isinstance(value, str))
+        yield self.derived(at, Shape(types=("string",), patterns=(Not(Alt(texts)),) if texts else ()))
+        for name in ("array", "object"):
+            differs = ((self.of(self.constant(value, at)),) for value in of_type[name])
+            yield self.derived(at, Shape(types=(name,)), *differs)
+
+    def constant(self, value: Json, at: Schema) -> Schema:
+        """A schema for one value, composed of schemas for its parts."""
+        if isinstance(value, list):
+            part = ArrayPart(tuple(self.constant(item, at) for item in value), None)
+            return self.derived(at, Shape(types=("array",), items=Window(len(value), len(value)), arrays=(part,)))
+        if isinstance(value, dict):
+            members = ObjectPart({name: self.constant(member, at) for name, member in value.items()}, None)
+            size = Window(len(value), len(value))
+            return self.derived(at, Shape(types=("object",), required=tuple(value), members=size, objects=(members,)))
+        return self.derived(at, Shape(values=(value,)))

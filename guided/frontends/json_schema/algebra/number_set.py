@@ -1,0 +1,186 @@
+"""Sets of numbers: bounds, integrality, divisors and exceptions, with conjunction (`meet`) and complement. No text,
+no IR.
+
+Draft 4 tells integers from other numbers by their spelling: there 1.0 is no integer. So a set may also be restricted
+to some of the spellings of its numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor, gcd, lcm
+
+from guided.frontends.json_schema.documents.values import Decimal10
+
+__all__ = ["BARE_INTEGERS", "EVERY_NUMBER", "Bound", "NumberSet", "is_multiple"]
+
+
+def is_multiple(value: Decimal10, divisor: Decimal10) -> bool:
+    """Whether `value` is `divisor` times an integer."""
+    if not value.digits:
+        return True
+    # Both are digits times ten to a power; neither's digits end with a zero.
+    shift = (value.exponent - len(value.digits)) - (divisor.exponent - len(divisor.digits))
+    if shift < 0:
+        return False
+    modulus = int(divisor.digits)
+    return int(value.digits) * pow(10, shift, modulus) % modulus == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An end of an interval; `strict` excludes the value itself."""
+
+    value: Decimal10
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSet:
+    """The numbers between two bounds (None: no bound), without those `excluded`.
+
+    `integral`: only integers; `fractional`: no integers. `divisors`: only multiples of each; `no_divisors`: multiples
+    of none. `bare`: only spellings without fraction and exponent; `not_bare`: only spellings with one of them. A bare
+    set is `integral`, too.
+    """
+
+    low: Bound | None = None
+    high: Bound | None = None
+    integral: bool = False
+    fractional: bool = False
+    excluded: tuple[Decimal10, ...] = ()
+    divisors: tuple[Decimal10, ...] = ()
+    no_divisors: tuple[Decimal10, ...] = ()
+    bare: bool = False
+    not_bare: bool = False
+
+    def meet(self, other: NumberSet) -> NumberSet:
+        """The numbers in both."""
+        return NumberSet(
+            _tighter(self.low, other.low, True),
+            _tighter(self.high, other.high, False),
+            self.integral or other.integral,
+            self.fractional or other.fractional,
+            _each_once(self.excluded, other.excluded),
+            _each_once(self.divisors, other.divisors),
+            _each_once(self.no_divisors, other.no_divisors),
+            self.bare or other.bare,
+            self.not_bare or other.not_bare,
+        )
+
+    def complement(self) -> tuple[NumberSet, ...]:
+        """Sets that together hold every number that this one does not."""
+        out = [NumberSet(high=Bound(self.low.value, not self.low.strict))] if self.low else []
+        out += [NumberSet(low=Bound(self.high.value, not self.high.strict))] if self.high else []
+        out += [NumberSet(not_bare=True) if self.bare else NumberSet(fractional=True)] if self.integral else []
+        out += [NumberSet(integral=True)] if self.fractional else []
+        out += [BARE_INTEGERS] if self.not_bare else []
+        out += [NumberSet(no_divisors=(divisor,)) for divisor in self.divisors]
+        out += [NumberSet(divisors=(divisor,)) for divisor in self.no_divisors]
+        return (*out, *(NumberSet(Bound(value), Bound(value)) for value in self.excluded))
+
+    def __contains__(self, value: Decimal10) -> bool:
+        """Whether the number is in the set, in some spelling."""
+        if value in self.excluded or (self.integral and not value.is_integer) or (self.fractional and value.is_integer):
+            return False
+        if not all(is_multiple(value, divisor) for divisor in self.divisors):
+            return False
+        if any(is_multiple(value, divisor) for divisor in self.no_divisors):
+            return False
+        if self.low is not None and (value < self.low.value or (self.low.strict and value == self.low.value)):
+            return False
+        return self.high is None or self.high.value > value or (self.high.value == value and not self.high.strict)
+
+    def closed(self) -> NumberSet:
+        """For integers: the same set with bounds that are integers and belong to it."""
+        if not self.integral or (self.low is None and self.high is None):
+            return self
+        low = None if self.low is None else Bound(_to_integer(self.low, 1))
+        high = None if self.high is None else Bound(_to_integer(self.high, -1))
+        return replace(self, low=low, high=high)
+
+    def with_integral_divisors(self) -> NumberSet:
+        """For integers: the same set with integers as divisors."""
+        divisors = dict.fromkeys(map(_integral, self.divisors))
+        divisors.pop(_ONE, None)
+        without = tuple(dict.fromkeys(map(_integral, self.no_divisors)))
+        return replace(
+            self, divisors=tuple(divisors), no_divisors=without, fractional=self.fractional or _ONE in without
+        )
+
+    def listed(self, most: int) -> tuple[Decimal10, ...] | None:
+        """The numbers themselves. None if a bound is missing, or if more than `most` multiples lie between them."""
+        if self.low is None or self.high is None or not self.divisors:
+            return None
+        steps = [_fraction(divisor) for divisor in self.divisors] + ([Fraction(1)] if self.integral else [])
+        step = Fraction(lcm(*(one.numerator for one in steps)), gcd(*(one.denominator for one in steps)))
+        first, last = ceil(_fraction(self.low.value) / step), floor(_fraction(self.high.value) / step)
+        if last - first >= most:
+            return None
+        values = [_decimal(step * count) for count in range(first, last + 1)]
+        return tuple(value for value in values if value in self)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the set is seen to be empty from its bounds."""
+        if (self.integral and self.fractional) or (self.bare and self.not_bare):
+            return True
+        if self.divisors and set(self.divisors) & set(self.no_divisors):
+            return True
+        exact = self.closed() if self.low is not None and self.high is not None else self
+        if exact.low is None or exact.high is None:
+            return False
+        if exact.low.value == exact.high.value:
+            return exact.low.strict or exact.high.strict or exact.low.value not in exact
+        return exact.high.value < exact.low.value
+
+
+EVERY_NUMBER = NumberSet()
+BARE_INTEGERS = NumberSet(integral=True, bare=True)
+"""The integers of draft 4."""
+
+
+_ONE = Decimal10.parse("1")
+
+
+def _fraction(value: Decimal10) -> Fraction:
+    shift = value.exponent - len(value.digits)
+    size = Fraction(int(value.digits or "0")) * Fraction(10) ** shift
+    return -size if value.negative else size
+
+
+def _decimal(value: Fraction) -> Decimal10:
+    """A fraction whose denominator divides a power of ten."""
+    places = value.denominator.bit_length()
+    return Decimal10.parse(f"{value.numerator * 10**places // value.denominator}e-{places}")
+
+
+def _integral(divisor: Decimal10) -> Decimal10:
+    """The least positive integer that is a multiple of the divisor: it has the same integers as multiples."""
+    return Decimal10.parse(str(_fraction(divisor).numerator))
+
+
+def _each_once(a: tuple[Decimal10, ...], b: tuple[Decimal10, ...]) -> tuple[Decimal10, ...]:
+    return tuple(dict.fromkeys(a + b)) if a and b else a or b
+
+
+def _tighter(a: Bound | None, b: Bound | None, low: bool) -> Bound | None:
+    if a is None or b is None:
+        return a or b
+    if a.value == b.value:
+        return Bound(a.value, a.strict or b.strict)
+    return a if (b.value < a.value) == low else b
+
+
+def _to_integer(bound: Bound, towards: int) -> Decimal10:
+    """The first integer within the bound, going up (1) or down (-1)."""
+    value = bound.value
+    if value.is_integer:
+        return _add(value, towards) if bound.strict else value
+    whole = Decimal10.parse(("-" if value.negative else "") + (value.digits[: max(value.exponent, 0)] or "0"))
+    return whole if value.negative == (towards > 0) else _add(whole, towards)
+
+
+def _add(value: Decimal10, step: int) -> Decimal10:
+    return Decimal10.parse(str(int(value.plain()) + step))

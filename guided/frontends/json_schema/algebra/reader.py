@@ -1,0 +1,383 @@
+"""One schema object -> what it asks. In: a `Schema`. Out: a `Reading`: the `Shape` of its own keywords, and the
+schemas that apply to the same value (`$ref`, `allOf`, `anyOf`, ...), as groups of alternatives.
+
+Every keyword is read, or refused with its pointer, a reason and a hint. Instead of raising the first problem, all of
+them can be collected in a list, which the report does. Cost: linear in the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from guided.errors import BEYOND_LIMITS, SpecError, UnsupportedError
+from guided.frontends.json_schema.algebra.applicators import APPLICATORS
+from guided.frontends.json_schema.algebra.disjoint import Disjoint
+from guided.frontends.json_schema.algebra.evaluation import Evaluator
+from guided.frontends.json_schema.algebra.foreign_keywords import check_foreign
+from guided.frontends.json_schema.algebra.negation import Derived, Negation
+from guided.frontends.json_schema.algebra.number_set import Bound, NumberSet
+from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
+from guided.frontends.json_schema.algebra.unevaluated import Unevaluated
+from guided.frontends.json_schema.documents.keywords import CONTENT, KNOWN
+from guided.frontends.json_schema.documents.malformed import malformed, shown
+from guided.frontends.json_schema.documents.resolve import Library, Schema
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, check_texts
+from guided.frontends.json_schema.formats import format_shape, why_not
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.regex import Classes, parse_regex
+from guided.frontends.regex.overlap import Overlap
+from guided.ir.nodes import Node
+from guided.ir.serial import serial
+from guided.limits import Limits
+
+__all__ = ["Reader", "Reading"]
+
+Problem = SpecError | UnsupportedError
+
+
+class Reading(NamedTuple):
+    """What one schema asks: `shape` must hold and, of each group, at least one schema."""
+
+    shape: Shape
+    groups: tuple[tuple[Schema, ...], ...] = ()
+
+
+class Reader:
+    """Reads schemas of one library, each once."""
+
+    def __init__(self, library: Library, options: JsonSchemaOptions, limits: Limits) -> None:
+        self.library, self.options, self._limits = library, options, limits
+        self._read: dict[Schema, Reading] = {}
+        self._plain: dict[int, Node] = {}
+        self.beside: dict[Schema, Shape] = {}
+        """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
+        self.negation = Negation(self.read, Reading)
+        self.overlap = Overlap()
+        self.disjoint = Disjoint(self.read, self.overlap)
+        self.evaluators: dict[tuple[Schema, bool], tuple[Evaluator, ...]] = {}
+        """What is evaluated by each schema that was asked about (`evaluation.py`)."""
+        self.unevaluated = Unevaluated(self)
+
+    def read(self, schema: Schema, problems: list[Problem] | None = None) -> Reading:
+        """The reading of a schema; raises the first problem, or appends all of them to `problems`."""
+        found = self._read.get(schema)
+        if found is None:
+            if isinstance(schema, Derived):
+                found = schema.make()
+            else:
+                found = Reading(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
+            if problems is None:
+                self._read[schema] = found
+        return found
+
+    def _schema(self, schema: Schema, problems: list[Problem] | None) -> Reading:
+        assert isinstance(schema.value, dict)
+        shape, groups = ANYTHING, []
+        known = KNOWN[schema.document.draft]
+        keywords = schema.constraints
+        if schema.document.lacks or "$ref" in keywords:
+            keywords = tuple(keyword for keyword in keywords if not schema.hides(keyword))
+        for keyword in sorted(
+            keywords, key=APPLICATORS.__contains__ if _UNEVALUATED.keys().isdisjoint(keywords) else _turn
+        ):
+            try:
+                if keyword not in known:
+                    check_foreign(schema, keyword)
+                elif keyword in APPLICATORS:
+                    self.beside[schema] = shape
+                    groups += APPLICATORS[keyword](self, schema)
+                else:
+                    found = _SHAPES[keyword](self, schema, keyword)
+                    shape = found if shape is ANYTHING else shape.meet(found)
+            except (SpecError, UnsupportedError) as problem:
+                if problems is None:
+                    raise
+                problems.append(problem)
+        return Reading(shape, tuple(groups))
+
+    def branches(self, schema: Schema, keyword: str) -> tuple[Schema, ...]:
+        """The schemas that a keyword lists."""
+        value = schema.get(keyword)
+        if not isinstance(value, list) or not value:
+            raise malformed(schema, keyword, "a non-empty array of schemas", value)
+        return tuple(self.library.child(schema, keyword, at) for at in range(len(value)))
+
+    # --- shapes
+
+    def _type(self, schema: Schema, keyword: str) -> Shape:
+        value, as_written = schema.get(keyword), schema.document.draft == "draft4"
+        if isinstance(value, str) and value in _ONE_TYPE and not (as_written and value == "integer"):
+            return _ONE_TYPE[value]
+        names: list[Any] = value if isinstance(value, list) else [value]
+        known = tuple(_ONE_TYPE)
+        for at, name in enumerate(names):
+            if name not in known:
+                place = schema.at(keyword, at) if isinstance(value, list) else schema.at(keyword)
+                raise SpecError(f"{shown(name)} is not a type", pointer=place, hint="one of " + ", ".join(known))
+        if not names:
+            raise malformed(schema, keyword, "the name of a type or a list of names", value)
+        return _types(tuple(names), as_written)
+
+    def _enum(self, schema: Schema, keyword: str) -> Shape:
+        values = schema.get(keyword)
+        if not isinstance(values, list):
+            raise malformed(schema, keyword, "an array", values)
+        unique: dict[tuple[object, ...], Json] = {}
+        for at, value in enumerate(values):
+            check_texts(value, schema, keyword, at)
+            unique.setdefault(canonical(value), value)
+        return Shape(values=tuple(unique.values()))
+
+    def _const(self, schema: Schema, keyword: str) -> Shape:
+        value = schema.get(keyword)
+        check_texts(value, schema, keyword)
+        return Shape(values=(value,))
+
+    def _window(self, schema: Schema, keyword: str) -> Shape:
+        value = schema.get(keyword)
+        count = value.small_int(40) if isinstance(value, Decimal10) else None
+        if isinstance(value, Decimal10) and value.is_integer and not value.negative and count is None:
+            count = BEYOND_LIMITS
+        if count is None or count < 0:
+            raise malformed(schema, keyword, "a non-negative integer", value)
+        window = Window(low=count) if keyword.startswith("min") else Window(high=count)
+        if keyword.endswith("Length"):
+            return Shape(length=window)
+        if keyword.endswith(("Items", "Contains")):
+            return Shape(items=window)
+        return Shape(members=window, constrains_objects=True)
+
+    def _bound(self, schema: Schema, keyword: str) -> Shape:
+        value, strict = schema.get(keyword), keyword.startswith("exclusive")
+        if strict and schema.document.draft == "draft4":
+            if not isinstance(value, bool):
+                hint = f'in draft4 write "{keyword[9:].lower()}": {shown(value)}, "{keyword}": true'
+                raise malformed(schema, keyword, "a boolean in draft4", value, hint=hint)
+            return ANYTHING  # read with its neighbour
+        if not isinstance(value, Decimal10):
+            hint = "true belongs to draft4: give $schema or draft='draft4'" if isinstance(value, bool) else ""
+            raise malformed(schema, keyword, "a number", value, hint=hint)
+        if schema.document.draft == "draft4":
+            strict = schema.value.get("exclusive" + keyword.capitalize()) is True  # type: ignore[union-attr]
+        bound = Bound(value, strict)
+        low = keyword.lower().endswith("minimum")
+        return Shape(numbers=NumberSet(low=bound) if low else NumberSet(high=bound))
+
+    def _multiple_of(self, schema: Schema, keyword: str) -> Shape:
+        value = schema.get(keyword)
+        if not isinstance(value, Decimal10) or value.negative or not value.digits:
+            raise malformed(schema, keyword, "a number above 0", value)
+        one = value.small_int() == 1
+        return Shape(numbers=NumberSet(integral=True) if one else NumberSet(divisors=(value,)))
+
+    def _pattern(self, schema: Schema, keyword: str) -> Shape:
+        pattern = schema.get(keyword)
+        if not isinstance(pattern, str):
+            raise malformed(schema, keyword, "a string", pattern)
+        return Shape(patterns=(self._parsed(pattern, schema, keyword),))
+
+    def _parsed(self, pattern: str, schema: Schema, keyword: str, *tokens: str) -> Node:
+        """The strings in which a pattern is found. Errors show the pattern and its location in the schema."""
+        try:
+            parse = _short_pattern if len(pattern) <= _SHORT else _any_pattern
+            found = parse(pattern, self._limits, "full")
+            if self.options.classes == "plain" and ("\\s" in pattern or "\\S" in pattern):
+                self._plain[serial(found)] = parse(pattern, self._limits, "plain")
+            return found
+        except SpecError as error:
+            raise SpecError(f"{keyword}: {error.message}", text=error.text, span=error.span, hint=error.hint,
+                            pointer=schema.at(keyword, *tokens)) from None  # fmt: skip
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{keyword}: {error.reason}", text=error.text, span=error.span, hint=error.hint,
+                                   pointer=schema.at(keyword, *tokens)) from None  # fmt: skip
+
+    def written(self, pattern: Node) -> Node:
+        """The strings of a pattern that may be written. Where patterns are compared or negated, all of them count."""
+        return self._plain.get(serial(pattern), pattern)
+
+    def _format(self, schema: Schema, keyword: str) -> Shape:
+        name = schema.get(keyword)
+        if not isinstance(name, str):
+            raise malformed(schema, keyword, "a string", name)
+        shape = ANYTHING if self.options.format == "annotate" else format_shape(name)
+        if shape is None and self.options.unknown_format == "refuse":
+            reason, hint = why_not(name)
+            raise UnsupportedError(reason, pointer=schema.at(keyword), hint=hint)
+        return shape or ANYTHING
+
+    def _content(self, schema: Schema, keyword: str) -> Shape:
+        value = schema.get(keyword)
+        if not isinstance(value, str):
+            raise malformed(schema, keyword, "a string", value)
+        if not self.asserts(schema, keyword):
+            return ANYTHING
+        both = schema.known("contentMediaType") and self.asserts(schema, "contentMediaType")
+        if keyword == "contentEncoding":
+            return ANYTHING if both else format_shape("byte") or ANYTHING
+        return Shape(json_base64=schema) if schema.known("contentEncoding") else Shape(json_text=schema)
+
+    def asserts(self, schema: Schema, keyword: str) -> bool:
+        """Whether `format`, `contentEncoding` or `contentMediaType` is enforced, by its value and the options."""
+        name = schema.get(keyword)
+        if self.options.format == "annotate" or not isinstance(name, str):
+            return False
+        if keyword == "format":
+            return format_shape(name) is not None
+        encoding = schema.get("contentEncoding") if schema.known("contentEncoding") else None
+        encoded = isinstance(encoding, str) and encoding.lower() == "base64"
+        return encoded if keyword == "contentEncoding" else name.lower() == _JSON and (encoded or encoding is None)
+
+    def _items(self, schema: Schema, keyword: str) -> Shape:
+        """`items`, `prefixItems` and `additionalItems` together, when the first of them is read."""
+        if keyword != next(name for name in schema.constraints if name in _ITEMS and schema.known(name)):
+            return ANYTHING
+        part = self.own_items(schema)
+        return Shape(arrays=(part,)) if part.prefix or part.rest is not None else ANYTHING
+
+    def own_items(self, schema: Schema) -> ArrayPart:
+        """What the keywords about items ask."""
+        value = schema.value
+        assert isinstance(value, dict)
+        first = "prefixItems" if schema.known("prefixItems") else "items"
+        others = "items" if first == "prefixItems" or not isinstance(value.get("items"), list) else "additionalItems"
+        prefix: tuple[Schema, ...] = ()
+        if first != others and schema.known(first):
+            listed = value[first]
+            if first == "items" and schema.document.draft == "2020-12":
+                raise SpecError("items must be a schema", pointer=schema.at("items"),
+                                hint="2020-12 calls the list prefixItems; else give $schema or draft=")  # fmt: skip
+            if not isinstance(listed, list):
+                raise malformed(schema, first, "an array of schemas", listed)
+            prefix = tuple(self.library.child(schema, first, at) for at in range(len(listed)))
+        if isinstance(value.get("items"), list) and schema.document.draft == "2020-12":
+            hint = "2020-12 calls the list prefixItems: give one of the two"
+            raise malformed(schema, "items", "a schema next to prefixItems", value["items"], hint=hint)
+        rest = self.library.child(schema, others) if schema.known(others) else None
+        return ArrayPart(prefix, rest)
+
+    def _contains(self, schema: Schema, keyword: str) -> Shape:
+        """`contains` with its counts."""
+        count = Window(self._count(schema, "minContains", 1) or 0, self._count(schema, "maxContains", None))
+        inner = self.library.child(schema, "contains")
+        return self.negation.counted(inner, count)
+
+    def _count(self, schema: Schema, keyword: str, default: int | None) -> int | None:
+        if not schema.known(keyword):
+            return default
+        window = self._window(schema, keyword).items
+        return window.low if keyword.startswith("min") else window.high
+
+    def _members(self, schema: Schema, keyword: str) -> Shape:
+        """`properties`, `patternProperties` and `additionalProperties` together, when the first of them is read."""
+        if keyword != next(filter(_MEMBERS.__contains__, schema.constraints)):
+            return ANYTHING
+        return Shape(objects=(self.own_members(schema),), constrains_objects=True)
+
+    def own_members(self, schema: Schema) -> ObjectPart:
+        """What the keywords about members ask."""
+        value = schema.value
+        assert isinstance(value, dict)
+        if schema.hides("properties"):
+            return ObjectPart({}, None)
+        named = value.get("properties", {})
+        if not isinstance(named, dict):
+            raise malformed(schema, "properties", "an object of schemas", named)
+        check_texts("".join(named), schema, "properties")
+        properties = {name: self.library.child(schema, "properties", name) for name in named}
+        matched = value.get("patternProperties", {})
+        if not isinstance(matched, dict):
+            raise malformed(schema, "patternProperties", "an object of schemas", matched)
+        patterns = []
+        for pattern in matched:
+            source = self._parsed(pattern, schema, "patternProperties", pattern)
+            patterns.append((source, self.library.child(schema, "patternProperties", pattern)))
+        additional = None
+        if "additionalProperties" in value:
+            additional = self.library.child(schema, "additionalProperties")
+        return ObjectPart(properties, additional, tuple(patterns))
+
+    def _property_names(self, schema: Schema, keyword: str) -> Shape:
+        inner = self.library.child(schema, keyword)
+        return ANYTHING if inner.value is True else Shape(names=(inner,), constrains_objects=True)
+
+    def _unique_items(self, schema: Schema, keyword: str) -> Shape:
+        value = schema.get(keyword)
+        if not isinstance(value, bool):
+            raise malformed(schema, keyword, "a boolean", value)
+        return Shape(unique=schema) if value else ANYTHING
+
+    def _required(self, schema: Schema, keyword: str) -> Shape:
+        names = schema.get(keyword)
+        if not isinstance(names, list):
+            hint = "list the names in the object that holds the properties" if isinstance(names, bool) else ""
+            raise malformed(schema, keyword, "an array of strings", names, hint=hint)
+        return Shape(required=self.names_of(names, schema, keyword), constrains_objects=True)
+
+    def names_of(self, names: list[Json], schema: Schema, *tokens: str) -> tuple[str, ...]:
+        """The names of members in a list of the schema, each once."""
+        out: dict[str, None] = {}
+        for at, name in enumerate(names):
+            if not isinstance(name, str):
+                hint = "the name of a property is a string"
+                raise SpecError(f"{shown(name)} is not a property name", pointer=schema.at(*tokens, at), hint=hint)
+            check_texts(name, schema, *tokens, at)
+            out[name] = None
+        return tuple(out)
+
+
+def _turn(keyword: str) -> int:
+    """When a keyword is read.
+
+    Applicators come last, because they may look at the shape of the keywords beside them. The cases of
+    `unevaluatedItems` choose a branch, so that other keywords need not choose one again; the branches that evaluate
+    members leave less to ask for `unevaluatedProperties`.
+    """
+    return _UNEVALUATED.get(keyword, 2) if keyword in APPLICATORS else 0
+
+
+@lru_cache(maxsize=256)
+def _types(names: tuple[str, ...], as_written: bool) -> Shape:
+    """`as_written`: as in draft 4, whether a number is an integer depends on how it is written."""
+    types = tuple(name for name in ALL_TYPES if name in names or (name == "number" and "integer" in names))
+    integral = "integer" in names and "number" not in names
+    numbers = NumberSet(integral=integral, bare=integral and as_written)
+    return Shape(types=types, numbers=numbers, constrains_objects="object" in names)
+
+
+@lru_cache(maxsize=256)
+def _short_pattern(pattern: str, limits: Limits, classes: Classes) -> Node:
+    return _any_pattern(pattern, limits, classes)
+
+
+def _any_pattern(pattern: str, limits: Limits, classes: Classes) -> Node:
+    return parse_regex(pattern, dialect="ecma", search=True, classes=classes, limits=limits)
+
+
+_SHORT = 200
+_UNEVALUATED = {"unevaluatedItems": 1, "unevaluatedProperties": 3}
+_JSON = "application/json"
+_ONE_TYPE = {name: _types((name,), False) for name in (*ALL_TYPES, "integer")}
+_ITEMS = ("items", "prefixItems", "additionalItems")
+_MEMBERS = ("properties", "patternProperties", "additionalProperties")
+
+_SHAPES: dict[str, Callable[[Reader, Schema, str], Shape]] = {
+    "type": Reader._type,
+    "enum": Reader._enum,
+    "const": Reader._const,
+    "pattern": Reader._pattern,
+    "format": Reader._format,
+    **dict.fromkeys(CONTENT, Reader._content),
+    "contains": Reader._contains,
+    "uniqueItems": Reader._unique_items,
+    "multipleOf": Reader._multiple_of,
+    "required": Reader._required,
+    "propertyNames": Reader._property_names,
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), Reader._window
+    ),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), Reader._bound),
+    **dict.fromkeys(_ITEMS, Reader._items),
+    **dict.fromkeys(_MEMBERS, Reader._members),
+}

@@ -1,0 +1,90 @@
+"""Formulas over scalars, decided by set operations instead of being multiplied out. In: a formula for one type. Out:
+shapes that together are it.
+
+Strings are a regular language, and so is a formula over them; the core computes it. Sets of numbers are united and
+intersected here, with duplicates removed. Cost: linear for null, boolean and string; for numbers that of
+`normal_form`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from guided.frontends.json_schema.algebra.content import asked_content, refusal
+from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, normal_form
+from guided.frontends.json_schema.algebra.number_set import NumberSet
+from guided.frontends.json_schema.algebra.shape import Shape
+from guided.frontends.json_schema.algebra.strings import any_text, sized
+from guided.frontends.json_schema.documents.values import Decimal10, Json
+from guided.frontends.json_schema.formats import superset_if_negated
+from guided.frontends.regex.overlap import Overlap
+from guided.ir.nodes import EMPTY, Alt, And, Node, Not, Text
+
+__all__ = ["scalar_shapes"]
+
+
+def scalar_shapes(
+    formula: Formula, name: str, narrow: Callable[[Shape], Shape | None], overlap: Overlap, most: int
+) -> tuple[Shape, ...]:
+    """The shapes of a formula for null, boolean, number or string."""
+    every = Shape(types=(name,))
+    if isinstance(formula, bool):
+        return (every,) if formula else ()
+    if name == "number":
+        return tuple(normal_form(formula, _other_numbers, narrow, every, most))
+    if name == "string":
+        strings = fold(formula, _strings)[0]
+        return (Shape(types=(name,), patterns=(strings,)),) if overlap.may_hold((strings,)) else ()
+    of_type: tuple[Json, ...] = (True, False) if name == "boolean" else (None,)
+    values = tuple(value for value in of_type if fold(formula, partial(_holds, value)))
+    return (Shape(types=(name,), values=values),) if values else ()
+
+
+def _holds(value: Json, at: Formula, parts: list[bool]) -> bool:
+    """Whether a formula holds for null, true or false."""
+    if isinstance(at, Leaf):
+        return at.shape.values is None or any(value is one for one in at.shape.values)
+    if isinstance(at, Junction):
+        return all(parts) if at.every else any(parts)
+    return not parts[0] if isinstance(at, Negated) else at
+
+
+def _other_numbers(leaf: Leaf) -> Iterable[Formula]:
+    """The numbers that a leaf excludes."""
+    sets = list(leaf.shape.numbers.complement())
+    if leaf.shape.values is not None:
+        values = tuple(value for value in leaf.shape.values if isinstance(value, Decimal10))
+        sets.append(NumberSet(excluded=values))
+    return [Leaf(Shape(types=("number",), numbers=numbers), leaf.at) for numbers in sets]
+
+
+def _strings(at: Formula, parts: list[tuple[Node, Node]]) -> tuple[Node, Node]:
+    """The decoded strings of a formula, and all others."""
+    if isinstance(at, Leaf):
+        return _leaf(at)
+    if isinstance(at, Junction):
+        holds, not_ = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
+        return (And(holds), Alt(not_)) if at.every else (Alt(holds), And(not_))
+    if isinstance(at, Negated):
+        return parts[0][1], parts[0][0]
+    return (any_text(), EMPTY) if at else (EMPTY, any_text())
+
+
+def _leaf(leaf: Leaf) -> tuple[Node, Node]:
+    shape = leaf.shape
+    asked = asked_content(shape)
+    if asked is not None:
+        raise refusal(asked, "a JSON text in a string next to many alternatives is not enforced", "drop the keyword")
+    within: list[Node] = [*shape.patterns]
+    outside: list[Node] = [Not(superset_if_negated(pattern)) for pattern in shape.patterns]
+    if shape.values is not None:
+        texts = Alt(tuple(Text(value) for value in shape.values if isinstance(value, str)))
+        within.append(texts)
+        outside.append(Not(texts))
+    low, high = shape.length.low, shape.length.high
+    if (low, high) != (0, None) or not within:
+        length = sized(any_text(), low, high)
+        within.append(length)
+        outside.append(Not(length))
+    return (within[0] if len(within) == 1 else And(tuple(within))), Alt(tuple(outside))

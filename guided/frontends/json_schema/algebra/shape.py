@@ -1,0 +1,282 @@
+"""What a conjunction of schemas asks of a value, type by type. Data, and the conjunction of two (`meet`); no text,
+no IR.
+
+A `Shape` is a set of JSON values: those that pass all of its parts, of which each is about one JSON type. It is one
+disjunct of the normal form, which is a union of shapes. For example, `{"type": ["string", "object"], "minLength": 2,
+"required": ["a"]}` is one shape: all strings of at least two characters, and all objects with a member `a`.
+
+`meet` is exact for everything that a shape can hold. Types and constants are intersected, windows and intervals are
+narrowed, patterns and the schemas of items and members are added up: the value under a key must then satisfy all of
+them, which is computed when that location is reached. Cost: linear in the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import add
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from guided.frontends.json_schema.algebra.keys import KeySet, Source
+from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, NumberSet
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.values import Json, canonical, json_type
+from guided.ir.nodes import Node
+from guided.ir.serial import serial
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.count_graph import CountGraph
+    from guided.frontends.json_schema.algebra.formula import Formula
+
+__all__ = [
+    "ALL_TYPES",
+    "ANYTHING",
+    "ArrayPart",
+    "ItemCount",
+    "ObjectPart",
+    "Shape",
+    "SomeItem",
+    "SomeMember",
+    "Window",
+    "allows_every",
+    "has_false",
+    "item_goal",
+    "listed_scalars",
+    "of_type",
+]
+
+ALL_TYPES = ("null", "boolean", "number", "string", "array", "object")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A count from `low` to `high` (None: no upper bound)."""
+
+    low: int = 0
+    high: int | None = None
+
+    def meet(self, other: Window) -> Window:
+        """The counts in both."""
+        high = self.high
+        if high is None or (other.high is not None and other.high < high):
+            high = other.high
+        return Window(max(self.low, other.low), high)
+
+    def __contains__(self, count: int) -> bool:
+        return self.low <= count and (self.high is None or count <= self.high)
+
+    def complement(self) -> tuple[Window, ...]:
+        """Windows that together hold every count that this one does not."""
+        below = () if self.low == 0 else (Window(0, self.low - 1),)
+        return below if self.high is None else (*below, Window(self.high + 1))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no count is in the window."""
+        return self.high is not None and self.high < self.low
+
+
+_ANY_COUNT = Window()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPart:
+    """Schemas of the first items, and of those after them (None: anything)."""
+
+    prefix: tuple[Schema | None, ...]
+    rest: Schema | None
+
+
+@dataclass(frozen=True, slots=True)
+class SomeItem:
+    """At least one item, none of the first `start`, satisfies `schema`."""
+
+    start: int
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class ItemCount:
+    """The number of items that satisfy `schema` is in `count`. The others satisfy `others`, its complement."""
+
+    schema: Schema
+    others: Schema
+    count: Window
+
+
+@dataclass(frozen=True, slots=True)
+class SomeMember:
+    """At least one member whose name is in `keys` satisfies `schema` (None: any value)."""
+
+    keys: KeySet
+    schema: Schema | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPart:
+    """Schemas of named members, of members whose names are in a set of names (`Source`), and of all others.
+
+    None means that nothing is asked.
+    """
+
+    properties: Mapping[str, Schema | None]
+    additional: Schema | None
+    patterns: tuple[tuple[Source, Schema], ...] = ()
+
+    def member(self, name: str, has: Callable[[Source, str], bool]) -> list[Schema]:
+        """The schemas for the member `name`. `has` says whether a name is in a set of names."""
+        found = [self.properties[name]] if name in self.properties else []
+        if self.patterns:
+            found += [schema for source, schema in self.patterns if has(source, name)]
+        return [schema for schema in found or (self.additional,) if schema is not None]
+
+    def undeclared(self, sources: frozenset[int]) -> list[Schema]:
+        """The schemas for additional members whose names are in exactly these sources, given by serial number."""
+        found: list[Schema | None] = []
+        if self.patterns:
+            found += [schema for source, schema in self.patterns if serial(source) in sources]
+        return [schema for schema in found or (self.additional,) if schema is not None]
+
+
+class Shape(NamedTuple):
+    """A set of values, type by type.
+
+    `values`: an enumeration that the other parts restrict (None: no enumeration). `unique`, `repeated`: the schema that
+    asks that all items differ, or that two are equal. `json_text`, `no_json_text`: the schema that asks that a string
+    holds a JSON text, or that it does not; `json_base64`, `no_json_base64`: the same in base64. `some_items`,
+    `some_members`: obligations (`existential_constraints.py`). `constrains_objects`: whether a keyword about members
+    was read.
+    """
+
+    types: tuple[str, ...] = ALL_TYPES
+    values: tuple[Json, ...] | None = None
+    numbers: NumberSet = EVERY_NUMBER
+    length: Window = _ANY_COUNT
+    patterns: tuple[Node, ...] = ()
+    json_text: Schema | None = None
+    no_json_text: Schema | None = None
+    json_base64: Schema | None = None
+    no_json_base64: Schema | None = None
+    items: Window = _ANY_COUNT
+    arrays: tuple[ArrayPart, ...] = ()
+    unique: Schema | None = None
+    repeated: Schema | None = None
+    members: Window = _ANY_COUNT
+    names: tuple[Schema, ...] = ()
+    required: tuple[str, ...] = ()
+    objects: tuple[ObjectPart, ...] = ()
+    constrains_objects: bool = False
+    some_items: tuple[SomeItem, ...] = ()
+    some_members: tuple[SomeMember, ...] = ()
+    item_counts: tuple[ItemCount, ...] = ()
+    rest_blocks: tuple[tuple[Schema, ...], ...] = ()
+    extra_blocks: tuple[tuple[SomeMember, ...], ...] = ()
+    """What the obligations have become. For each block there is an item after the prefixes, or an additional member,
+    that satisfies all of the block."""
+    count_graph: CountGraph | None = None
+    """The arrays of the shape, item by item, if its items are counted (`count_graph.py`). Set last."""
+    formula: Formula | None = None
+    """What the members of an object must satisfy besides, if alternatives would multiply (`conditional.py`). Set last:
+    no shape with a formula meets another shape."""
+
+    def meet(self, other: Shape) -> Shape:
+        """The values in both. Members keep the order in which they were first named."""
+        if self is ANYTHING or other is ANYTHING:
+            return other if self is ANYTHING else self
+        parts = zip(self, other, ANYTHING, _BOTH, strict=True)
+        return Shape._make([two if one is every else one if two is every else both(one, two)
+                            for one, two, every, both in parts])  # fmt: skip
+
+    @property
+    def prefix_length(self) -> int:
+        """How many items at the start have schemas of their own."""
+        return max((len(part.prefix) for part in self.arrays), default=0)
+
+    def properties(self) -> dict[str, None]:
+        """The names declared by any part, in order."""
+        names: dict[str, None] = {}
+        for part in self.objects:
+            names |= dict.fromkeys(part.properties)
+        return names
+
+    def named(self) -> dict[str, None]:
+        """The names that any part declares or requires."""
+        return self.properties() | dict.fromkeys(self.required)
+
+
+ANYTHING = Shape()
+
+
+def _common(a: tuple[Json, ...], b: tuple[Json, ...]) -> tuple[Json, ...]:
+    keys = {canonical(value) for value in b}
+    return tuple(value for value in a if canonical(value) in keys)
+
+
+def _each_once(a: tuple[object, ...], b: tuple[object, ...]) -> tuple[object, ...]:
+    return tuple(dict.fromkeys(a + b))
+
+
+_MEETS: dict[str, Callable[[Any, Any], object]] = {
+    "types": lambda a, b: tuple([name for name in a if name in b]),
+    "values": _common,
+    "numbers": NumberSet.meet,
+    **dict.fromkeys(("length", "items", "members"), Window.meet),
+    **dict.fromkeys(("patterns", "arrays", "objects", "rest_blocks", "extra_blocks"), add),
+    **dict.fromkeys(("names", "required", "some_items", "some_members", "item_counts"), _each_once),
+    **dict.fromkeys(
+        ("json_text", "no_json_text", "json_base64", "no_json_base64", "unique", "repeated", "constrains_objects"),
+        lambda a, b: a or b,
+    ),
+    **dict.fromkeys(("count_graph", "formula"), lambda a, b: a or b),
+}
+_BOTH = tuple(_MEETS[name] for name in Shape._fields)
+"""For each field the conjunction of two values. Not called where one of the shapes asks nothing there."""
+
+
+_FIELDS = {
+    "null": (),
+    "boolean": (),
+    "number": ("numbers",),
+    "string": ("length", "patterns", "json_text", "no_json_text", "json_base64", "no_json_base64"),
+    "array": ("items", "arrays", "unique", "repeated", "some_items", "item_counts", "rest_blocks"),
+    "object": ("members", "names", "required", "objects", "constrains_objects", "some_members", "extra_blocks"),
+}
+_DEFAULTS = Shape._field_defaults
+
+
+def of_type(shape: Shape, name: str) -> dict[str, Any]:
+    """The fields of a shape that constrain values of one type, without its types and its enumeration."""
+    return {field: found for field in _FIELDS[name] if (found := getattr(shape, field)) != _DEFAULTS[field]}
+
+
+def allows_every(shape: Shape, name: str) -> bool:
+    """Whether all values of a type are in a shape."""
+    return name in shape.types and shape.values is None and not of_type(shape, name).keys() - {"constrains_objects"}
+
+
+def listed_scalars(shape: Shape) -> tuple[Json, ...] | None:
+    """The values of a shape that lists scalars and asks nothing else but their types; None for all others."""
+    values = shape.values
+    if values is None or any(isinstance(value, list | dict) for value in values):
+        return None
+    if shape._replace(types=ALL_TYPES, values=None, constrains_objects=False) != ANYTHING:
+        return None
+    return tuple(value for value in values if json_type(value) in shape.types)
+
+
+def item_goal(shape: Shape, at: int) -> tuple[Schema, ...]:
+    """The schemas for the item number `at`."""
+    out = []
+    for part in shape.arrays:
+        found = part.prefix[at] if at < len(part.prefix) else part.rest
+        if found is not None:
+            out.append(found)
+    return tuple(out)
+
+
+def has_false(schemas: tuple[Schema, ...]) -> bool:
+    """Whether one of the schemas is `false`."""
+    for schema in schemas:  # noqa: SIM110 (any() costs a generator, for one schema as a rule)
+        if schema.value is False:
+            return True
+    return False

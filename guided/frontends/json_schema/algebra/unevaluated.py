@@ -1,0 +1,169 @@
+"""`unevaluatedProperties` and `unevaluatedItems`: a schema for all members and items that no part of the schema has
+evaluated.
+
+In: a schema with one of these keywords. Out: groups of schemas, of each of which one must hold. Problem: which members
+and items are evaluated depends on which of the schemas in `anyOf`, `oneOf`, `if`, ... the value satisfies. Going
+through all combinations of these takes 2^n cases.
+
+How: member by member instead. Names fall into classes that the same evaluators (`evaluation.py`) evaluate. For each
+class: the members in it satisfy the schema of the keyword, or one of the evaluators counts. Nothing needs to be said
+of evaluators that do not count, because to evaluate more never forbids anything.
+
+    {"anyOf": [{"properties": {"a": true}, "required": ["a"]}, {"properties": {"b": true}}],
+     "unevaluatedProperties": false}
+
+    a:      there is none, or the first branch holds
+    b:      there is none, or the second branch holds
+    others: there are none
+
+Of arrays only the longest prefix that counts matters. So there is one group, with an alternative for each evaluator:
+it counts, and the items after its prefix satisfy the schema, or are found by `contains`. The schemas of `contains` cut
+the values of an item into cells. For each cell: no item is in it, or an evaluator counts that contains it.
+
+Cost: classes times evaluators, and for `contains` the combinations that overlap (`disjoint.py`). The meter counts both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from guided.frontends.json_schema.algebra.evaluation import Evaluator, evaluators
+from guided.frontends.json_schema.algebra.keys import Keys, KeySet, Source
+from guided.frontends.json_schema.algebra.shape import ANYTHING, ArrayPart, ObjectPart, Shape
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.ir.nodes import EMPTY
+from guided.ir.serial import serial
+from guided.meter import STEP, spend
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.reader import Reader
+
+__all__ = ["Unevaluated"]
+
+_Group: TypeAlias = tuple[Schema, ...]
+
+
+class Unevaluated:
+    """Makes the groups of the keywords for one reader."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader, self._negation = reader, reader.negation
+        self._keys = Keys(lambda *_: EMPTY, reader.written, reader.overlap)  # of patterns only
+        self._conjunctions: dict[tuple[Schema, ...], Schema] = {}
+
+    def _group(self, schema: Schema, limit: Shape, counting: Iterable[Evaluator]) -> _Group:
+        """The shape, or one of the evaluators counts."""
+        spend(STEP)
+        holds = dict.fromkeys(self._all_hold(schema, one.holds) for one in counting)
+        return (self._negation.derived(schema, limit), *holds)
+
+    def _all_hold(self, schema: Schema, holds: tuple[Schema, ...]) -> Schema:
+        if len(holds) == 1:
+            return holds[0]
+        if holds not in self._conjunctions:
+            self._conjunctions[holds] = self._negation.derived(schema, ANYTHING, *((one,) for one in holds))
+        return self._conjunctions[holds]
+
+    def members(self, schema: Schema, members: Schema) -> Iterator[_Group]:
+        """What `unevaluatedProperties` asks: members that are not evaluated satisfy the schema `members`."""
+        found = evaluators(self._reader, schema, with_rest=False)
+        if any(one.all_members and not one.holds for one in found):
+            return
+        names = tuple(dict.fromkeys(name for one in found for name in one.names))
+        sources = tuple({serial(source): source for one in found for source in one.sources}.values())
+        classes: dict[tuple[Evaluator, ...], list[str]] = {}
+        for name in names:
+            ids = frozenset(serial(source) for source in sources if self._keys.has(source, name))
+            evaluating = [one for one in found if name in one.names or _evaluates(one, ids)]
+            if all(one.holds for one in evaluating):
+                classes.setdefault(tuple(evaluating), []).append(name)
+        for _, ids in self._keys.classes((), sources, names, schema.where):
+            evaluating = [one for one in found if _evaluates(one, ids)]
+            if all(one.holds for one in evaluating):
+                part = self._others(schema, members, names, sources, ids)
+                yield self._group(schema, Shape(objects=(part,)), evaluating)
+        for counting, together in classes.items():
+            part = ObjectPart(dict.fromkeys(together, members), None)
+            yield self._group(schema, Shape(objects=(part,)), counting)
+
+    def _others(
+        self, schema: Schema, members: Schema, names: tuple[str, ...], sources: tuple[Source, ...], ids: frozenset[int]
+    ) -> ObjectPart:
+        """What is asked of members that are not among the names and belong to exactly these sources."""
+        if not ids:
+            anything = Schema(schema.document, schema.pointer, True, schema.base)
+            return ObjectPart(dict.fromkeys(names), members, tuple((source, anything) for source in sources))
+        within = tuple(source for source in sources if serial(source) in ids)
+        without = tuple(source for source in sources if serial(source) not in ids)
+        return ObjectPart({}, None, ((KeySet(within, without, frozenset(names)), members),))
+
+    def items(self, schema: Schema, items: Schema) -> Iterator[_Group]:
+        """What `unevaluatedItems` asks: items that are not evaluated satisfy the schema `items`."""
+        found = evaluators(self._reader, schema, with_rest=False)
+        if any(one.all_items and not one.holds for one in found):
+            return
+        start = max((one.items for one in found if not one.holds), default=0)
+        always = dict.fromkeys(one.contained for one in found if one.contained is not None and not one.holds)
+        counting = [one for one in found if one.holds]
+        contained = dict.fromkeys(one.contained for one in counting if one.contained is not None)
+        cells: list[tuple[Schema, list[Evaluator]]] = []
+        for inside, outside in self._cells([one for one in contained if one not in always]):
+            allowed = (items, *always, *outside, *map(self._negation.of, inside))
+            item = self._negation.derived(schema, ANYTHING, allowed) if len(allowed) > 1 else items
+            cells.append((item, _weakest([one for one in counting if one.contained in inside], lambda *_: True)))
+
+        def after(start: int, holds: tuple[Schema, ...]) -> Schema:
+            """The schemas hold, and each item from number `start` on is in no cell, or evaluated by `contains`."""
+            groups = [self._group(schema, _items_after(start, item), finding) for item, finding in cells]
+            return self._negation.derived(schema, ANYTHING, *((one,) for one in holds), *groups)
+
+        longer = _weakest([one for one in counting if one.all_items or one.items > start], _reaches)
+        yield (
+            after(start, ()),
+            *(after(one.items, one.holds) for one in longer if not one.all_items),
+            *(self._all_hold(schema, one.holds) for one in longer if one.all_items),
+        )
+
+    def _cells(self, schemas: list[Schema]) -> list[tuple[tuple[Schema, ...], tuple[Schema, ...]]]:
+        """The combinations of schemas that may hold for one item: (those that hold, others that do not)."""
+
+        def apart(*pair: Schema) -> bool:
+            return self._reader.disjoint.contradictory(pair)
+
+        cells: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = [((), ())]
+        for schema in schemas:
+            cut: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = []
+            for inside, outside in cells:
+                spend(STEP)
+                if not any(apart(one, self._negation.of(schema)) for one in inside):
+                    cut.append((inside, (*outside, schema)))
+                if not any(apart(schema, one) for one in (*inside, *map(self._negation.of, outside))):
+                    cut.append(((*inside, schema), outside))
+            cells = cut
+        return cells
+
+
+def _evaluates(one: Evaluator, ids: frozenset[int]) -> bool:
+    """Whether an evaluator that counts evaluates the members in these sources, named nowhere."""
+    return one.all_members or any(serial(source) in ids for source in one.sources)
+
+
+def _reaches(one: Evaluator, other: Evaluator) -> bool:
+    """Whether the prefix of one evaluator is at least as long as that of the other."""
+    return one.all_items or (one.items >= other.items and not other.all_items)
+
+
+def _weakest(found: list[Evaluator], is_enough: Callable[[Evaluator, Evaluator], bool]) -> list[Evaluator]:
+    """The evaluators without those in whose place another is enough, which counts whenever they do."""
+    out: list[Evaluator] = []
+    for one in sorted(found, key=lambda one: len(one.holds)):
+        if not any(is_enough(other, one) and set(other.holds) <= set(one.holds) for other in out):
+            out = [other for other in out if not (is_enough(one, other) and set(one.holds) <= set(other.holds))]
+            out.append(one)
+    return out
+
+
+def _items_after(start: int, item: Schema) -> Shape:
+    """The arrays whose items from number `start` on satisfy a schema."""
+    return Shape(arrays=(ArrayPart((None,) * start, item),))

@@ -1,0 +1,127 @@
+"""Cells: the parts into which schemas cut the values of one member or item. In: what is asked of all of its values,
+and the goals that must be told apart. Out: disjoint goals, each with those of the goals that hold for all of its
+values.
+
+Why: a condition on objects asks "is the value of `a` in S?" for several S at once. With disjoint cells each question
+becomes "is it in one of these cells?", and the automaton only has to remember which cell was written. For example,
+the goals {string}, {minLength: 3} cut the values into: strings of 3 or more, shorter strings, other values.
+
+How: each goal cuts every cell in two, if both sides may hold a value. Goals that list values are compared value by
+value instead, and all values in none of the lists are one more cell.
+
+Cost: cells times goals, each time the question whether a conjunction has a value. The number of cells doubles with
+each schema that neither contains the ones before nor excludes them; it is bounded by `MOST_CELLS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from guided.errors import UnsupportedError
+from guided.frontends.json_schema.algebra.shape import ANYTHING, listed_scalars
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.values import Json, canonical
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.expand import Expander, Goal
+
+__all__ = ["MOST_CELLS", "Cell", "ValuePartition", "listed_values"]
+
+MOST_CELLS = 48
+_MANY = 3  # from so many goals that list values on, these are compared value by value
+
+
+class Cell(NamedTuple):
+    """Values that the goals cannot tell apart. `within` are the goals that hold for them."""
+
+    goal: Goal
+    within: frozenset[Goal]
+
+
+class ValuePartition:
+    """Cuts values into at most so many cells. `where` is the location in the schema, for messages."""
+
+    def __init__(self, expander: Expander, where: str, most: int = MOST_CELLS) -> None:
+        self._expander, self._where, self._most = expander, where, most
+        self._what = ""
+        self._joined: dict[Goal, Schema] = {}
+
+    def of(self, base: Goal, asked: Iterable[Goal], what: str = "one member or item") -> tuple[Cell, ...]:
+        """The cells into which the goals cut the values of `base`, without those that are seen to be empty.
+
+        `what` says in messages whose values they are.
+        """
+        expander, self._what = self._expander, what
+        cells, asked = self._by_value(base, list(asked))
+        for goal in asked:
+            cut: list[Cell] = []
+            for cell in cells:
+                both = expander.goal((*cell.goal, *goal))
+                if both == cell.goal:
+                    cut.append(Cell(cell.goal, cell.within | {goal}))
+                    continue
+                if not self._apart(cell.goal, goal) and expander.may_have_values(both):
+                    cut.append(Cell(both, cell.within | {goal}))
+                    rest = expander.goal((*cell.goal, self._complement(goal)))
+                    cut += [Cell(rest, cell.within)] if expander.may_have_values(rest) else []
+                else:
+                    cut.append(cell)
+            cells = cut
+            self._check_count(len(cells))
+        return tuple(cells)
+
+    def _check_count(self, cells: int) -> None:
+        if cells > self._most:
+            raise UnsupportedError(
+                f"the alternatives cut the values of {self._what} into more than {self._most} parts that overlap",
+                pointer=self._where,
+                hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
+            )
+
+    def _by_value(self, base: Goal, asked: list[Goal]) -> tuple[list[Cell], list[Goal]]:
+        """The cells of those goals that list scalars, value by value, and the other goals."""
+        expander, negation = self._expander, self._expander.reader.negation
+        listing = {goal: values for goal in asked if (values := listed_values(goal, expander)) is not None}
+        if len(listing) < _MANY:
+            return ([Cell(base, frozenset())] if expander.may_have_values(base) else []), asked
+        found: dict[tuple[object, ...], Json] = {}
+        within: dict[tuple[object, ...], set[Goal]] = {}
+        for goal, values in listing.items():
+            for value in values:
+                key = canonical(value)
+                found.setdefault(key, value)
+                within.setdefault(key, set()).add(goal)
+        alike: dict[frozenset[Goal], list[Json]] = {}
+        for key, satisfied in within.items():
+            alike.setdefault(frozenset(satisfied), []).append(found[key])
+        at = next(iter(listing))[0]
+        parts = [(negation.one_of(at, tuple(values)), goals) for goals, values in alike.items()]
+        parts.append((negation.of(negation.one_of(at, tuple(found.values()))), frozenset()))
+        cells: list[Cell] = []
+        for schema, goals in parts:
+            goal = expander.goal((*base, schema))
+            cells += [Cell(goal, goals)] if expander.may_have_values(goal) else []
+        self._check_count(len(cells))
+        return cells, [goal for goal in asked if goal not in listing]
+
+    def _complement(self, goal: Goal) -> Schema:
+        if len(goal) == 1:
+            return self._expander.reader.negation.of(goal[0])
+        if goal not in self._joined:
+            self._joined[goal] = self._expander.reader.negation.derived(
+                goal[0], ANYTHING, *((schema,) for schema in goal)
+            )
+        return self._expander.reader.negation.of(self._joined[goal])
+
+    def _apart(self, a: Goal, b: Goal) -> bool:
+        """Whether two goals surely share no value, without expanding them."""
+        return any(self._expander.reader.disjoint(one, two) for one in a for two in b)
+
+
+def listed_values(goal: Goal, expander: Expander) -> tuple[Json, ...] | None:
+    """The values of a goal that lists scalars and asks nothing else; None for all others."""
+    if len(goal) != 1:
+        return None
+    shape, groups = expander.reader.read(goal[0])
+    return None if groups else listed_scalars(shape)

@@ -1,0 +1,217 @@
+"""The report: what happens to each keyword of a schema? In: a schema. Out: a `Report`. Nothing is raised.
+
+`mistakes` says only what makes it no JSON Schema, for those who do not compile it.
+
+There is one entry for each keyword of each subschema: enforced, refused (with the reason and a hint), an annotation,
+or ignored (with the reason and a hint). Notes tell of stated limits where they apply. `ok` says whether the schema
+compiles. It may compile although a definition is refused, if nothing refers to it. Likewise `findings` are the
+ignored keywords of which a compilation warns: those at the locations that it reaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.json_schema.algebra.reader import Problem, Reader
+from guided.frontends.json_schema.compile import NO_LIMITS_GIVEN, json_schema_to_grammar
+from guided.frontends.json_schema.documents.keywords import CONTENT, DESCRIBING, KEYWORDS, RESTRICTING
+from guided.frontends.json_schema.documents.resolve import Library, Schema, subschemas
+from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
+from guided.frontends.json_schema.text.numbers import REACH
+from guided.frontends.json_schema.unenforced import Unenforced
+from guided.frontends.regex import refused_with_u
+from guided.limits import Limits
+from guided.meter import compiling
+
+__all__ = ["Entry", "Report", "check_json_schema", "mistakes", "pattern_notes"]
+
+_NUMBERS = (
+    f"every number can be written, but some spellings with an exponent beyond {REACH} whose first digit is not next "
+    "to the point are not accepted"
+)
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What happens to one keyword. `pointer` is its place in the schema."""
+
+    pointer: str
+    keyword: str
+    status: Literal["enforced", "refused", "annotation", "ignored", "note"]
+    reason: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All entries, in the order of the schema. `ok`: the schema compiles. `error`: why not.
+
+    `findings`: what a compilation warns of.
+    """
+
+    entries: tuple[Entry, ...]
+    error: GuidedError | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the schema compiles with these options."""
+        return self.error is None
+
+    def with_status(self, status: str) -> tuple[Entry, ...]:
+        """The entries of one status."""
+        return tuple(entry for entry in self.entries if entry.status == status)
+
+    def __str__(self) -> str:
+        lines = [f"{e.status:10} {e.pointer}" + (f": {e.reason}" if e.reason else "") for e in self.entries]
+        return "\n".join([*lines, "compiles" if self.ok else f"does not compile: {self.error}"])
+
+
+def check_json_schema(
+    schema: object,
+    options: JsonSchemaOptions = DEFAULTS,
+    *,
+    registry: Mapping[str, object] | None = None,
+    limits: Limits = NO_LIMITS_GIVEN,
+) -> Report:
+    """What happens to each keyword of the schema. Raises nothing."""
+    entries: list[Entry] = []
+    error: GuidedError | None = None
+    found: list[Finding] = []
+    try:
+        with compiling(limits):
+            reader = Reader(Library(schema, options, registry or {}, limits), options, limits)
+            unenforced = Unenforced(reader.library, options)
+            for place, found_here in _problems(reader):
+                entries += _entries(place, found_here, reader, unenforced)
+    except GuidedError as problem:
+        error = problem
+    try:
+        json_schema_to_grammar(schema, options, registry=registry, limits=limits, found=found)
+    except GuidedError as problem:
+        error = problem
+        entry = _refusal(problem)
+        if not any(known.status == "refused" and known.pointer == entry.pointer for known in entries):
+            entries.append(entry)
+    return Report(tuple(entries), error, tuple(found))
+
+
+def mistakes(schema: object) -> list[SpecError]:
+    """What makes a value no JSON Schema, in its order: values that keywords do not have. References are not followed.
+
+    Raises:
+        SpecError: it is no object or boolean of JSON. LimitExceeded: it is too large.
+    """
+    try:
+        reader = Reader(Library(schema, DEFAULTS, {}, NO_LIMITS_GIVEN), DEFAULTS, NO_LIMITS_GIVEN)
+    except UnsupportedError:  # a dialect that is not known, whose keywords may have other values
+        return []
+    found = [problem for _, problems in _problems(reader) for problem in problems]
+    return [
+        problem
+        for problem in found
+        if isinstance(problem, SpecError) and problem.pointer.rpartition("/")[2] not in _REFERENCES
+    ]
+
+
+def _problems(reader: Reader) -> Iterator[tuple[Schema, list[Problem]]]:
+    """Each subschema of the main document, and what is wrong with its keywords."""
+    for place in _all_schemas(reader.library):
+        problems = list[Problem]()
+        reader.read(place, problems)
+        yield place, problems
+
+
+def _all_schemas(library: Library) -> Iterator[Schema]:
+    """Every subschema of the main document, in order."""
+    stack = [library.root]
+    while stack:
+        schema = stack.pop()
+        yield schema
+        if not isinstance(schema.value, dict):
+            continue
+        inner = []
+        for tokens, value in subschemas(schema.value, schema.document.draft):
+            if isinstance(value, dict | bool):
+                inner.append(library.child(schema, *tokens))
+        stack.extend(reversed(inner))
+
+
+def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced: Unenforced) -> Iterator[Entry]:
+    if not isinstance(schema.value, dict):
+        return
+    refused: dict[str, Entry] = {}
+    for problem in problems:
+        entry = _refusal(problem)
+        below = entry.pointer[len(schema.where) + 1 :] if entry.pointer.startswith(schema.where + "/") else ""
+        refused.setdefault(below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
+    told = {finding.keyword: finding for finding in unenforced.of(schema)}
+    for keyword in schema.value:
+        pointer = schema.at(keyword)
+        if keyword in refused:
+            yield refused[keyword]
+        elif keyword in told:
+            status: Literal["refused", "ignored"] = "refused" if reader.options.strict else "ignored"
+            yield Entry(pointer, keyword, status, told[keyword].reason, told[keyword].hint)
+        else:
+            yield _entry(schema, keyword, reader)
+    yield from _notes(schema, reader.options)
+
+
+def _entry(schema: Schema, keyword: str, reader: Reader) -> Entry:
+    """What happens to a keyword that is neither refused nor told of."""
+    pointer, draft = schema.at(keyword), schema.document.draft
+    if keyword in DESCRIBING:
+        return Entry(pointer, keyword, "annotation")
+    if keyword not in KEYWORDS:
+        return Entry(pointer, keyword, "ignored", "unknown keyword")
+    if schema.hides(keyword):
+        return Entry(pointer, keyword, "ignored", f"{draft} ignores what stands next to $ref")
+    if not schema.known(keyword):
+        return Entry(pointer, keyword, "ignored", f"not a keyword of {draft}")
+    if keyword not in RESTRICTING and not (keyword in CONTENT and reader.asserts(schema, keyword)):
+        return Entry(pointer, keyword, "annotation")
+    if keyword == "format" and not reader.asserts(schema, keyword):
+        return Entry(pointer, keyword, "ignored", "not enforced, as the options ask")
+    return Entry(pointer, keyword, "enforced")
+
+
+def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
+    value = schema.value
+    assert isinstance(value, dict)
+    types = value.get("type")
+    types = types if isinstance(types, list) else [types]
+    bounded = "integer" in types or any(keyword in value for keyword in _BOUNDS)
+    bare = schema.document.draft == "draft4" and "integer" in types and "number" not in types
+    spelled = options.numbers == "json" or (options.numbers == "plain_integers" and "integer" not in types)
+    if bounded and not bare and spelled:
+        yield Entry(schema.where, "type", "note", _NUMBERS)
+    pattern, matched = value.get("pattern"), value.get("patternProperties")
+    if isinstance(pattern, str):
+        yield from pattern_notes(pattern, schema.at("pattern"), "pattern")
+    for pattern in matched if isinstance(matched, dict) else ():
+        yield from pattern_notes(pattern, schema.at("patternProperties", pattern), "patternProperties")
+
+
+def pattern_notes(pattern: str, pointer: str, keyword: str) -> Iterator[Entry]:
+    """A note on a pattern of ECMA-262 that is valid without the flag u only."""
+    problem = refused_with_u(pattern)
+    if problem is not None:
+        reason = f"read as ECMA-262 does without the flag u, which refuses it: {problem.message}"
+        yield Entry(pointer, keyword, "note", reason, problem.hint)
+
+
+def _refusal(problem: GuidedError) -> Entry:
+    pointer = problem.pointer if isinstance(problem, SpecError | UnsupportedError) else ""
+    hint = problem.hint if isinstance(problem, SpecError | UnsupportedError | LimitExceeded) else ""
+    if isinstance(problem, SpecError):
+        reason = problem.message
+    else:
+        reason = problem.reason if isinstance(problem, UnsupportedError) else str(problem)
+    keyword = pointer.rsplit("/", 1)[-1] if pointer else ""
+    return Entry(pointer, keyword, "refused", reason, hint)

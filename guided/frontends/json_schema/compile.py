@@ -1,0 +1,82 @@
+"""From a schema to its grammar: the pipeline. In: a schema and options. Out: an IR `Grammar`. Errors show their
+place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from guided.errors import Finding, SpecError, UnsupportedError, warn_of
+from guided.frontends.json_schema.algebra.expand import Expander
+from guided.frontends.json_schema.algebra.reader import Reader
+from guided.frontends.json_schema.documents.resolve import Library
+from guided.frontends.json_schema.documents.source_spans import locate
+from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
+from guided.frontends.json_schema.text.lower import Lowering
+from guided.frontends.json_schema.text.notation import Notation
+from guided.frontends.json_schema.unenforced import Unenforced
+from guided.ir.embedded import Embedded
+from guided.ir.nodes import Grammar
+from guided.ir.release import dismantle
+from guided.limits import Limits
+from guided.meter import compiling
+
+__all__ = ["NO_LIMITS_GIVEN", "json_schema_to_grammar"]
+
+NO_LIMITS_GIVEN = Limits()
+
+
+def json_schema_to_grammar(
+    schema: object,
+    options: JsonSchemaOptions = DEFAULTS,
+    *,
+    registry: Mapping[str, object] | None = None,
+    limits: Limits = NO_LIMITS_GIVEN,
+    found: list[Finding] | None = None,
+    ask_for_values: bool = True,
+    notation: Callable[[Lowering], Notation] = Notation,
+) -> Grammar:
+    """The JSON texts whose values satisfy the schema, as a grammar.
+
+    `schema` is JSON text, or a dict or bool as `json.loads` gives; `registry` maps URIs to schemas of either kind.
+    With `ask_for_values=False` an unsatisfiable schema is no error here: the compiler of the grammar notices it, and
+    calls again for the reason. `notation` says how values are written, if not as JSON. Keywords that are read and not
+    enforced are added to `found`; without a list they are warned of (`GuidedWarning`).
+    Raises SpecError (invalid, or no value satisfies it), UnsupportedError (a keyword is not enforced) or LimitExceeded.
+    """
+    parts: list[object] = []
+    try:
+        with compiling(limits):
+            library = Library(schema, options, registry or {}, limits)
+            parts.append(reader := Reader(library, options, limits))
+            parts.append(expander := Expander(reader, options, limits))
+            parts.append(lowering := Lowering(library, expander, options, limits, notation))
+            grammar = lowering.grammar(asked=ask_for_values)
+            unenforced = _unenforced(library, options) if library.noteworthy else []
+    except (SpecError, UnsupportedError) as error:
+        # A pointer into the main document begins with a slash; a problem inside a pattern shows the pattern itself.
+        if isinstance(schema, str) and not error.text and (error.pointer == "" or error.pointer.startswith("/")):
+            error.text, error.span = schema, locate(schema, error.pointer)
+        raise
+    finally:
+        for part in parts:
+            dismantle(part)
+    if found is None:
+        warn_of(unenforced)
+    else:
+        found += unenforced
+    return replace(grammar, schemas={grammar.start: Embedded(schema, options, registry or {})})
+
+
+def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:
+    """What is not enforced at the locations that were reached, each once. With `strict` the first is an error."""
+    told: dict[str, Finding] = {}
+    unenforced = Unenforced(library, options)
+    for place in library.noteworthy:
+        for finding in unenforced.of(place):
+            told.setdefault(finding.pointer, finding)
+    if told and options.strict:
+        first = next(iter(told.values()))
+        raise UnsupportedError(first.reason, pointer=first.pointer, hint=first.hint)
+    return list(told.values())

@@ -1,0 +1,86 @@
+"""Dialects: the drafts, and what is left of a draft when a metaschema lists only some of its vocabularies.
+
+In: the URI in `$schema`. Out: a `Dialect`. Also the text of the metaschemas, whose files are read when a reference
+asks for one. A metaschema in the registry may list vocabularies (2019-09 and later). Keywords of those that it does
+not list are unknown to its schemas. An unknown vocabulary that it requires is refused. A metaschema without a list
+stands for the dialect in which it is written itself. Nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+
+from guided.errors import SpecError, UnsupportedError
+from guided.frontends.json_schema.documents.keywords import DRAFT_URIS, VOCABULARIES
+from guided.frontends.json_schema.documents.values import Json
+
+__all__ = ["Dialect", "metaschema", "read_dialect"]
+
+_FOLDER = "metaschemas"  # the files stand at the paths of their URIs
+_HOST = "json-schema.org/"
+_METASCHEMAS = frozenset(
+    [name.removeprefix(_HOST) for name in DRAFT_URIS]
+    + [f"draft/{draft}/meta/{name}" for draft, names in VOCABULARIES.items() for name in names]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A draft without the keywords that it `lacks`."""
+
+    draft: str
+    lacks: frozenset[str] = frozenset()
+
+
+def metaschema(uri: str) -> tuple[str, str] | None:
+    """The identifier and the text of a metaschema of the drafts. http and https are the same."""
+    name = _plain(uri).removeprefix(_HOST)
+    if name not in _METASCHEMAS or not _plain(uri).startswith(_HOST):
+        return None
+    text = files(__package__).joinpath(_FOLDER, *f"{name}.json".split("/")).read_text("utf-8")
+    return ("https://" if name.startswith("draft/") else "http://") + _HOST + name, text
+
+
+def read_dialect(named: Json, registered: Callable[[str], Json], pointer: str) -> Dialect:
+    """What `$schema` names. `registered` gives the metaschema of a URI, None where there is none."""
+    if not isinstance(named, str):
+        hint = "write the URI of a draft, such as https://json-schema.org/draft/2020-12/schema"
+        raise SpecError("$schema must be a string", pointer=pointer, hint=hint)
+    uri, met = named, set[str]()
+    while _plain(uri) not in DRAFT_URIS:
+        found = None if uri in met else registered(uri)
+        met.add(uri)
+        listed = found.get("$vocabulary") if isinstance(found, dict) else None
+        if isinstance(listed, dict):
+            return _by_vocabularies(listed, named, pointer)
+        above = found.get("$schema") if isinstance(found, dict) else None
+        if not isinstance(above, str):
+            raise UnsupportedError(f"the dialect {named!r} is not known", pointer=pointer,
+                                   hint="one of " + ", ".join("https://" + name for name in DRAFT_URIS))  # fmt: skip
+        uri = above
+    return Dialect(DRAFT_URIS[_plain(uri)])
+
+
+def _by_vocabularies(listed: dict[str, Json], named: str, pointer: str) -> Dialect:
+    draft = next((draft for draft in VOCABULARIES if _vocabulary(draft, "core") in listed), None)
+    if draft is None:
+        raise UnsupportedError(f"the dialect {named!r} does not list the core vocabulary", pointer=pointer,
+                               hint="list " + _vocabulary("2020-12", "core"))  # fmt: skip
+    known = {_vocabulary(draft, name): keywords for name, keywords in VOCABULARIES[draft].items()}
+    for uri, required in listed.items():
+        if required is True and uri not in known:
+            raise UnsupportedError(f"the dialect {named!r} requires the vocabulary {uri!r}, which is not known",
+                                   pointer=pointer, hint="one of " + ", ".join(known))  # fmt: skip
+    has = {keyword for uri, keywords in known.items() if uri in listed for keyword in keywords}
+    every = {keyword for keywords in known.values() for keyword in keywords}
+    return Dialect(draft, frozenset(every - has))
+
+
+def _vocabulary(draft: str, name: str) -> str:
+    return f"https://{_HOST}draft/{draft}/vocab/{name}"
+
+
+def _plain(uri: str) -> str:
+    return uri.removeprefix("https://").removeprefix("http://").rstrip("#")

@@ -1,0 +1,55 @@
+"""References, as error messages name them, and joining URIs. In: texts. Out: texts, and errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from guided.close_names import close_name
+from guided.errors import SpecError
+from guided.frontends.json_schema.documents.values import Json
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.documents.resolve import Schema
+
+__all__ = ["Link", "absolute", "joined", "nearby"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A reference, for messages."""
+
+    source: Schema
+    keyword: str
+    reference: str
+
+    def problem(self, text: str, hint: str = "") -> SpecError:
+        """The error with `text` after the name of the reference."""
+        pointer = self.source.at(self.keyword)
+        return SpecError(f"{self.keyword} {self.reference!r}{text}", pointer=pointer, hint=hint)
+
+
+def absolute(uri: str, link: Link) -> str:
+    """The URI of a reference, resolved against the base of the schema in which it stands."""
+    try:
+        return urljoin(link.source.base, uri)
+    except ValueError as error:
+        raise SpecError(f"{link.keyword} is not a URI: {error}", pointer=link.source.at(link.keyword)) from None
+
+
+def joined(base: str, path: str) -> str:
+    """A URI resolved against a base, or the path as it is where that is not possible."""
+    try:
+        return urljoin(base, path)
+    except ValueError:
+        return path
+
+
+def nearby(value: Json, token: str) -> str:
+    """A hint for a token of a pointer that leads nowhere: the closest name, or those that exist."""
+    names = [name for name in value if name != "$ref"] if isinstance(value, dict) else []
+    if not names:
+        return ""
+    close = close_name(token, names[:1000])
+    return f"did you mean {close!r}?" if close else "there is " + ", ".join(repr(name) for name in names[:5])

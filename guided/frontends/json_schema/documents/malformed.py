@@ -1,0 +1,56 @@
+"""The error for a malformed keyword. In: the schema, the keyword, what its value must be. Out: an error.
+
+The message says what the value must be and what it is, the hint shows an example of the keyword.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from guided.errors import SpecError
+from guided.frontends.json_schema.documents.values import Json
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.documents.resolve import Schema
+
+__all__ = ["NOT_A_SCHEMA", "malformed", "shown"]
+
+_COUNT, _BOUND, _LIST, _MAP = "3", "0", '[{"type": "string"}, {"type": "null"}]', '{"name": {"type": "string"}}'
+_EXAMPLES = {
+    "type": '"string"',
+    "enum": '["a", "b"]',
+    "pattern": '"^[a-z]+$"',
+    "format": '"date"',
+    "contentEncoding": '"base64"',
+    "contentMediaType": '"application/json"',
+    "multipleOf": "0.01",
+    "uniqueItems": "true",
+    "required": '["name"]',
+    "dependentRequired": '{"card": ["address"]}',
+    "$ref": '"#/$defs/name"',
+    "$dynamicRef": '"#name"',
+    "$recursiveRef": '"#"',
+    "patternProperties": '{"^x-": {"type": "string"}}',
+    "prefixItems": '[{"type": "string"}]',
+    "items": '[{"type": "string"}]',
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _BOUND),
+    **dict.fromkeys(("anyOf", "oneOf", "allOf"), _LIST),
+    **dict.fromkeys(("properties", "dependencies", "dependentSchemas"), _MAP),
+}
+NOT_A_SCHEMA = 'write an object, such as {"type": "string"}, or true for any value'
+
+
+def malformed(schema: Schema, keyword: str, must_be: str, value: Json, *tokens: str | int, hint: str = "") -> SpecError:
+    """The error for a keyword's value, or for the part of it at `tokens`. Without a hint an example is shown."""
+    shown_hint = hint or f'as in "{keyword}": {_EXAMPLES.get(keyword, _COUNT)}'
+    message = f"{keyword} must be {must_be}, not {shown(value)}"
+    return SpecError(message, pointer=schema.at(keyword, *tokens), hint=shown_hint)
+
+
+def shown(value: Json) -> str:
+    """A value in a few words."""
+    if isinstance(value, list | dict):
+        return ("an" if value else "an empty") + (" array" if isinstance(value, list) else " object")
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return repr(value[:40]) if isinstance(value, str) else str(value)

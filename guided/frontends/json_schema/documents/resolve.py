@@ -1,0 +1,407 @@
+"""Where schemas stand, and what references mean. In: a schema document and a registry. Out: `Schema`s, which are
+locations.
+
+A `Schema` is one location of one document. There is one object for each, so that recursion ends and rules can be
+named by locations. References follow RFC 3986 and JSON Pointer (RFC 6901). `$id` (`id` in draft4) changes the base of
+its subtree, and `$anchor` names a location. Documents of the registry are found by their URI; the metaschemas are
+built in. A location is reached in a dynamic scope (`dynamic_scope.py`), which is a part of its identity.
+
+An index of identifiers is made in one walk over the keywords that hold schemas, so an `$id` inside of an `enum` is
+data. A subschema whose `$schema` names another dialect is a document of its own. If only that dialect sees its
+identifier (`id` within 2020-12), a pointer that leads nowhere in it is followed in the enclosing document, where
+other validators begin.
+
+Cost: linear in the documents that are used, times the dynamic scopes. Nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+from urllib.parse import unquote, urldefrag
+
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.json_schema.documents.dialects import Dialect, metaschema, read_dialect
+from guided.frontends.json_schema.documents.dynamic_scope import RECURSIVE, Scope, entered, outermost
+from guided.frontends.json_schema.documents.keywords import ENFORCED, HOLDS, KNOWN, QUIET, Holds
+from guided.frontends.json_schema.documents.links import Link, absolute, joined, nearby
+from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed
+from guided.frontends.json_schema.documents.source_spans import escape
+from guided.frontends.json_schema.documents.values import Json, json_type, normalise, read_json
+from guided.frontends.json_schema.options import DRAFTS, JsonSchemaOptions
+from guided.ir.serial import Numbered
+from guided.limits import Limits
+
+__all__ = ["Document", "Library", "Schema", "subschemas"]
+
+_SCHEMA = (dict, bool)
+_PLACE = 20  # what a place in a dynamic scope counts for, in nodes
+
+
+@dataclass(slots=True, eq=False)
+class Document:
+    """One schema document. `prefix` stands before its pointers in messages: empty for the main one.
+
+    `declared`: the draft is not assumed, but was given by `$schema` or by the option.
+    """
+
+    root: Json
+    draft: str
+    declared: bool
+    prefix: str
+    lacks: frozenset[str] = frozenset()
+    """Keywords of the draft that are not in the vocabularies of the metaschema."""
+    bases: dict[str, str] = field(default_factory=dict)
+    """Pointer of each schema that has an identifier of its own -> its URI; "" -> the document's."""
+    embedded: dict[str, Document] = field(default_factory=dict)
+    """Pointer of each schema in another dialect -> the document that it is."""
+    inherits: bool = False
+    """Whether its dialect is that of the first schema that refers to it."""
+    quiet: frozenset[str] = field(init=False)
+    """Keywords about which there is nothing to report, whatever stands beside them."""
+
+    def __post_init__(self) -> None:
+        self.quiet = QUIET[self.draft] - self.lacks
+
+
+@dataclass(slots=True, eq=False)
+class Schema(Numbered):
+    """A location at which a schema stands. `value` is an object or a boolean. Never changed; not frozen for speed."""
+
+    document: Document
+    pointer: str
+    value: dict[str, Json] | bool
+    base: str
+    scope: Scope = field(default=(), kw_only=True)
+    constraints: tuple[str, ...] = field(default=(), kw_only=True)
+    """Its keywords that constrain values, of all drafts."""
+
+    @property
+    def where(self) -> str:
+        """The pointer, with the document's URI before it where that is not the main one."""
+        return self.document.prefix + self.pointer
+
+    def at(self, *tokens: str | int) -> str:
+        """The place below, for messages."""
+        return self.where + _path(tokens)
+
+    def get(self, keyword: str) -> Json:
+        """The value of a keyword that is there."""
+        assert isinstance(self.value, dict)
+        return self.value[keyword]
+
+    def known(self, keyword: str) -> bool:
+        """Whether the schema has this keyword, its draft knows it, and nothing hides it."""
+        here = isinstance(self.value, dict) and keyword in self.value
+        return here and keyword in KNOWN[self.document.draft] and not self.hides(keyword)
+
+    def hides(self, keyword: str) -> bool:
+        """Whether a keyword has no effect: the dialect lacks it, or (before 2019-09) it stands next to a `$ref`."""
+        value, document = self.value, self.document
+        beside = keyword != "$ref" and isinstance(value, dict) and _is_only_reference(value, document.draft)
+        return beside or keyword in document.lacks
+
+
+_OLD = frozenset(DRAFTS[: DRAFTS.index("2019-09")])
+
+
+def _is_only_reference(value: dict[str, Json], draft: str) -> bool:
+    """Whether the schema is a `$ref` only: before 2019-09 nothing beside it has an effect."""
+    return draft in _OLD and isinstance(value.get("$ref"), str)
+
+
+def _path(tokens: Iterable[str | int]) -> str:
+    return "".join(["/" + escape(str(token)) for token in tokens])
+
+
+_ONE, _LISTS = (Holds.SCHEMA, Holds.SCHEMA_OR_LIST), (Holds.LIST, Holds.SCHEMA_OR_LIST)
+_MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
+
+
+def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str, *tuple[str | int, ...]], Json]]:
+    """The (tokens, value) of everything that stands as a schema in the keywords of this one."""
+    kinds = HOLDS[draft]
+    for name, inner in value.items():
+        holds = kinds.get(name)
+        if holds is None:
+            continue
+        if isinstance(inner, dict) and holds in _MAPS:
+            names = holds is not _MAPS[0]
+            for key, item in inner.items():
+                if not names or isinstance(item, dict | bool):
+                    yield (name, key), item
+        elif isinstance(inner, list) and holds in _LISTS:
+            for at, item in enumerate(inner):
+                yield (name, at), item
+        elif holds in _ONE and isinstance(inner, dict | bool):
+            yield (name,), inner
+
+
+_Path: TypeAlias = "tuple[_Path, tuple[str | int, ...]] | None"
+"""A location, as the one above it and the tokens from there. None is the root."""
+
+_MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
+"""The keywords for which the index of a document is made."""
+_INDEXED = {draft: _MARKS.union(kinds) for draft, kinds in HOLDS.items()}
+"""Draft -> these, and those that hold schemas."""
+
+
+def _marks_root_only(text: str, document: Document) -> bool:
+    """Whether only the root can have one of these keywords, judging by the text. That is the usual case."""
+    root = document.root if isinstance(document.root, dict) else {}
+    for name in _MARKS:
+        if text.count(f'"{name}"') > (name in root) and (name != "id" or document.draft == "draft4"):
+            return False
+    return "\\u" not in text  # with which a name may be written in another way
+
+
+def _pointer(path: _Path) -> str:
+    parts = []
+    while path is not None:
+        path, tokens = path
+        parts.append(_path(tokens))
+    return "".join(reversed(parts))
+
+
+class Library:
+    """The documents of one compilation, and the `Schema` for each location in them."""
+
+    def __init__(
+        self, schema: object, options: JsonSchemaOptions, registry: Mapping[str, object], limits: Limits
+    ) -> None:
+        self._options, self._registry, self._limits = options, registry, limits
+        self._targets: dict[tuple[str, str, str, Scope], Schema] = {}
+        self._places: dict[tuple[Document, str, Scope], Schema] = {}
+        self._resources: dict[str, tuple[Document, str]] = {}
+        self._anchors: dict[tuple[str, str], tuple[Document, str]] = {}
+        self._around: dict[str, str] = {}  # base of a document that only its own dialect sees -> the base around it
+        self._dynamic: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> place
+        self.noteworthy: list[Schema] = []
+        """The locations that were reached and have keywords that may have to be reported (`unenforced.py`)."""
+        self.traversed: set[tuple[Document, str]] = set()
+        """The locations through which references led to their targets. Known or not, a keyword there holds schemas."""
+        self.main = self._load(schema, "")
+        self.root = self._place(self.main, "", self.main.root, self.main.bases[""], None)
+
+    def child(self, schema: Schema, keyword: str, *tokens: str | int) -> Schema:
+        """The schema that stands in a keyword of this one, at `tokens` in its value."""
+        assert isinstance(schema.value, dict)
+        document, pointer, value = schema.document, f"{schema.pointer}/{keyword}", schema.value[keyword]
+        for token in tokens:
+            value = value[token]  # type: ignore[index]
+            pointer = f"{pointer}/{escape(str(token))}"
+        base = document.bases.get(pointer, schema.base)
+        if pointer in document.embedded:
+            document, pointer = document.embedded[pointer], ""
+            base = document.bases[""]
+        return self._place(document, pointer, value, base, schema)
+
+    def resolve(self, schema: Schema, keyword: str) -> Schema:
+        """The schema that `$ref`, `$dynamicRef` or `$recursiveRef` in `schema` points to."""
+        reference = schema.get(keyword)
+        if not isinstance(reference, str):
+            raise malformed(schema, keyword, "a string", reference)
+        key = (keyword, reference, schema.base, schema.scope)
+        found = self._targets.get(key)
+        if found is None:
+            found = self._targets[key] = self._resolve(schema, keyword, reference)
+        return found
+
+    def _resolve(self, schema: Schema, keyword: str, reference: str) -> Schema:
+        if keyword == "$recursiveRef" and reference != "#":
+            raise malformed(schema, keyword, "'#'", reference, hint="use $ref for other targets")
+        link = Link(schema, keyword, reference)
+        uri, fragment = urldefrag(reference)
+        document, pointer = self._resource(absolute(uri, link) if uri else schema.base, link)
+        try:
+            fragment = unquote(fragment, errors="strict")
+        except UnicodeDecodeError:
+            raise link.problem(" is not valid UTF-8 once decoded") from None
+        if fragment.startswith("/"):
+            try:
+                return self._walk(document, pointer, fragment, link)
+            except SpecError:
+                around = None if uri else self._around.get(schema.base)
+                if around is None:
+                    raise
+                return self._walk(*self._resources[around], fragment, link)
+        uri = document.bases[pointer]
+        dynamic = keyword == ("$recursiveRef" if fragment == RECURSIVE else "$dynamicRef")
+        if dynamic and fragment in self._dynamic.get(uri, ()):
+            document, pointer = self._dynamic[outermost(schema.scope, fragment) or uri][fragment]
+        elif fragment:
+            if (uri, fragment) not in self._anchors:
+                hint = "refer to a place by its JSON Pointer, as in #/$defs/name"
+                raise link.problem(": there is no such anchor", hint)
+            document, pointer = self._anchors[uri, fragment]
+        return self._walk(document, pointer, "", link)
+
+    def _walk(self, document: Document, pointer: str, rest: str, link: Link) -> Schema:
+        """Follow the tokens of `rest` below the location `pointer` of the document."""
+        value, at, base = document.root, "", document.bases[""]
+        for raw in (pointer + rest).split("/")[1:]:
+            token = raw.replace("~1", "/").replace("~0", "~")
+            at += "/" + escape(token)
+            self.traversed.add((document, at))
+            base = document.bases.get(at, base)
+            if isinstance(value, dict) and token in value:
+                value = value[token]
+            elif isinstance(value, list) and token.isascii() and token.isdigit() and int(token[:9]) < len(value):
+                value = value[int(token[:9])]
+            else:
+                place = document.prefix + at
+                raise link.problem(f" points to nothing: there is no {place!r}", nearby(value, token))
+            if at in document.embedded:
+                document, at = document.embedded[at], ""
+                base = document.bases[""]
+        return self._place(document, at, value, base, link.source)
+
+    def _place(self, document: Document, pointer: str, value: Json, base: str, source: Schema | None) -> Schema:
+        """The schema at a location, as it is reached from `source`."""
+        scope: Scope = () if source is None else source.scope
+        if source is None or base != source.base:
+            scope = entered(scope, self._dynamic.get(base, ()), base)
+        key = (document, pointer, scope)
+        found = self._places.get(key)
+        if found is None:
+            if not isinstance(value, _SCHEMA):
+                kind = {"null": "null", "string": "a string", "array": "an array"}.get(json_type(value), "a number")
+                message = f"a schema is an object or a boolean, this is {kind}"
+                raise SpecError(message, pointer=document.prefix + pointer, hint=NOT_A_SCHEMA)
+            if scope and len(self._places) * _PLACE > self._limits.nodes:
+                raise LimitExceeded("nodes", len(self._places) * _PLACE, self._limits.nodes)
+            constraints = tuple(filter(ENFORCED[document.draft].__contains__, value)) if isinstance(value, dict) else ()
+            found = self._places[key] = Schema(document, pointer, value, base, scope=scope, constraints=constraints)
+            if isinstance(value, dict) and not document.quiet.issuperset(value):
+                self.noteworthy.append(found)
+        return found
+
+    def _resource(self, uri: str, link: Link) -> tuple[Document, str]:
+        for known in (uri, uri + "#"):
+            if known not in self._resources and known in self._registry:
+                self._load(self._registry[known], uri, link.source.document)
+        if uri not in self._resources and (found := metaschema(uri)):
+            name, text = found
+            if name not in self._resources:
+                self._load(text, name)
+            self._resources[uri] = self._resources[name]
+        if uri not in self._resources:
+            raise link.problem(
+                f" refers to {uri!r}, which is neither in the document nor in the registry",
+                "pass it in registry={uri: schema}; nothing is fetched",
+            )
+        document, pointer = self._resources[uri]
+        here = link.source.document
+        if (
+            document.inherits
+            and uri != link.source.base
+            and (document.draft, document.lacks) != (here.draft, here.lacks)
+        ):
+            raise UnsupportedError(
+                f"{uri!r} has no $schema and is referred to from schemas of {document.draft} and of {here.draft}",
+                pointer=link.source.at(link.keyword),
+                hint="give it a $schema",
+            )
+        return document, pointer
+
+    # --- documents
+
+    def _load(self, schema: object, uri: str, above: Document | None = None) -> Document:
+        """Load a document. Without a `$schema` it is in the dialect of `above`, the document that refers to it."""
+        root = self._read(schema, uri)
+        prefix = uri + "#" if uri else ""
+        dialect = self._dialect(root, prefix)
+        inherits = dialect is None and above is not None
+        declared = dialect is not None or (self._options.draft is not None if above is None else above.declared)
+        if dialect is None:
+            dialect = Dialect(above.draft, above.lacks) if above else Dialect(self._options.draft or "2020-12")
+        document = Document(root, dialect.draft, declared, prefix, dialect.lacks, inherits=inherits)
+        self._index(document, uri, schema if isinstance(schema, str) else None)
+        return document
+
+    def _read(self, schema: object, uri: str) -> Json:
+        try:
+            return read_json(schema, self._limits) if isinstance(schema, str) else normalise(schema, self._limits)
+        except SpecError as error:
+            error.pointer = f"{uri}#{error.pointer}" if uri else error.pointer
+            raise
+
+    def _dialect(self, value: Json, where: str) -> Dialect | None:
+        """The dialect that `$schema` names."""
+        named = value.get("$schema") if isinstance(value, dict) else None
+        return None if named is None else read_dialect(named, self._registered, where + "/$schema")
+
+    def _registered(self, uri: str) -> Json:
+        known = next((known for known in (uri, uri + "#", uri.rstrip("#")) if known in self._registry), None)
+        return None if known is None else self._read(self._registry[known], known)
+
+    def _index(self, main: Document, uri: str, text: str | None) -> None:
+        """Collect the identifiers and anchors of a document. `text` is its source, if there is one."""
+        main.bases[""] = uri
+        self._resources.setdefault(uri, (main, ""))
+        if text is not None and _marks_root_only(text, main):
+            if isinstance(main.root, dict):
+                self._index_one(main, "", main.root, uri)
+            return
+        work: list[tuple[Document, _Path, Json, str]] = [(main, None, main.root, uri)]
+        while work:
+            document, path, value, base = work.pop()
+            if not isinstance(value, dict) or _INDEXED[document.draft].isdisjoint(value):
+                continue
+            if not _MARKS.isdisjoint(value):
+                pointer = _pointer(path)
+                own, base = self._index_one(document, pointer, value, base)
+                if own is not document:
+                    document, path = own, None
+            for tokens, inner in subschemas(value, document.draft):
+                work.append((document, (path, tokens), inner, base))
+
+    def _index_one(self, document: Document, pointer: str, value: dict[str, Json], base: str) -> tuple[Document, str]:
+        """Collect the identifiers of one schema. Returns its document and its base."""
+        is_root = not pointer
+        outer = document
+        if not is_root:
+            document, pointer = self._own_document(document, pointer, value, base)
+        path, fragment = _identifier(value, document.draft)
+        if path:
+            around, base = base, joined(base, path)
+            document.bases[pointer] = base
+            self._resources.setdefault(base, (document, pointer))
+            if document is not outer and not _identifier(value, outer.draft)[0]:
+                self._around.setdefault(base, self._around.get(around, around))
+        if fragment:
+            self._anchors.setdefault((base, fragment), (document, pointer))
+        self._index_anchors(document, pointer, value, base)
+        if value.get("$recursiveAnchor") is True and (path or is_root) and document.draft == "2019-09":
+            self._dynamic.setdefault(base, {})[RECURSIVE] = (document, pointer)
+        return document, base
+
+    def _own_document(
+        self, document: Document, pointer: str, value: dict[str, Json], base: str
+    ) -> tuple[Document, str]:
+        """The document and pointer of a schema: an embedded document of its own, if it names another dialect."""
+        where = document.prefix + pointer
+        dialect = None if _is_only_reference(value, document.draft) else self._dialect(value, where)
+        if dialect is None or dialect == Dialect(document.draft, document.lacks):
+            return document, pointer
+        inner = Document(value, dialect.draft, True, where, dialect.lacks, {"": base})
+        document.embedded[pointer] = inner
+        return inner, ""
+
+    def _index_anchors(self, document: Document, pointer: str, value: dict[str, Json], base: str) -> None:
+        for keyword in ("$anchor", "$dynamicAnchor"):
+            name = value.get(keyword)
+            if isinstance(name, str) and name and keyword in KNOWN[document.draft]:
+                self._anchors.setdefault((base, name), (document, pointer))
+                if keyword == "$dynamicAnchor":
+                    self._dynamic.setdefault(base, {}).setdefault(name, (document, pointer))
+
+
+def _identifier(value: dict[str, Json], draft: str) -> tuple[str, str]:
+    """The URI that a schema gives itself and, before 2019-09, its anchor; "" where there is none."""
+    own = value.get("id" if draft == "draft4" else "$id")
+    if not isinstance(own, str) or _is_only_reference(value, draft):
+        return "", ""
+    path, fragment = urldefrag(own)
+    return path, fragment if draft in _OLD else ""

@@ -1,0 +1,321 @@
+"""JSON values with exact numbers. In: JSON text, or Python objects as `json.loads` makes them. Out: a tree of None,
+bool, `Decimal10`, str, list and dict.
+
+Text goes through the parser of the standard library, which is fast, with duplicate keys and NaN refused. Only after
+an error is the text scanned again, by `source_spans.py`, to find where it is. Cost: linear. `Limits.depth` bounds the
+nesting; nothing here recurses.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Protocol, TypeAlias
+
+from guided.errors import LimitExceeded, SpecError
+from guided.frontends.json_schema.documents.source_spans import NOT_FINITE, escape, refused, syntax_hint
+from guided.limits import Limits
+from guided.meter import spend
+
+__all__ = [
+    "Decimal10",
+    "Json",
+    "canonical",
+    "check_texts",
+    "is_text",
+    "json_type",
+    "normalise",
+    "read_json",
+]
+
+_NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal10:
+    """The number `0.digits` times ten to the `exponent`, negated if `negative`; zero has no digits.
+
+    `digits` neither begins nor ends with a zero, so that equal numbers are equal records.
+    """
+
+    negative: bool
+    digits: str
+    exponent: int
+
+    @classmethod
+    def parse(cls, text: str) -> Decimal10:
+        """A JSON number, whatever its size."""
+        spend()
+        match = _NUMBER.match(text)
+        if match is None:
+            raise SpecError(f"{text[:40]!r} is not a JSON number")
+        sign, whole, fraction, power = match.groups()
+        digits = whole + (fraction or "")
+        significant = digits.lstrip("0")
+        if not significant:
+            return cls(False, "", 0)
+        if power is not None and len(power.lstrip("+-0")) > 15:
+            raise SpecError(
+                "the exponent of a number has more than 15 digits", hint="no text could spell such a number"
+            )
+        exponent = len(whole) - (len(digits) - len(significant)) + int(power or 0)
+        return cls(sign == "-", significant.rstrip("0"), exponent)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether nothing stands after the decimal point."""
+        return self.exponent >= len(self.digits)
+
+    @property
+    def magnitude(self) -> Decimal10:
+        """The absolute value."""
+        return Decimal10(False, self.digits, self.exponent)
+
+    def small_int(self, most: int = 18) -> int | None:
+        """The value as an int, if it is one of at most so many digits, else None."""
+        if not self.digits:
+            return 0
+        if not self.is_integer or self.exponent > most:
+            return None
+        value = int(self.digits.ljust(self.exponent, "0"))
+        return -value if self.negative else value
+
+    def plain(self) -> str:
+        """The shortest spelling without an exponent."""
+        if not self.digits:
+            return "0"
+        if self.exponent <= 0:
+            body = "0." + "0" * -self.exponent + self.digits
+        elif self.is_integer:
+            body = self.digits.ljust(self.exponent, "0")
+        else:
+            body = self.digits[: self.exponent] + "." + self.digits[self.exponent :]
+        return "-" + body if self.negative else body
+
+    def __str__(self) -> str:
+        if -8 <= self.exponent <= 24 and len(self.digits) <= 40:
+            return self.plain()
+        return f"{'-' if self.negative else ''}0.{self.digits[:20]}e{self.exponent}"
+
+    def _order(self) -> tuple[int, int, str]:
+        return (0, 0, "") if not self.digits else (1, self.exponent, self.digits)
+
+    def __lt__(self, other: Decimal10) -> bool:
+        if self.negative != other.negative:
+            return self.negative
+        return other._order() < self._order() if self.negative else self._order() < other._order()
+
+    def __le__(self, other: Decimal10) -> bool:
+        return self == other or self < other
+
+
+Json: TypeAlias = "bool | Decimal10 | str | list[Any] | dict[str, Any] | None"
+
+
+def is_text(text: str) -> bool:
+    """Whether the string is free of surrogates, so that it can be written at all."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+class _Refused(Exception):
+    """Raised from the hooks of `json.loads`. The place is then found by scanning again."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise _Refused
+    return members
+
+
+def _no_constant(_: str) -> None:
+    raise _Refused
+
+
+_BYTE_ORDER_MARK = "\ufeff"
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique,
+    parse_constant=_no_constant,
+    parse_int=Decimal10.parse,
+    parse_float=Decimal10.parse,
+)
+
+
+def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
+    """The value of a JSON text. SpecError with a span if it is not JSON or repeats a key."""
+    if len(text) > limits.spec_length:
+        raise LimitExceeded("spec_length", len(text), limits.spec_length)
+    try:
+        marked = text[:1] == _BYTE_ORDER_MARK  # json.loads has a message for it
+        value: Json = json.loads(text) if marked else _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise SpecError(
+            f"{what} is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
+            text=text,
+            span=(error.pos, min(error.pos + 1, len(text))),
+            hint=syntax_hint(text, error.pos),
+        ) from None
+    except RecursionError:
+        deepest = _nesting(text)
+        if deepest > limits.depth:
+            raise LimitExceeded("depth", deepest, limits.depth) from None
+        raise LimitExceeded(
+            "depth", deepest, sys.getrecursionlimit(), fixed=True,
+            hint="Python's recursion limit reads no text that is nested so deeply: give the value as a dict",
+        ) from None  # fmt: skip
+    except _Refused:
+        raise refused(text) from None
+    _check_size(value, text, limits)
+    return value
+
+
+def _nesting(text: str) -> int:
+    """How deep the brackets of a JSON text nest."""
+    depth = deepest = 0
+    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text, re.DOTALL):
+        if match[0][0] != '"':
+            depth += 1 if match[0] in "[{" else -1
+            deepest = max(deepest, depth)
+    return deepest
+
+
+def _check_size(value: Json, text: str, limits: Limits) -> None:
+    """Check the value of a text against the limits on depth and nodes."""
+    if len(text) <= limits.nodes and text.count("{") + text.count("[") <= limits.depth:
+        return  # a node takes a character, a level a bracket: no need to look
+    level: list[Json] = [value]
+    depth = count = 0
+    while level:
+        count += len(level)
+        if depth > limits.depth:
+            raise LimitExceeded("depth", depth, limits.depth)
+        if count > limits.nodes:
+            raise LimitExceeded("nodes", limits.nodes + 1, limits.nodes)
+        inner: list[Json] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+        level, depth = inner, depth + 1
+
+
+def normalise(value: object, limits: Limits) -> Json:
+    """A copy of a JSON-like Python object with exact numbers. SpecError with a pointer to what is not JSON."""
+    result: list[Any] = [None]
+    # (value, container to put it in, its key there, path from the root as a linked list, depth)
+    work: list[tuple[Any, Any, Any, Any, int]] = [(value, result, 0, None, 0)]
+    count = 0
+    while work:
+        item, target, key, path, depth = work.pop()
+        spend()
+        count += 1
+        if depth > limits.depth:
+            raise LimitExceeded("depth", depth, limits.depth)
+        if count > limits.nodes:
+            raise LimitExceeded("nodes", count, limits.nodes)
+        if item is None or isinstance(item, bool | str | Decimal10):
+            target[key] = item
+        elif isinstance(item, int | float | Decimal):
+            target[key] = _number(item, path)
+        elif isinstance(item, Mapping):
+            target[key] = members = dict(item)
+            for name, child in members.items():
+                if not isinstance(name, str):
+                    hint = "the keys of a JSON object are strings"
+                    raise SpecError(f"the key {name!r} is not a string", pointer=_pointer(path), hint=hint)
+                if type(child) is str and depth < limits.depth:  # the most frequent value: it stays as it is
+                    count += 1
+                else:
+                    work.append((child, members, name, (path, name), depth + 1))
+        elif isinstance(item, list | tuple):
+            target[key] = items = [None] * len(item)
+            work.extend((child, items, at, (path, at), depth + 1) for at, child in enumerate(item))
+        else:
+            hint = "decode it" if isinstance(item, bytes) else "JSON has dict, list, str, int, float, bool and None"
+            raise SpecError(f"a {type(item).__name__} is not a JSON value", pointer=_pointer(path), hint=hint)
+    if count > limits.nodes:
+        raise LimitExceeded("nodes", count, limits.nodes)
+    root: Json = result[0]
+    return root
+
+
+def _number(item: int | float | Decimal, path: Any) -> Decimal10:
+    if isinstance(item, int):
+        if item.bit_length() > 14_000:  # beyond Python's own limit for str(int)
+            hint = "give the schema as text"
+            raise SpecError("an integer of more than 4,000 digits", pointer=_pointer(path), hint=hint)
+        return Decimal10.parse(str(int(item)))
+    if not math.isfinite(item):
+        raise SpecError(f"{item} is not a JSON number", pointer=_pointer(path), hint=NOT_FINITE)
+    # A float stands for the shortest decimal that reads back as it, as json.dumps writes it.
+    return Decimal10.parse(float.__repr__(item) if isinstance(item, float) else str(item))
+
+
+def _pointer(path: Any) -> str:
+    tokens = []
+    while path is not None:
+        path, token = path
+        tokens.append(escape(str(token)))
+    return "".join("/" + token for token in reversed(tokens))
+
+
+def canonical(value: Json, *, in_order: bool = False) -> tuple[object, ...]:
+    """A hashable key, equal for equal JSON values only: tokens in prefix order, members sorted.
+
+    `in_order`: members as they stand, so that their order counts.
+    """
+    if isinstance(value, str):
+        return (value,)
+    out: list[object] = []
+    stack: list[Json] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            out.append(("[", len(item)))
+            stack.extend(reversed(item))
+        elif isinstance(item, dict):
+            names = list(item) if in_order else sorted(item)
+            out.append(("{", *names))
+            stack.extend(item[name] for name in reversed(names))
+        else:
+            out.append(("bool", item) if isinstance(item, bool) else item)
+    return tuple(out)
+
+
+def json_type(value: Json) -> str:
+    """The type of a value; an integer is a number."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object" if isinstance(value, dict) else "number"
+
+
+class _Place(Protocol):
+    def at(self, *tokens: str | int) -> str: ...
+
+
+def check_texts(value: Json, place: _Place, *tokens: str | int) -> None:
+    """Refuse a value with a lone surrogate in one of its strings. The value stands at `place.at(*tokens)`."""
+    if isinstance(value, str) and value.isascii():
+        return
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            if not is_text(item):
+                raise SpecError("a lone surrogate cannot be written", pointer=place.at(*tokens),
+                                hint="write characters above U+FFFF as a pair of escapes")  # fmt: skip
+        elif isinstance(item, list):
+            stack.extend(item)
+        elif isinstance(item, dict):
+            stack.extend(item)
+            stack.extend(item.values())

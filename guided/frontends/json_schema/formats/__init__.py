@@ -1,0 +1,150 @@
+"""The keyword `format`: which strings and numbers does each name allow? In: a name. Out: a `Shape`, or None if unknown.
+
+A format of strings is a regular language over decoded characters, a format of numbers is a set of numbers. Values of
+other types satisfy every format. The same names hold in every draft. Nodes are made when they are first asked for, and
+kept.
+
+    name                       source                            enforced
+    date, date-time, time      RFC 3339                          exactly, except odd offsets at leap seconds (dates.py)
+    duration                   RFC 3339, appendix A              exactly
+    email                      RFC 5321, Mailbox                 exactly
+    idn-email                  RFC 6531                          except as said in idn.py
+    hostname                   RFC 1123                          exactly, but no label begins with xn-- (internet.py)
+    idn-hostname               RFC 5890 to 5893                  except as said in idn.py
+    ipv4, ipv6                 RFC 2673, RFC 4291                exactly
+    uri, uri-reference         RFC 3986                          exactly
+    iri, iri-reference         RFC 3987                          exactly
+    uri-template               RFC 6570                          exactly
+    uuid                       RFC 9562                          exactly
+    json-pointer               RFC 6901                          exactly
+    relative-json-pointer      draft-bhutton-..-pointer-00       exactly
+    byte, base64url            RFC 4648                          exactly; unused bits may have any value (texts.py)
+    regex                      ECMA-262, with the flag u         only valid ones, and not all: see regex.py
+    int8 .. int64, double-int  OpenAPI format registry           exactly
+    uint8 .. uint64            OpenAPI format registry           exactly
+    float, double              OpenAPI format registry           any number
+    binary, password           OpenAPI format registry           any string
+
+All other names are unknown: reported, refused or ignored, as the options say. A format that leaves out some valid
+values must not be negated as it is, since `not` would then allow these. `superset_if_negated` gives what is negated
+instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from guided.close_names import close_name
+from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, Window
+from guided.frontends.regex import parse_regex
+from guided.ir.nodes import Node
+from guided.ir.serial import serial
+
+from . import dates, idn, internet, regex, texts, uris
+from .numbers import NUMBER_FORMATS
+
+__all__ = ["FORMATS", "format_shape", "why_not"]
+
+_STRING_FORMATS: dict[str, Callable[[], Node]] = {
+    "date-time": dates.date_time,
+    "date": dates.date,
+    "time": dates.time,
+    "duration": dates.duration,
+    "email": internet.email,
+    "idn-email": idn.idn_email,
+    "hostname": internet.hostname,
+    "idn-hostname": idn.idn_hostname,
+    "ipv4": internet.ipv4,
+    "ipv6": internet.ipv6,
+    "uri": uris.uri,
+    "uri-reference": uris.uri_reference,
+    "iri": uris.iri,
+    "iri-reference": uris.iri_reference,
+    "uri-template": uris.uri_template,
+    "uuid": texts.uuid,
+    "json-pointer": texts.json_pointer,
+    "relative-json-pointer": texts.relative_json_pointer,
+    "byte": texts.base64,
+    "base64url": texts.base64url,
+    "regex": regex.regex,
+}
+_LONGEST = {"hostname": Window(high=253), "email": Window(high=254)}
+"""Lengths, apart from the pattern: so `minLength`, `maxLength` and `not` have one window to deal with."""
+_NO_LIMITS = ("binary", "password")
+
+_SUPERSETS = {
+    "hostname": r"^[A-Za-z0-9.\-]*$",
+    "idn-hostname": r"^[A-Za-z0-9.\-\u0080-\u{10FFFF}]*$",
+    "idn-email": "@",
+    "time": r"^\d\d:\d\d:",
+    "date-time": r"^\d{4}-\d\d-\d\d",
+    "regex": r"^(?![*+?){])",
+}
+"""Formats that leave out some valid values -> a pattern that holds all of them: what `not` excludes."""
+
+_INCOMPLETE: dict[int, str] = {}
+"""Serial number of the node of such a format -> its name."""
+
+_OTHER_NAMES = {
+    **dict.fromkeys(("url", "link", "href"), "uri"),
+    **dict.fromkeys(("ip", "ip-address"), "ipv4"),
+    **dict.fromkeys(("timestamp", "datetime-local"), "date-time"),
+    **dict.fromkeys(("base64", "base-64"), "byte"),
+    "guid": "uuid",
+    "domain": "hostname",
+    "integer": "int64",
+}
+"""Names that are used elsewhere -> the format."""
+
+FORMATS = (*_STRING_FORMATS, *NUMBER_FORMATS, *_NO_LIMITS)
+"""The names that are enforced."""
+
+
+def format_shape(name: str) -> Shape | None:
+    """The values that a format allows. None: it is not enforced."""
+    return _shape(name) if name in FORMATS else None
+
+
+@cache
+def _shape(name: str) -> Shape:
+    if name in _STRING_FORMATS:
+        if name in _SUPERSETS:
+            _INCOMPLETE[serial(_STRING_FORMATS[name]())] = name
+        return Shape(patterns=(_STRING_FORMATS[name](),), length=_LONGEST.get(name, Window()))
+    return Shape(numbers=NUMBER_FORMATS[name]) if name in NUMBER_FORMATS else ANYTHING
+
+
+def superset_if_negated(pattern: Node) -> Node:
+    """What is excluded where a pattern is negated: for a format that leaves out valid values, a superset of it."""
+    name = _INCOMPLETE.get(serial(pattern))
+    return pattern if name is None else _superset(name)
+
+
+@cache
+def _superset(name: str) -> Node:
+    return parse_regex(_SUPERSETS[name], dialect="ecma", search=True)
+
+
+def _hint(name: str) -> str:
+    """A hint for an unknown name: the one that may have been meant, and what to do otherwise."""
+    plain = name.lower().replace("_", "-")
+    close = _OTHER_NAMES.get(plain) or close_name(plain, FORMATS, cutoff=0.7)
+    return f"did you mean {close!r}? else {_INSTEAD}" if close else _INSTEAD
+
+
+_INSTEAD = "say it with pattern, or pass unknown_format='ignore'"
+_BEYOND_TEXT = {
+    **dict.fromkeys(("file-path", "directory-path", "new-path", "socket-path"), "whether a file exists"),
+    **{f"{when}-{what}": "the clock" for when in ("past", "future") for what in ("date", "date-time")},
+    **dict.fromkeys(("limited-date-time", "limited-time", "limited-duration"), "bounds of times and durations"),
+    "json-string": "the type of JSON that stands in a string",
+}
+"""Names for what types of pydantic ask for beside a text -> what that is."""
+
+
+def why_not(name: str, *, search: bool = True) -> tuple[str, str]:
+    """Reason and hint for a name that is not enforced; `search`: look for the known name that was meant."""
+    if name in _BEYOND_TEXT:
+        return f"{_BEYOND_TEXT[name]} is not enforced ({name})", "the value is validated when it is read"
+    return f"the format {name[:40]!r} is not known", _hint(name[:40]) if search else _INSTEAD

@@ -1,0 +1,273 @@
+"""Which schemas apply where an unfinished JSON text ends. In: a schema, a text, and a judge: a function that says
+whether a text can be the beginning of one of a grammar. Out: JSON Pointers.
+
+    {"properties": {"age": {"type": "integer", "minimum": 1}}}      after  {"age":    /properties/age
+
+Which keywords refuse what would follow is found in `refusing.py`.
+
+How: the text says which values are open (`written.py`). From the root on, a schema applies to a value through
+`properties`, `items` and the like of the schemas that apply to the value around it, and through `$ref`, `allOf` and
+the like of those that apply to the value itself. A branch of `anyOf` or `oneOf`, a `then` or an `else` is left out if
+what was written of the value can no longer satisfy it together with the schema that it is a branch of. `not` names
+no schema.
+
+Why places are not carried in the automaton: there equal schemas are one rule, small ones stand in place, and
+alternatives are merged. A rule for each place would undo that, at a cost in each compilation, for what only
+explanations need.
+
+Cost: that of compiling the branches that apply, alone; at most `MOST_JUDGED` of them for a text, and no longer than the
+meter around it allows (`guided/meter.py`). Beyond these, branches count as open, and `is_partial` is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from guided.errors import GuidedError
+from guided.frontends.json_schema.algebra.expand import Expander
+from guided.frontends.json_schema.algebra.reader import Reader
+from guided.frontends.json_schema.documents.keywords import ENFORCED, REFERENCES
+from guided.frontends.json_schema.documents.resolve import Library, Schema
+from guided.frontends.json_schema.documents.values import Json
+from guided.frontends.json_schema.options import JsonSchemaKeywords
+from guided.frontends.json_schema.text.lower import Lowering
+from guided.frontends.json_schema.unfinished_json import OpenValue, open_values
+from guided.ir.embedded import Embedded
+from guided.ir.nodes import Grammar
+from guided.limits import Limits
+from guided.meter import compiling, may_succeed_later, spend
+
+__all__ = ["MOST_JUDGED", "UNEVALUATED", "InstanceLocations", "Judge", "Level"]
+
+MOST_JUDGED: Final = 300
+
+Judge: TypeAlias = Callable[[bytes, bool], bool]
+"""Of a text of one grammar: whether it is the beginning of one; with True: whether it is a whole one."""
+
+UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
+_AS_LOOSE: Final[JsonSchemaKeywords] = {
+    "whitespace": "json", "surrounding_whitespace": False, "property_order": "any", "additional_properties": None,
+    "unknown_format": "ignore", "strict": False,
+}  # fmt: skip
+"""How texts are judged. Digits and characters are as the options say: else `10` could be the beginning of `10e-1`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """An open value, and what was written of it.
+
+    Attributes:
+        asserted: the schemas that it must satisfy.
+        schemas: all that apply. An item need not satisfy those of `contains`.
+    """
+
+    value: OpenValue
+    text: bytes
+    asserted: tuple[Schema, ...]
+    schemas: tuple[Schema, ...]
+
+
+class InstanceLocations:
+    """Explains texts of one schema. `compiled`: makes the judge of a grammar. Not thread-safe.
+
+    Attributes:
+        is_partial: whether the last answer says less than all, because a bound was reached.
+    """
+
+    def __init__(self, source: Embedded, limits: Limits, compiled: Callable[[Grammar], Judge]) -> None:
+        self._options = source.options.changed(**_AS_LOOSE)
+        self._limits, self._compiled, self._prefix = limits, compiled, source.prefix
+        self.library = Library(source.schema, self._options, source.registry, limits)
+        self.reader = Reader(self.library, self._options, limits)
+        self._expander = Expander(self.reader, self._options, limits)
+        self._judges: dict[tuple[Schema, ...], Judge | None] = {}
+        self._changed: dict[tuple[Schema, tuple[str, ...]], Schema] = {}
+        self._left = MOST_JUDGED
+        self.is_partial = False
+
+    def begin(self) -> None:
+        """Begin a new text: the bounds are those of one."""
+        self.is_partial, self._left = False, MOST_JUDGED
+        if len(self._judges) >= MOST_JUDGED:
+            self._judges.clear()
+
+    def pointers(self, text: bytes) -> tuple[str, ...]:
+        """The schemas that apply to the innermost open value to which some do; the root where the text is whole."""
+        levels = self._levels(text)
+        found = next((level.schemas for level in reversed(levels) if level.schemas), (self.library.root,))
+        return self.named(schema.where for schema in found)
+
+    def named(self, pointers: Iterable[str]) -> tuple[str, ...]:
+        """Pointers as they are in the whole specification, each once."""
+        return tuple(dict.fromkeys(self._prefix + pointer for pointer in pointers))
+
+    # --- the schemas of a value
+
+    def _levels(self, text: bytes) -> list[Level]:
+        out: list[Level] = []
+        roots: tuple[Schema, ...] = (self.library.root,)
+        all_roots = roots
+        for value in open_values(text):
+            written = text[value.start :]
+            if out:
+                around = out[-1]
+                roots = self.children(around.asserted, around.text, around.value.keys, value.token)
+                others = self.children(around.schemas, around.text, around.value.keys, value.token)
+                all_roots = (*others, *self._contained(around, value, written))
+            asserted = self._closure(roots, written, value.keys)
+            schemas = asserted if all_roots == roots else self._closure(all_roots, written, value.keys)
+            out.append(Level(value, written, asserted, schemas))
+        return out
+
+    def _closure(self, roots: Iterable[Schema], text: bytes, keys: Sequence[str]) -> tuple[Schema, ...]:
+        """These schemas, and those that apply to the same value by way of them."""
+        out: dict[Schema, None] = {}
+        work = list(reversed(tuple(roots)))
+        while work:
+            schema = work.pop()
+            if schema not in out:
+                spend()
+                out[schema] = None
+                for keyword in reversed(self.keywords(schema)):
+                    work += reversed(self._branches(schema, keyword, text, keys))
+        return tuple(out)
+
+    @staticmethod
+    def keywords(schema: Schema) -> list[str]:
+        """The keywords of a schema that constrain values."""
+        return [keyword for keyword in schema.constraints if schema.known(keyword)]
+
+    def _branches(self, schema: Schema, keyword: str, text: bytes, keys: Sequence[str]) -> list[Schema]:
+        """The schemas that a keyword applies to the same value, without those that the text has left."""
+        if keyword in REFERENCES:
+            return [self.library.resolve(schema, keyword)]
+        if keyword == "allOf":
+            return list(self.reader.branches(schema, keyword))
+        if keyword in ("anyOf", "oneOf"):
+            return self.open_branches(schema, keyword, text)
+        if keyword == "if":
+            cases = self.open_cases(schema, text)
+            return [self.library.child(schema, name) for name, _ in cases if schema.known(name)]
+        if keyword in ("dependentSchemas", "dependencies"):
+            return self.dependent(schema, keyword, keys)
+        return []
+
+    def open_branches(self, schema: Schema, keyword: str, text: bytes) -> list[Schema]:
+        """The branches of `anyOf` or `oneOf` that the text has not left."""
+        beside = schema
+        if keyword == "anyOf" and not any(map(schema.known, UNEVALUATED)):
+            beside = self.without(schema, keyword)  # the same, and smaller
+        return [one for one in self.reader.branches(schema, keyword) if self.is_open((beside, one), text)]
+
+    def open_cases(self, schema: Schema, text: bytes) -> list[tuple[str, Schema]]:
+        """Of an `if`: "then", "else" or both, each with the condition under which it applies, if the text allows it."""
+        condition = self.library.child(schema, "if")
+        out = []
+        for name, holds in (("then", condition), ("else", self.reader.negation.of(condition))):
+            branch = (self.library.child(schema, name),) if schema.known(name) else ()
+            if self.is_open((schema, holds, *branch), text):
+                out.append((name, holds))
+        return out
+
+    def dependent(self, schema: Schema, keyword: str, keys: Sequence[str]) -> list[Schema]:
+        """The schemas of `dependentSchemas` or `dependencies` that the members which were written call for."""
+        named = schema.get(keyword)
+        assert isinstance(named, dict)
+        return [self.library.child(schema, keyword, key) for key in keys if isinstance(named.get(key), dict | bool)]
+
+    def children(
+        self, schemas: Iterable[Schema], text: bytes, keys: Sequence[str], token: str | int | None
+    ) -> tuple[Schema, ...]:
+        """The schemas that these, which apply to a value, apply to its member or item `token`.
+
+        `text`, `keys`: what was written of the value around it.
+        """
+        return tuple(dict.fromkeys(one for schema in schemas for one in self._inner(schema, text, keys, token)))
+
+    def _contained(self, level: Level, value: OpenValue, text: bytes) -> list[Schema]:
+        """The schemas of `contains` that an item may still satisfy."""
+        if not isinstance(value.token, int):
+            return []
+        found = [self.library.child(schema, "contains") for schema in level.schemas if schema.known("contains")]
+        return [schema for schema in found if self.is_open((schema,), text)]
+
+    def _inner(self, schema: Schema, text: bytes, keys: Sequence[str], token: str | int | None) -> Iterator[Schema]:
+        """Those of one schema."""
+        if isinstance(schema.value, bool):
+            return
+        yield from self._member(schema, token) if isinstance(token, str) else self._item(schema, token or 0)
+        name = UNEVALUATED[isinstance(token, int)]
+        if schema.known(name):
+            others = self._closure((schema,), text, keys)
+            if not any(self._evaluates(one, token, one is schema) for one in others):
+                yield self.library.child(schema, name)
+
+    def _evaluates(self, schema: Schema, token: str | int | None, is_own: bool) -> bool:
+        """Whether a schema says something of the member or item, so that it is not left to `unevaluated...`."""
+        if isinstance(schema.value, bool):
+            return False
+        if not is_own and schema.known(UNEVALUATED[isinstance(token, int)]):
+            return True
+        return bool(self._member(schema, token) if isinstance(token, str) else self._item(schema, token or 0))
+
+    def _member(self, schema: Schema, key: str) -> list[Schema]:
+        return self.reader.own_members(schema).member(key, self._expander.keys.has)
+
+    def _item(self, schema: Schema, index: int) -> list[Schema]:
+        if not any(schema.known(name) for name in ("items", "prefixItems")):
+            return []
+        part = self.reader.own_items(schema)
+        inner = part.prefix[index] if index < len(part.prefix) else part.rest
+        return [] if inner is None else [inner]
+
+    # --- changed schemas
+
+    def without(self, schema: Schema, *keywords: str) -> Schema:
+        """A schema without some keywords."""
+        assert isinstance(schema.value, dict)
+        left = {name: value for name, value in schema.value.items() if name not in keywords}
+        return self.changed(schema, ("not", *keywords), left)
+
+    def changed(self, schema: Schema, key: tuple[str, ...], value: dict[str, Json]) -> Schema:
+        """A schema with other keywords at the same place, in a document of its own: what stands in them differs."""
+        if (schema, key) not in self._changed:
+            document = replace(schema.document)
+            constraints = tuple(filter(ENFORCED[document.draft].__contains__, value))
+            self._changed[schema, key] = Schema(
+                document, schema.pointer, value, schema.base, scope=schema.scope, constraints=constraints
+            )
+        return self._changed[schema, key]
+
+    # --- the judge
+
+    def is_open(self, schemas: tuple[Schema, ...], text: bytes) -> bool:
+        """Whether a text may be the beginning of a value that satisfies all of the schemas, as far as is known."""
+        return self.asked(schemas, text, False) is not False
+
+    def asked(self, schemas: tuple[Schema, ...], text: bytes, is_whole: bool) -> bool | None:
+        """Whether a text is one of the values that satisfy all of the schemas, or its beginning; None: not known."""
+        if schemas not in self._judges:
+            if self._left <= 0:
+                self.is_partial = True
+                return None
+            self._left -= 1
+            try:
+                self._judges[schemas] = self._judge(schemas)
+            except (GuidedError, RecursionError) as error:  # it is not enforced alone, or too large
+                if may_succeed_later(error):
+                    self.is_partial = True
+                    return None
+                self._judges[schemas] = None
+        judge = self._judges[schemas]
+        if judge is None:
+            return None
+        spend(1 + len(text))
+        return judge(text, is_whole)
+
+    def _judge(self, schemas: tuple[Schema, ...]) -> Judge:
+        with compiling(self._limits):
+            expander = Expander(self.reader, self._options, self._limits)
+            lowering = Lowering(self.library, expander, self._options, self._limits)
+            return self._compiled(lowering.grammar(asked=False, of=schemas))

@@ -1,0 +1,338 @@
+"""Which keywords of a schema refuse what should follow an unfinished JSON text.
+
+In: the schemas that apply (`instance_locations.py`), the text, and what was asked to follow it. Out: groups of JSON
+Pointers. The keywords of one group refuse it together; of several groups each does by itself.
+
+    {"properties": {"age": {"type": "integer", "minimum": 1}}}   after {"age":   the - is refused by
+                                                                 /properties/age/minimum
+
+How: what a schema asks of a value is a conjunction of *parts*, one for each keyword. `$ref`, `allOf`, a branch that is
+the only one left of `anyOf`, and `then` once the condition holds, contribute the parts of the schemas that they apply.
+So an applicator is only named if it decides itself. What a choice refuses is refused in each branch that is left, for a
+reason of its own.
+
+1. From the innermost value outwards, the parts that refuse the next character alone are named. `20` may be
+   the beginning of a year from 1700 to 2000, `202` of none, but neither bound refuses it alone.
+2. Then, in the innermost value that refuses it, the parts that alone refuse all of the value that was
+   asked about: of 2020 that is `maximum`.
+3. Else a smallest set of parts that refuse the character together, as a deletion filter finds it (Chinneck and
+   Dravnieks 1991): all parts that can be left out are left out, one after the other. There a part of an inner value
+   counts as one of the value around it.
+
+The layout names nothing: white space and the order of members.
+
+Cost: that of compiling the parts alone; bounded as in `instance_locations.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from guided.frontends.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape
+from guided.frontends.json_schema.asked import Asked, Place, Question, places_asked
+from guided.frontends.json_schema.documents.keywords import REFERENCES
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.values import Decimal10, Json
+from guided.frontends.json_schema.instance_locations import UNEVALUATED, InstanceLocations
+from guided.meter import spend
+
+__all__ = ["Groups", "refusing"]
+
+Groups: TypeAlias = tuple[tuple[str, ...], ...]
+_Schemas: TypeAlias = tuple[Schema, ...]
+
+_BESIDE: Final = {
+    "additionalProperties": ("properties", "patternProperties"),
+    "items": ("prefixItems",),
+    "additionalItems": ("items",),
+    "if": ("then", "else"),
+    "minimum": ("exclusiveMinimum",),
+    "maximum": ("exclusiveMaximum",),
+}
+"""Keyword -> those that say what it applies to, or how. Of these the schemas do not count."""
+_OF_VALUES: Final = ("properties", "patternProperties", "additionalProperties", *UNEVALUATED, "items", "prefixItems",
+                     "additionalItems")  # fmt: skip
+"""Keywords that apply schemas to members and items."""
+_NONE, _ONE = Decimal10.parse("0"), Decimal10.parse("1")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """What one keyword asks.
+
+    Attributes:
+        keyword: its name.
+        pointer: where it stands.
+        schema: it alone.
+        cases: of a choice, what is left of it: for each branch a condition, and the schemas that it applies.
+        is_coarse: other parts say the same of what was written, and say it better.
+        unless: another schema, which is to blame if it refuses as well.
+        is_late: whether it applies because of the next character, whatever was written before.
+    """
+
+    keyword: str
+    pointer: str
+    schema: Schema
+    cases: tuple[tuple[Schema | None, _Schemas], ...] = ()
+    is_coarse: bool = False
+    unless: Schema | None = None
+    is_late: bool = False
+
+
+def refusing(applying: InstanceLocations, text: bytes, asked: Asked) -> Groups:
+    """The keywords that refuse what is asked, see the head; empty if none is known."""
+    place = places_asked(text, asked, lambda written, is_whole: applying.asked((), written, is_whole) is True)
+    if place is None:
+        return ()
+    found = _Refusing(applying).explained((applying.library.root,), place, "character")
+    return tuple(dict.fromkeys(applying.named(group) for group in found))
+
+
+class _Refusing:
+    def __init__(self, applying: InstanceLocations) -> None:
+        self._applying, self._library = applying, applying.library
+        self._parts: dict[tuple[_Schemas, Place], tuple[list[Schema], list[_Part]]] = {}
+        self._wrapped: dict[tuple[Schema, str | int | None], Schema] = {}
+
+    def explained(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
+        """Why a conjunction of schemas refuses what is asked of the value at a place."""
+        if found := self._alone(roots, place, question):
+            return found
+        deciding = self._deciding(roots, place, question)
+        if deciding is None:
+            return []
+        roots, place = deciding
+        if question == "character" and place.value is not None and (found := self._alone(roots, place, "value")):
+            return found
+        return self._together([*self._all_parts(roots, place)], place, question)
+
+    def _alone(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
+        """The parts that refuse it each by itself: those of the values inside, or else those of the value."""
+        spend()
+        certain, parts = self._of(roots, place)
+        found: list[tuple[str, ...]] = []
+        decided: set[bool] = set()
+        for inner in place.inside:
+            if inner.longer(question) is not None:
+                applied = self._children(certain, place, inner)
+                inside = self._alone(applied, inner, question)
+                found += inside
+                if inside or (applied and self._refuses(applied, inner, question)):
+                    decided.add(inner.is_name)
+        choices = [part for part in parts if part.cases and not part.is_coarse]
+        for part in choices:
+            ways = [self._alone(schemas, place, question) for _, schemas in part.cases]
+            if all(ways):
+                found += [group for way in ways for group in way]
+        for part in parts:
+            is_decided = (True in decided and part.keyword == "propertyNames") or (
+                False in decided and part.keyword in _OF_VALUES
+            )
+            if not part.cases and not part.is_coarse and not is_decided and self._is_to_blame(part, place, question):
+                found.append((part.pointer,))
+        if not found:
+            for part in choices:
+                if self._is_to_blame(part, place, question):
+                    found += self._chosen(part, place, question)
+        return list(dict.fromkeys(found))
+
+    def _is_to_blame(self, part: _Part, place: Place, question: Question) -> bool:
+        if not self._refuses((part.schema,), place, question, is_late=part.is_late):
+            return False
+        return part.unless is None or not self._refuses((part.unless,), place, question)
+
+    def _chosen(self, part: _Part, place: Place, question: Question) -> list[tuple[str, ...]]:
+        """Why a choice refuses it: each branch that is left does, or the choice itself decides."""
+        found: list[tuple[str, ...]] = []
+        for condition, schemas in part.cases:
+            if condition is not None and self._refuses((condition,), place, question):
+                continue  # the branch is left
+            way = self.explained(schemas, place, question) if self._refuses(schemas, place, question) else []
+            if not way:
+                return [(part.pointer,)]
+            found += way
+        return found or [(part.pointer,)]
+
+    def _deciding(self, roots: _Schemas, place: Place, question: Question) -> tuple[_Schemas, Place] | None:
+        """The innermost value whose schemas together refuse it, with these."""
+        certain, _ = self._of(roots, place)
+        for inner in place.inside:
+            if inner.longer(question) is not None:
+                found = self._deciding(self._children(certain, place, inner), inner, question)
+                if found is not None:
+                    return found
+        return (roots, place) if roots and self._refuses(roots, place, question) else None
+
+    def _together(self, parts: list[_Part], place: Place, question: Question) -> list[tuple[str, ...]]:
+        """A smallest set of parts that refuse it together."""
+        kept = sorted(parts, key=lambda part: not part.is_coarse)
+        if not self._refuse(kept, place, question):
+            return []
+        for part in list(kept):
+            others = [each for each in kept if each is not part]
+            if others and self._refuse(others, place, question):
+                kept = others
+        chosen = next((part for part in kept if part.cases), None)
+        if chosen is not None and len(kept) == 1:
+            return self._chosen(chosen, place, question)
+        if chosen is None:
+            return [tuple(dict.fromkeys(part.pointer for part in kept))]
+        others = [part for part in kept if part is not chosen]
+        found: list[tuple[str, ...]] = []
+        for condition, schemas in chosen.cases:
+            branch = [*others, *self._all_parts(schemas, place)]
+            if condition is None or not self._refuses((condition,), place, question):
+                way = self._together(branch, place, question)
+                found += way or [tuple(dict.fromkeys(part.pointer for part in kept))]
+        return list(dict.fromkeys(found))
+
+    def _refuse(self, parts: list[_Part], place: Place, question: Question) -> bool:
+        """Whether parts together refuse what is asked."""
+        schemas = tuple(dict.fromkeys(part.schema for part in parts))
+        return self._refuses(schemas, place, question, is_late=any(part.is_late for part in parts))
+
+    def _refuses(self, schemas: _Schemas, place: Place, question: Question, *, is_late: bool = False) -> bool:
+        """Whether schemas together allow what was written, unless they apply late, and not what is asked."""
+        longer = place.longer(question)
+        if longer is None or self._applying.asked(schemas, longer.text, longer.is_whole) is not False:
+            return False
+        return is_late or not place.text or self._applying.asked(schemas, place.text, False) is True
+
+    # --- parts
+
+    def _children(self, certain: Sequence[Schema], place: Place, inner: Place) -> _Schemas:
+        """The schemas that apply to a value in the value at a place."""
+        if inner.is_name:
+            return tuple(self._library.child(one, "propertyNames") for one in certain if one.known("propertyNames"))
+        return self._applying.children(certain, place.text, [*place.keys, *place.new_keys], inner.token)
+
+    def _all_parts(self, roots: _Schemas, place: Place) -> Iterator[_Part]:
+        """The parts of a value, and those of the values in it, as parts of it."""
+        certain, parts = self._of(roots, place)
+        yield from parts
+        for inner in place.inside:
+            if not inner.is_name:
+                for part in self._all_parts(self._children(certain, place, inner), inner):
+                    if not part.is_coarse and not part.cases:
+                        yield _Part("", part.pointer, self._wrap(part.schema, inner.token))
+
+    def _wrap(self, schema: Schema, token: str | int | None) -> Schema:
+        """A schema for values whose member or item `token` satisfies this one."""
+        if (schema, token) not in self._wrapped:
+            if isinstance(token, str):
+                shape = Shape(objects=(ObjectPart({token: schema}, None),))
+            else:
+                shape = Shape(arrays=(ArrayPart(((None,) * (token or 0)) + (schema,), None),))
+            self._wrapped[schema, token] = self._applying.reader.negation.derived(schema, shape)
+        return self._wrapped[schema, token]
+
+    def _of(self, roots: _Schemas, place: Place) -> tuple[list[Schema], list[_Part]]:
+        """The schemas that a value must satisfy if it satisfies these, and the parts of them."""
+        if (roots, place) not in self._parts:
+            parts: list[_Part] = []
+            met: dict[Schema, None] = {}
+            work = list(reversed(roots))
+            while work:
+                schema = work.pop()
+                if schema not in met:
+                    spend()
+                    met[schema] = None
+                    if schema.value is False:
+                        parts.append(_Part("", schema.where, schema))
+                    for keyword in self._applying.keywords(schema):
+                        inner, own = self._keyword(schema, keyword, place)
+                        work += reversed(inner)
+                        parts += own
+            self._parts[roots, place] = list(met), parts
+        return self._parts[roots, place]
+
+    def _keyword(self, schema: Schema, keyword: str, place: Place) -> tuple[Sequence[Schema], Iterable[_Part]]:
+        """The schemas that a keyword certainly applies to the same value, and what is a part of its own."""
+        applying, text = self._applying, place.text
+        if keyword in REFERENCES:
+            return [self._library.resolve(schema, keyword)], ()
+        if keyword == "allOf":
+            return applying.reader.branches(schema, keyword), ()
+        if keyword in ("anyOf", "oneOf"):
+            branches = applying.open_branches(schema, keyword, text)
+            is_one = len(branches) == 1
+            ways = tuple((None, (branch,)) for branch in branches)
+            own = (
+                [self._part(schema, keyword, cases=ways, is_coarse=is_one)] if keyword == "oneOf" or not is_one else []
+            )
+            return branches if is_one else [], own
+        if keyword == "if":
+            left = [name for name, _ in applying.open_cases(schema, text)]
+            both = {
+                name: (self._library.child(schema, name),) if schema.known(name) else () for name in ("then", "else")
+            }
+            condition = self._library.child(schema, keyword)
+            cases = (condition, both["then"]), (applying.reader.negation.of(condition), both["else"])
+            is_one = len(left) == 1
+            return both[left[0]] if is_one else (), [self._part(schema, keyword, cases=cases, is_coarse=is_one)]
+        if keyword in ("dependentSchemas", "dependencies"):
+            called = applying.dependent(schema, keyword, place.keys)
+            late = [
+                replace(part, is_late=True)
+                for inner in applying.dependent(schema, keyword, place.new_keys)
+                for part in self._of((inner,), place)[1]
+            ]
+            return called, [*late, self._part(schema, keyword, is_coarse=bool(called or late))]
+        return (), self._leaves(schema, keyword)
+
+    def _leaves(self, schema: Schema, keyword: str) -> Iterator[_Part]:
+        """The parts of a keyword that applies no schema to the same value."""
+        if keyword in UNEVALUATED:  # it speaks of what all others leave
+            yield _Part(keyword, schema.at(keyword), schema, unless=self._applying.without(schema, *UNEVALUATED))
+        elif keyword in ("properties", "patternProperties") and isinstance(named := schema.get(keyword), dict):
+            apart = [name for name in named if keyword == "patternProperties" or named[name] is False]
+            for name in apart:
+                part = self._applying.changed(schema, (keyword, name), {keyword: {name: named[name]}})
+                yield _Part(keyword, schema.at(keyword, name), part)
+            if rest := {name: inner for name, inner in named.items() if name not in apart}:
+                yield _Part(keyword, schema.at(keyword), self._applying.changed(schema, (keyword,), {keyword: rest}))
+        elif keyword == "contains":
+            yield from self._contains(schema)
+        else:
+            yield self._part(schema, keyword)
+
+    def _contains(self, schema: Schema) -> Iterator[_Part]:
+        """One item, as many as `minContains`, and no more than `maxContains`."""
+        assert isinstance(schema.value, dict)
+        inner = schema.value["contains"]
+        least = schema.value.get("minContains", _ONE) if schema.known("minContains") else _ONE
+        one = self._applying.changed(schema, ("contains",), {"contains": inner})
+        if least != _NONE:
+            yield _Part("contains", schema.at("contains"), one)
+        if schema.known("minContains") and least != _NONE:
+            value: dict[str, Json] = {"contains": inner, "minContains": least}
+            part = self._applying.changed(schema, ("minContains",), value)
+            yield _Part("contains", schema.at("minContains"), part, unless=one)
+        if schema.known("maxContains"):
+            value = {"contains": inner, "minContains": _NONE, "maxContains": schema.get("maxContains")}
+            part = self._applying.changed(schema, ("maxContains",), value)
+            yield _Part("contains", schema.at("maxContains"), part)
+
+    def _part(
+        self,
+        schema: Schema,
+        keyword: str,
+        *,
+        cases: tuple[tuple[Schema | None, _Schemas], ...] = (),
+        is_coarse: bool = False,
+    ) -> _Part:
+        """A keyword alone."""
+        assert isinstance(schema.value, dict)
+        beside = {name: schema.value[name] for name in _BESIDE.get(keyword, ()) if name in schema.value}
+        value = {keyword: schema.get(keyword), **{name: _open(name, each) for name, each in beside.items()}}
+        alone = self._applying.changed(schema, (keyword,), value)
+        return _Part(keyword, schema.at(keyword), alone, cases, is_coarse)
+
+
+def _open(keyword: str, value: Json) -> Json:
+    """The value of a keyword with schemas that allow anything."""
+    if keyword in ("properties", "patternProperties") and isinstance(value, dict):
+        return dict.fromkeys(value, True)
+    return [True] * len(value) if keyword in ("prefixItems", "items") and isinstance(value, list) else value

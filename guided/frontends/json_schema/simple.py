@@ -1,0 +1,203 @@
+"""Schemas of which a glance shows that they compile: no error, no warning, and some value.
+
+In: a schema as `json.loads` gives it, and the options. Out: how many bytes its shortest text has at most, or None,
+which says nothing: the schema may be as good. Such a schema may be compiled later, when its text begins, since whatever
+a compilation would tell about it is known.
+
+How: what is looked for are the plain schemas that most functions have: objects with named properties, lists, strings,
+numbers with integer bounds, enumerations. One pass, which gives up at the first keyword or value that it does not know.
+The texts are bounded for every option; options that limit values or set lines are left to the compiler.
+
+Cost: linear in the schema, some 50 microseconds for a kilobyte.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+from guided.frontends.json_schema.options import JsonSchemaOptions
+
+__all__ = ["least_text", "plain_options"]
+
+_OPTIONS: Final = frozenset(
+    {"whitespace", "property_order", "additional_properties", "numbers", "escapes", "constants", "classes", "format"}
+)
+_GAP: Final = 1  # byte of white space at a comma or colon
+_FORMATS: Final = {
+    "date": 12, "date-time": 24, "time": 16, "duration": 8, "email": 12, "uuid": 38, "uri": 8, "ipv4": 9,
+}  # fmt: skip
+"""A few formats -> bytes of a short text."""
+_MOST_WEIGHT: Final = 8000  # characters that are written out, and so many for each schema:
+_SCHEMA_WEIGHT: Final = 20
+_MOST_DEPTH: Final = 20
+_LARGEST: Final = 10**15
+_PLAIN: Final = re.compile(r"[ !#-\[\]-~]*")  # a byte for each character
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SCALARS: Final = frozenset({"string", "integer", "number", "boolean", "null"})
+
+
+class _NotPlain(Exception):
+    """Nothing is known of the schema."""
+
+
+@lru_cache(maxsize=64)
+def plain_options(options: JsonSchemaOptions) -> bool:
+    """Whether schemas may be known under these options."""
+    given = options.given()
+    return given.keys() <= _OPTIONS and given.get("whitespace", "json") in ("json", "single_space", "compact")
+
+
+def least_text(schema: Any, options: JsonSchemaOptions) -> int | None:
+    """No less than the bytes of its shortest text, which is there and not empty; None: not known."""
+    if not plain_options(options):
+        return None
+    try:
+        return _Glance().of(schema, 1)
+    except _NotPlain:
+        return None
+
+
+class _Glance:
+    """One pass over one schema."""
+
+    def __init__(self) -> None:
+        self.weight = 0
+
+    def of(self, schema: Any, depth: int) -> int:
+        """The bytes of the shortest text, at most."""
+        if type(schema) is not dict or depth > _MOST_DEPTH:
+            raise _NotPlain
+        self.charge(_SCHEMA_WEIGHT)
+        rest = {
+            name: value for name, value in schema.items() if name not in _ANNOTATIONS or not _ANNOTATIONS[name](value)
+        }
+        kind = rest.pop("type", None)
+        if "enum" in rest:
+            return self.enumeration(rest, kind)
+        if kind is None and not rest:
+            return 1
+        if kind is None and rest.keys() == {"anyOf"}:
+            return self.alternatives(rest["anyOf"], depth)
+        if type(kind) is list and not rest and _are_scalars(kind):
+            return 4
+        if type(kind) is not str or kind not in _KINDS:
+            raise _NotPlain
+        return _KINDS[kind](self, rest, depth)
+
+    def charge(self, weight: int) -> None:
+        self.weight += weight
+        if self.weight > _MOST_WEIGHT:
+            raise _NotPlain
+
+    def written(self, text: Any) -> int:
+        """The bytes of a string that is written out."""
+        if not _is_text(text):
+            raise _NotPlain
+        self.charge(len(text))
+        return 2 + len(text) if _PLAIN.fullmatch(text) else len(json.dumps(text, ensure_ascii=False).encode())
+
+    def enumeration(self, rest: dict[str, Any], kind: Any) -> int:
+        values = rest.pop("enum")
+        if rest or kind not in (None, "string") or type(values) is not list or not values:
+            raise _NotPlain
+        least = min([self.written(value) for value in values])
+        if len(set(values)) < len(values):
+            raise _NotPlain
+        return least
+
+    def alternatives(self, branches: Any, depth: int) -> int:
+        """At most one of them is no scalar: that others overlap is nothing to find out here."""
+        if type(branches) is not list or not branches:
+            raise _NotPlain
+        least = min([self.of(branch, depth + 1) for branch in branches])
+        kinds = [branch.get("type") for branch in branches]
+        if sum(not isinstance(kind, str) or kind not in _SCALARS for kind in kinds) > 1:
+            raise _NotPlain
+        return least
+
+    def string(self, rest: dict[str, Any], _: int) -> int:
+        if rest.keys() == {"format"}:
+            name = rest["format"]
+            if type(name) is not str or name not in _FORMATS:
+                raise _NotPlain
+            self.charge(_MOST_WEIGHT // 20)
+            return _FORMATS[name]
+        return 2 + _least(rest, "minLength", "maxLength", 1000)
+
+    def number(self, rest: dict[str, Any], _: int) -> int:
+        low, high = (_integer(rest.pop(name, None), -_LARGEST) for name in ("minimum", "maximum"))
+        if rest or (low is not None and high is not None and low > high):
+            raise _NotPlain
+        return len(str(max(0 if low is None else low, 0) or min(0 if high is None else high, 0)))
+
+    def boolean(self, rest: dict[str, Any], _: int) -> int:
+        if rest:
+            raise _NotPlain
+        return 4
+
+    def array(self, rest: dict[str, Any], depth: int) -> int:
+        item = self.of(rest.pop("items", None), depth + 1)
+        return 2 + _least(rest, "minItems", "maxItems", 100) * (item + 1 + _GAP)
+
+    def object(self, rest: dict[str, Any], depth: int) -> int:
+        properties, required = rest.pop("properties", None), rest.pop("required", [])
+        more = rest.pop("additionalProperties", True)
+        if rest or type(more) is not bool or type(properties) is not dict or type(required) is not list:
+            raise _NotPlain
+        texts = {name: self.written(name) + 2 + _GAP + self.of(value, depth + 1) for name, value in properties.items()}
+        if not all(type(name) is str and name in texts for name in required) or len(set(required)) < len(required):
+            raise _NotPlain
+        return 2 + sum([texts[name] + _GAP for name in required])
+
+
+_KINDS: Final[dict[str, Callable[[_Glance, dict[str, Any], int], int]]] = {
+    "string": _Glance.string,
+    "integer": _Glance.number,
+    "number": _Glance.number,
+    "boolean": _Glance.boolean,
+    "null": _Glance.boolean,
+    "array": _Glance.array,
+    "object": _Glance.object,
+}
+
+
+def _are_scalars(kinds: list[Any]) -> bool:
+    return all(type(kind) is str and kind in _SCALARS for kind in kinds) and 0 < len(kinds) == len(set(kinds))
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and (value.isascii() or _SURROGATE.search(value) is None)
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or type(value) is bool or _is_text(value) or _integer_or_none(value)
+
+
+def _integer_or_none(value: Any) -> bool:
+    return type(value) is int and -_LARGEST <= value <= _LARGEST
+
+
+_ANNOTATIONS: Final[dict[str, Callable[[Any], bool]]] = {
+    "description": _is_text,
+    "title": _is_text,
+    "default": _is_scalar,
+}
+"""Keywords without effect -> whether a value is one that nothing has to be said about."""
+
+
+def _integer(value: Any, least: int) -> int | None:
+    if value is None or (type(value) is int and least <= value <= _LARGEST):
+        return value
+    raise _NotPlain
+
+
+def _least(rest: dict[str, Any], lower: str, upper: str, most: int) -> int:
+    """The least number of characters or items; the bounds of it are all that is left."""
+    low, high = _integer(rest.pop(lower, None), 0) or 0, _integer(rest.pop(upper, None), 0)
+    if rest or low > most or (high is not None and low > high):
+        raise _NotPlain
+    return low

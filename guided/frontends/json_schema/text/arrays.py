@@ -1,0 +1,115 @@
+"""The text of arrays. In: a shape of arrays. Out: IR.
+
+Items are those of the prefix, then any number of others, within a window. Where items must differ, each is an `Entry`
+of a `Distinct`. What some items must satisfy (`contains`) is counted, or becomes a condition on cells of items.
+
+Cost: linear in the prefix. `containers.py` and `value_partition.py` state their own.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from guided.errors import UnsupportedError
+from guided.frontends.json_schema.algebra.emptiness import refuse_repeated
+from guided.frontends.json_schema.algebra.existential_constraints import obliged_items
+from guided.frontends.json_schema.algebra.expand import Goal
+from guided.frontends.json_schema.algebra.shape import Shape, Window, has_false, item_goal
+from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.algebra.value_partition import ValuePartition
+from guided.frontends.json_schema.text.containers import (
+    array_body,
+    array_with,
+    bound_members,
+    counted_items,
+    graph_body,
+)
+from guided.ir.nodes import EMPTY, AllOf, Distinct, Entry, Node, TaggedText
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.text.lower import Lowering
+
+__all__ = ["array_text"]
+
+_FEW = 6  # up to so many obligations there are few ways to share items
+
+
+def array_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
+    """The text of the arrays of a shape."""
+    if shape.count_graph is not None:
+        rules, graph = lowering.rule_maker("items", where), shape.count_graph
+        item, comma = partial(_item, lowering, shape, level=level), lowering.notation.between(level)
+        text = lowering.notation.wrap("[]", graph_body(graph, item, comma, rules), 0 in graph.ends, level)
+    elif shape.repeated is not None:
+        raise refuse_repeated(shape)
+    else:
+        text = _items(lowering, shape, where, level)
+    return text if shape.unique is None or text == EMPTY else Distinct(text)
+
+
+def _items(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
+    """The text of an array. If its items must differ, each of them is an `Entry`."""
+    longest = shape.prefix_length if shape.arrays else 0
+    window = lowering.capped(shape.items, lowering.options.max_items, "max_items", where)
+    comma, prefix = lowering.notation.between(level), []
+    for at in range(longest if window.high is None else min(longest, window.high)):
+        goal = lowering.expander.goal(item_goal(shape, at))
+        if has_false(goal):
+            window = window.meet(Window(0, at))
+            break
+        prefix.append(_item(lowering, shape, goal, level, at))
+    rest = None
+    if window.high is None or window.high > longest:
+        goal = lowering.expander.goal(item_goal(shape, longest))
+        if not has_false(goal):
+            rest = _item(lowering, shape, goal, level, ~longest)
+    if rest is None and window.low > len(prefix):
+        lowering.reasons.append((where, f"{window.low} items are required, but only {len(prefix)} are allowed"))
+    if shape.item_counts:
+        return _with_count(lowering, shape, level)
+    if shape.some_items:
+        return _bound(lowering, shape, window, where, level)
+    if shape.rest_blocks:
+        goals = [lowering.expander.goal((*item_goal(shape, longest), *block)) for block in shape.rest_blocks]
+        some = [_item(lowering, shape, goal, level, ~longest) for goal in goals]
+        body = None if rest is None else array_with(prefix, some, rest, comma, window)
+        return lowering.notation.wrap("[]", body, False, level)
+    return lowering.notation.wrap("[]", array_body(prefix, rest, comma, window), window.low == 0, level)
+
+
+def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int, at: int = ~0) -> Node:
+    """An item. `at`: its number, or ~number for that and any after it."""
+    inside = lowering.notation.inside(level, at)
+    if shape.unique is None:
+        return lowering.notation.item(lowering.value(goal, inside), level)
+    lowering.notation.check_unique(shape.unique, level)
+    return Entry(lowering.value(lowering.notation.narrowing_at(level).item(goal), inside))
+
+
+def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
+    """Arrays in which only the number of items that satisfy a schema is bounded, and no position is special."""
+    (counted,) = shape.item_counts
+    goals = [lowering.expander.goal((*item_goal(shape, 0), one)) for one in (counted.schema, counted.others)]
+    yes, no = (EMPTY if has_false(goal) else _item(lowering, shape, goal, level) for goal in goals)
+    body = counted_items(yes, no, lowering.notation.between(level), counted.count)
+    return lowering.notation.wrap("[]", body, counted.count.low == 0, level)
+
+
+def _bound(lowering: Lowering, shape: Shape, window: Window, where: str, level: int) -> Node:
+    """Arrays with many obligations, in which no position is special."""
+    expander = lowering.expander
+    base = expander.goal(item_goal(shape, 0))
+    asked = [expander.goal((some.schema,)) for some in shape.some_items]
+    try:
+        cells = ValuePartition(expander, where).of(base, [goal for goal in asked if goal and not has_false(goal)])
+    except UnsupportedError:
+        if len(asked) > _FEW:
+            raise
+        return either([array_text(lowering, one, where, level) for one in obliged_items(shape)])
+    within = [
+        TaggedText(tuple(at for at, cell in enumerate(cells) if not goal or goal in cell.within)) for goal in asked
+    ]
+    items = [_item(lowering, shape, cell.goal, level) for cell in cells]
+    body = bound_members([], items, lowering.notation.between(level), window, AllOf(tuple(within)), False)
+    return lowering.notation.wrap("[]", body, False, level)

@@ -1,0 +1,204 @@
+"""The spellings of given JSON values under a goal. In: the values of `enum` or `const`. Out: IR.
+
+A value is written with every escape, number spelling and whitespace that the options allow. Its members come in their
+own order, or with `property_order="any"` in any order. Whether a value satisfies the other keywords is decided here,
+value by value. Only patterns are not evaluated, but intersected with the text.
+
+Cost: linear in the values. A deeply nested value becomes several rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import TYPE_CHECKING, TypeVar
+
+from guided.frontends.json_schema.algebra.content import content_fits
+from guided.frontends.json_schema.algebra.expand import Goal
+from guided.frontends.json_schema.algebra.number_set import NumberSet
+from guided.frontends.json_schema.algebra.shape import Shape, Window, item_goal
+from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
+from guided.frontends.json_schema.text.containers import Members, RuleMaker, array_body, declared_order, permuted
+from guided.frontends.json_schema.text.numbers import number_constant
+from guided.frontends.json_schema.text.spelling import MINIMAL_STRING
+from guided.ir.nodes import EMPTY, Alt, And, Node, Text
+from guided.ir.serial import serial
+from guided.meter import spend
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.text.lower import Lowering
+
+__all__ = ["Constants"]
+
+_DEEP = 8  # levels of one rule
+_Place = TypeVar("_Place")
+_Asked = TypeVar("_Asked")
+
+
+class Constants:
+    """Spells constants for one `Lowering`."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self._lowering = lowering
+
+    def any_of(self, shape: Shape, level: int) -> Node:
+        """The values of the enumeration that satisfy the rest of the shape."""
+        others = [value for value in shape.values or () if not isinstance(value, str | Decimal10)]
+        parts = [node for value in others if (node := self._in_shape(value, shape, level, 0)) is not None]
+        if "string" in shape.types:
+            texts = [v for v in shape.values or () if isinstance(v, str) and _fits(v, shape)]
+            if texts:
+                parts.insert(0, self._lowering.notation.framed("string", self._strings(texts, shape, level), level))
+        if "number" in shape.types:
+            numbers = tuple(v for v in shape.values or () if isinstance(v, Decimal10) and v in shape.numbers)
+            if numbers:
+                parts.append(self._lowering.notation.framed("number", self._numbers(numbers, shape.numbers), level))
+        return either(parts)
+
+    def _literal(self, value: Json, goal: Goal, level: int, nested: int) -> Node | None:
+        """The spellings of a value, or None if it does not satisfy the goal."""
+        if nested > _DEEP and isinstance(value, list | dict):
+            key = ("constant", canonical(value, in_order=True), goal, level)
+            where = goal[0].where if goal else ""
+            return self._lowering.rule(
+                key, "json constant", where, lambda: self._literal(value, goal, level, 0) or EMPTY
+            )
+        parts = []
+        for shape in self._lowering.shapes(goal):
+            if shape.values is None or canonical(value) in map(canonical, shape.values):
+                node = self._in_shape(value, shape, level, nested)
+                parts += [] if node is None else [node]
+        unique = list(dict.fromkeys(parts)) if len(parts) > 1 and nested == 0 else parts
+        return either(unique) if unique else None
+
+    def _in_shape(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
+        if (kind := json_type(value)) not in shape.types:
+            return None
+        node = self._spelled(value, shape, level, nested)
+        return None if node is None else self._lowering.notation.framed(kind, node, level)
+
+    def _spelled(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
+        spend()
+        if value is None or isinstance(value, bool):
+            return Text({None: "null", True: "true", False: "false"}[value])
+        if isinstance(value, Decimal10):
+            return self._numbers((value,), shape.numbers) if value in shape.numbers else None
+        if isinstance(value, str):
+            return self._strings([value], shape, level) if _fits(value, shape) else None
+        level = self._lowering.notation.content_level(level)
+        return (
+            self._array(value, shape, level, nested)
+            if isinstance(value, list)
+            else self._object(value, shape, level, nested)
+        )
+
+    def _strings(self, texts: list[str], shape: Shape, level: int) -> Node:
+        notation = self._lowering.notation
+        patterns, encoding = {serial(pattern): pattern for pattern in shape.patterns}, notation.constant_encoding
+        if not patterns and (len(texts) == 1 or encoding is MINIMAL_STRING):
+            return either([notation.quoted_text(text, level) for text in texts])
+        content = Alt(tuple(Text(text) for text in texts))
+        return notation.quoted(And((content, *patterns.values())) if patterns else content, encoding, level)
+
+    def _numbers(self, values: tuple[Decimal10, ...], numbers: NumberSet) -> Node:
+        """One rule for several numbers of a set: their spellings share most of their states."""
+        options = self._lowering.options
+        plain = options.numbers != "json" or options.constants == "plain"
+        nodes = either([number_constant(value, plain, numbers) for value in values])
+        if plain:
+            return nodes
+        few = ", ".join(map(str, values[:3])) + (", ..." if len(values) > 3 else "")
+        key = ("constants", values, numbers.bare, numbers.not_bare)
+        return self._lowering.rule(key, f"json number of {few}", "", lambda: nodes)
+
+    def _array(self, value: list[Json], shape: Shape, level: int, nested: int) -> Node | None:
+        if len(value) not in shape.items:
+            return None
+        equal = len({canonical(item) for item in value}) < len(value)
+        if (equal and shape.unique is not None) or (not equal and shape.repeated is not None):
+            return None
+        has, lowering = self._lowering.expander.membership.has, self._lowering
+        if not all(sum(has((one.schema,), item) for item in value) in one.count for one in shape.item_counts):
+            return None
+        cases: list[Node] = []
+        for chosen in self._choices(range(shape.prefix_length, len(value)), shape.rest_blocks):
+            goals = [(*item_goal(shape, at), *chosen.get(at, ())) for at in range(len(value))]
+            items = self._literals(enumerate(value), goals, level, nested)
+            if items is not None:
+                items = [lowering.notation.item(item, level) for item in items]
+                body = array_body(items, None, lowering.notation.between(level), Window(len(items), len(items)))
+                cases.append(lowering.notation.wrap("[]", body, not items, level))
+        return either(cases) if cases else None
+
+    def _literals(
+        self, values: Iterable[tuple[str | int, Json]], goals: Iterable[tuple[Schema, ...]], level: int, nested: int
+    ) -> list[Node] | None:
+        """The spellings of each value, given with its name or number, under its schemas. None if some value does not
+        satisfy them."""
+        out, lowering = [], self._lowering
+        for (step, value), schemas in zip(values, goals, strict=True):
+            inside = lowering.notation.inside(level, step)
+            node = self._literal(value, lowering.expander.goal(schemas), inside, nested + 1)
+            if node is None:
+                return None
+            out.append(node)
+        return out
+
+    def _choices(
+        self, places: Iterable[_Place], blocks: tuple[tuple[_Asked, ...], ...]
+    ) -> Iterator[dict[_Place, tuple[_Asked, ...]]]:
+        """Each way to give every block a position (item or member), as what the positions must satisfy."""
+        every = list(places)
+        for chosen in product(range(len(every)), repeat=len(blocks)):
+            asked: dict[_Place, tuple[_Asked, ...]] = {}
+            for at, number in enumerate(chosen):
+                asked[every[number]] = (*asked.get(every[number], ()), *blocks[at])
+            yield asked
+
+    def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
+        if shape.formula is not None:
+            settled = self._lowering.expander.by_type.multiplied(shape)
+            found = [node for one in settled if (node := self._object(value, one, level, nested)) is not None]
+            return either(found) if found else None
+        if len(value) not in shape.members or not value.keys() >= set(shape.required):
+            return None
+        expander = self._lowering.expander
+        declared = {*shape.properties(), *shape.required}
+        others = [name for name in value if name not in declared]
+        if not all(expander.keys.has(names, name) for names in shape.names for name in value):
+            return None
+        if others and expander.is_closed(shape):
+            return None
+        cases: list[Node] = []
+        for chosen in self._choices(others, shape.extra_blocks):
+            if not all(expander.keys.has(some.keys, name) for name, asked in chosen.items() for some in asked):
+                continue
+            goals = [
+                (*expander.member(shape, name), *(s.schema for s in chosen.get(name, ()) if s.schema is not None))
+                for name in value
+            ]
+            members = self._literals(value.items(), goals, level, nested)
+            if members is not None:
+                cases.append(self._members(value, members, level))
+        return either(cases) if cases else None
+
+    def _members(self, value: dict[str, Json], members: list[Node], level: int) -> Node:
+        lowering = self._lowering
+        fields = [lowering.notation.field(name, node, True, level) for name, node in zip(value, members, strict=True)]
+        comma, window = lowering.notation.between(level), Window()
+        if lowering.options.property_order == "any":
+            body = permuted(fields, None, comma, window)
+        else:
+            body = declared_order(Members(fields, comma), RuleMaker(_no_rule, ""))
+        return lowering.notation.wrap("{}", body, not fields, level)
+
+
+def _fits(text: str, shape: Shape) -> bool:
+    """Whether a string satisfies the shape, without regard to patterns."""
+    return len(text) in shape.length and content_fits(text, shape)
+
+
+def _no_rule(name: str, node: Node) -> None:
+    raise AssertionError("a constant has no choice of members")

@@ -1,0 +1,313 @@
+"""The text of arrays and objects, from that of their parts. In: IR nodes and counts. Out: IR nodes, never the empty
+text.
+
+Commas are the problem: an optional member must not leave one behind. In declared order, once one member is required,
+the members are one flat sequence in which each optional member before it brings its own comma behind it, and each
+member after it the comma before it. For example, with b required: `(a ,)? b (, c)?`. Without a required member,
+"something was written before" nests to the left. Where many optional members follow one another, `member_tries.py`
+takes over. A window on the number of members makes one rule for each pair of a member and a count so far. Members in
+any order are the IR's `Permutation`. Very many optional members in any order are entries whose names must differ.
+
+Cost: linear in the members; with a window, members times counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from guided.frontends.json_schema.algebra.shape import Window
+from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.text.member_tries import Field, MemberTries
+from guided.frontends.json_schema.text.spelling import comma_list, optional
+from guided.ir.nodes import EMPTY, EPSILON, Alt, Condition, Entry, Member, Node, Permutation, Ref, Repeat, Seq, Text
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.algebra.count_graph import CountGraph
+    from guided.frontends.json_schema.algebra.expand import Goal
+
+__all__ = [
+    "Field",
+    "Members",
+    "RuleMaker",
+    "array_body",
+    "array_with",
+    "bound_members",
+    "counted_items",
+    "declared_order",
+    "declared_then",
+    "graph_body",
+    "many_optional",
+    "permuted",
+]
+
+_LONG = 64  # optional members in a row, beyond which tries are smaller
+_MANY = 64  # optional members, from which on entries are faster than a set in a register
+
+
+class Members(NamedTuple):
+    """Members in the order of `fields`, then any of `extra`, the text of an additional member (None: there are none).
+
+    `window` bounds their number, `most_extra` that of the additional ones.
+    """
+
+    fields: Sequence[Field]
+    comma: Node
+    extra: Node | None = None
+    window: Window = Window()
+    most_extra: int | None = None
+
+    def extras(self) -> Node:
+        """One additional member or more."""
+        assert self.extra is not None
+        return comma_list(self.extra, self.comma, 1, self.most_extra)
+
+    def more_extras(self) -> Node:
+        """Any number of additional members, after another member."""
+        return Repeat(Seq((self.comma, self.extra)), 0, self.most_extra) if self.extra is not None else EPSILON
+
+
+class RuleMaker(NamedTuple):
+    """Adds the rules of one object or array: `add` takes a rule's name, which begins with `name`, and its node.
+
+    `spell` writes a part of a key, `quotes` stand before and behind it.
+    """
+
+    add: Callable[[str, Node], None]
+    name: str
+    spell: Callable[[str], Node] = Text
+    quotes: tuple[Node, Node] = (Text('"'), Text('"'))
+
+
+def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: Window) -> Node | None:
+    """One item or more: those of `prefix`, then any of `rest` (None: no more). None if there can be no item."""
+    high = window.high
+    if rest is None:
+        high = len(prefix) if high is None else min(high, len(prefix))
+    low = max(window.low, 1)
+    if high is not None and high < low:
+        return None
+    if not prefix and rest is not None:
+        return comma_list(rest, comma, low, high)
+    listed = list(prefix if high is None else prefix[:high])
+    steps: list[Node] = [Seq((comma, item)) if at else item for at, item in enumerate(listed)]
+    tail: Node = EPSILON
+    if rest is not None and (high is None or high > len(steps)):
+        tail = Repeat(Seq((comma, rest)), max(low - len(steps), 0), None if high is None else high - len(steps))
+    return Seq((*steps[:low], _prefixes(steps[low:], tail) if low < len(steps) else tail))
+
+
+def _prefixes(steps: Sequence[Node], tail: Node) -> Node:
+    """The first n steps for any n, and the tail if these are all of them."""
+    if len(steps) == 1:
+        return optional(Seq((steps[0], tail)))
+    half = len(steps) // 2
+    return Alt((_prefixes(steps[:half], EPSILON), Seq((*steps[:half], _prefixes(steps[half:], tail)))))
+
+
+def array_with(prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: Node, window: Window) -> Node | None:
+    """All of `prefix`, then items of `rest` and, among them in any order, one of each of `some`."""
+    low, high = max(window.low - len(prefix), len(some)), None if window.high is None else window.high - len(prefix)
+    if high is not None and high < low:
+        return None
+    members = (*(Member(item, required=True) for item in some), Member(rest, repeatable=True))
+    steps = (part for item in prefix for part in (item, comma))
+    return Seq((*steps, Permutation(members, comma, low, high)))
+
+
+def counted_items(yes: Node, no: Node, comma: Node, count: Window) -> Node:
+    """Items of `yes` and `no` in any order, with a number of `yes` in `count`. One item or more."""
+    more_yes, more_no = Seq((comma, yes)), Repeat(Seq((comma, no)), 0, None)
+    high = count.high
+
+    def rest(low: int, most: int | None) -> Node:  # after an item
+        return Seq((more_no, Repeat(Seq((more_yes, more_no)), max(low, 0), most)))
+
+    cases = [Seq((no, rest(count.low, high)))]
+    if high is None or high > 0:
+        cases.append(Seq((yes, rest(count.low - 1, None if high is None else high - 1))))
+    return Alt(tuple(cases))
+
+
+def graph_body(graph: CountGraph, item: Callable[[Goal], Node], comma: Node, rules: RuleMaker) -> Node | None:
+    """One item or more along the paths of a graph: a rule for each state, and for each item that leads to a state.
+
+    An item that needs a new value may find none. With rules of their own, the other kinds of items remain possible.
+    """
+    ways: dict[tuple[Goal, int], Node] = {}
+    for goal, after in dict.fromkeys(way for state in graph.edges for way in state):
+        way = ways[goal, after] = Ref(f"{rules.name}.{len(ways)} to {after}")
+        rules.add(way.name, Seq((item(goal), Ref(f"{rules.name}.{after}"))))
+    for state, out in enumerate(graph.edges):
+        rest: list[Node] = [Seq((comma, Alt(tuple(ways[way] for way in out))))]
+        rest += [EPSILON] if state in graph.ends else []
+        if state in graph.tails:
+            goal, window = graph.tails[state]
+            rest.append(Repeat(Seq((comma, item(goal))), window.low, window.high))
+        rules.add(f"{rules.name}.{state}", Alt(tuple(rest)))
+    first = [ways[way] for way in graph.edges[0]]
+    if 0 in graph.tails:
+        goal, window = graph.tails[0]
+        first.append(comma_list(item(goal), comma, 1, window.high))
+    return Alt(tuple(first)) if first else None
+
+
+def many_optional(fields: Sequence[Field], window: Window) -> Node | None:
+    """Any of many optional members. The name is an `Entry`, so that no member is written twice.
+
+    The members that were written are then a trie of names, and not a register with token tables for each of its values.
+    None if the members are few, if names need escapes, or if the window may require more members than have values.
+    """
+    others = [field for field in fields if not field.required]
+    if len(others) < _MANY or window.low > max(1, len(fields) - len(others)):
+        return None
+    if any(c in '"\\' or c < " " for field in others for c in field.name):
+        return None
+    return either([Seq((Entry(field.key), field.value)) for field in others])
+
+
+def permuted(
+    fields: Sequence[Field],
+    extra: Node | None,
+    comma: Node,
+    window: Window,
+    some: Sequence[Node] = (),
+    ordered: bool = False,
+) -> Node | None:
+    """One member or more in any order: declared ones at most once, `extra` any number of times, each of `some`.
+
+    `ordered`: the declared ones in their order, all others after them.
+    """
+    members = [Member(field.node, required=field.required) for field in fields]
+    members += [Member(node, required=True, repeatable=ordered) for node in some]
+    if extra is not None:
+        members.append(Member(extra, repeatable=True))
+    if not members or window.high == 0:
+        return None
+    return Permutation(tuple(members), comma, max(window.low, 1), window.high, ordered=ordered)
+
+
+def bound_members(
+    slots: Sequence[Sequence[Node]], extras: Sequence[Node], comma: Node, window: Window, condition: Condition,
+    ordered: bool,
+) -> Node | None:  # fmt: skip
+    """One member or more, under a condition: at most one member of each slot, extras any number of times.
+
+    `ordered`: the slots in their order, extras last.
+    """
+    members = [(Member(node), at) for at, nodes in enumerate(slots) for node in nodes]
+    members += [(Member(node, repeatable=True), len(slots) + at) for at, node in enumerate(extras)]
+    if not members or window.high == 0:
+        return None
+    numbers = tuple(at for _, at in members)
+    whole = tuple(member for member, _ in members)
+    return Permutation(whole, comma, max(window.low, 1), window.high, numbers, ordered, condition)
+
+
+def declared_then(fields: Sequence[Field], extras: Node, comma: Node, rules: RuleMaker) -> Node:
+    """Members in the order of `fields`, then `extras`, which is never the empty text."""
+    declared = declared_order(Members(fields, comma), rules)
+    if declared is None:
+        return extras
+    before = Seq((declared, comma))
+    return Seq((before if any(field.required for field in fields) else optional(before), extras))
+
+
+def declared_order(members: Members, rules: RuleMaker) -> Node | None:
+    """One member or more in declared order; None where there can be none."""
+    fields, window = members.fields, members.window
+    if members.most_extra == 0:
+        members = members._replace(extra=None)
+    if not fields and members.extra is None:
+        return None
+    required = sum([field.required for field in fields])
+    if members.extra is None and window.high is not None and window.high >= len(fields):
+        window = Window(window.low, None)
+    if not fields and members.extra is not None:
+        window = window.meet(Window(0, members.most_extra))
+        empty = window.high is not None and window.high < max(window.low, 1)
+        return None if empty else comma_list(members.extra, members.comma, window.low, window.high)
+    if window.low <= max(required, 1) and window.high is None:
+        if len(fields) <= _LONG or _optional_run(fields) <= _LONG:
+            return _uncounted(members)
+        extras = None if members.extra is None else members.extras()
+        return MemberTries(members.comma, extras, rules.spell, rules.add, rules.name, rules.quotes).members(fields)
+    return _counted(members, window, rules)
+
+
+def _uncounted(members: Members) -> Node:
+    """Members in declared order, without a bound on their number."""
+    fields, comma = members.fields, members.comma
+    pivot = next((at for at, field in enumerate(fields) if field.required), None)
+    if pivot is None:
+        return _some(members)
+    items: list[Node] = [optional(Seq((field.key, field.value, comma))) for field in fields[:pivot]]
+    items += (fields[pivot].key, fields[pivot].value)
+    for field in fields[pivot + 1 :]:
+        member = (comma, field.key, field.value)
+        items += member if field.required else (optional(Seq(member)),)
+    if members.extra is not None:
+        items.append(members.more_extras())
+    return Seq(tuple(items))
+
+
+def _some(members: Members) -> Node:
+    """At least one of a few optional members, in order."""
+    node: Node | None = None
+    for field in members.fields:
+        first, after = field.node, Seq((members.comma, field.key, field.value))
+        node = first if node is None else Alt((Seq((node, optional(after))), first))
+    if members.extra is not None:
+        first = members.extras()
+        node = first if node is None else Alt((Seq((node, members.more_extras())), first))
+    assert node is not None
+    return node
+
+
+def _optional_run(fields: Sequence[Field]) -> int:
+    """The length of the longest run of optional members."""
+    longest = run = 0
+    for field in fields:
+        run = 0 if field.required else run + 1
+        longest = max(longest, run)
+    return longest
+
+
+def _counted(members: Members, window: Window, rules: RuleMaker) -> Node:
+    """Rules `name.i.c`: the members from number i on after c members, counted as far as the count matters."""
+    comma, extra, fields = members.comma, members.extra, members.fields
+    enough = max(window.low, 1) if window.high is None else window.high
+
+    def rule(at: int, count: int) -> Ref:
+        return Ref(f"{rules.name}.{at}.{count}")
+
+    def end(count: int) -> Node:
+        low = max(window.low - count, 0)
+        high = None if window.high is None else window.high - count
+        if members.most_extra is not None:
+            high = members.most_extra if high is None else min(high, members.most_extra)
+        if extra is None:
+            return EPSILON if low == 0 and count else EMPTY
+        if high is not None and high < low:
+            return EMPTY
+        if count:
+            return Repeat(Seq((comma, extra)), low, high)
+        return EMPTY if high == 0 else comma_list(extra, comma, low, high)
+
+    reached = {0}
+    for at, field in enumerate(fields):
+        node, following = field.node, set[int]()
+        for count in reached:
+            cases: list[Node] = []
+            if window.high is None or count < window.high:
+                after = min(count + 1, enough)
+                following.add(after)
+                cases.append(Seq((*((comma,) if count else ()), node, rule(at + 1, after))))
+            if not field.required:
+                following.add(count)
+                cases.append(rule(at + 1, count))
+            rules.add(rule(at, count).name, Alt(tuple(cases)))
+        reached = following
+    for count in reached:
+        rules.add(rule(len(fields), count).name, end(count))
+    return rule(0, 0)

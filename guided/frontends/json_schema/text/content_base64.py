@@ -1,0 +1,239 @@
+"""A JSON text in base64: `contentMediaType` with `contentEncoding` of draft 7. In: a way to make rules. Out: IR.
+
+The decoded bytes are the UTF-8 of any JSON text of RFC 8259. Problem: JSON needs a stack, and base64 mixes the bits
+of neighbouring bytes, so that a bracket does not begin or end where a letter does.
+
+How: the text is cut at its brackets. A *segment* goes from after one bracket to after the next one and is regular in
+bytes; the stack decides which bracket may close. Four letters of base64 stand for three bytes, so a segment begins
+and ends in one of three *phases*: the number of bytes in the current group of letters. Bits that a letter shares with
+the byte before belong to a bracket, and are known. The rules are `(container, bracket before, phase) -> phase`. Their
+alternatives are: a segment that closes the container; or one that opens another container, the rule of that, and the
+rule of what follows it. The phases in between are guessed, and only guesses that the letters confirm go on.
+
+A state of the automaton over letters is a tuple: the states of the automaton over bytes, one for each value of the
+bits that are not known yet. These are 1 at the start of a group, 4 after a letter, then 16, then 64. Cost: some 60
+rules of some 200 states each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from guided.frontends.regex.derivatives import NONE, Terms
+from guided.ir.nodes import Alt, Automaton, Chars, Encoded, Encoding, Node, Ref, Repeat, Seq, Text, charset
+
+__all__ = ["json_in_base64"]
+
+_Rule = Callable[[object, str, str, Callable[[], Node]], Ref]
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_CLOSING = {"[": "]", "{": "}"}
+_TOP = ""
+_END = 3  # the end of the text, after padding if there is any: a segment may also end there
+_MARK = 0x100  # added to a bracket: the character after it in the language of segments
+
+
+def json_in_base64(rule: _Rule, encoding: Encoding) -> Node:
+    """A JSON string that holds a JSON text in base64."""
+
+    def segment(container: str, behind: str, phase: int, bracket: str, end: int) -> Node:
+        return Encoded(_segment(container, behind, phase, bracket, end), encoding)
+
+    def rest(container: str, behind: str, phase: int, end: int) -> Node:
+        """What follows the bracket `behind` in a container up to its end, at a phase, and ends at another."""
+        label = f"base64 of json, {container or 'text'} after {behind or 'nothing'}, {phase} to {end}"
+        return rule(label, label, "", lambda: Alt(tuple(ways(container, behind, phase, end))))
+
+    def ways(container: str, behind: str, phase: int, end: int) -> Iterator[Node]:
+        yield segment(container, behind, phase, _CLOSING.get(container, ""), end)
+        if container == _TOP and behind != _TOP:
+            return
+        for opening, closing in _CLOSING.items():
+            for begun in range(3):
+                head = segment(container, behind, phase, opening, begun)
+                for done in range(3):
+                    inner = rest(opening, opening, begun, done)
+                    yield Seq((head, inner, rest(container, closing, done, end)))
+
+    return Seq((Text('"'), rest(_TOP, _TOP, 0, _END), Text('"')))
+
+
+# --- segments, in bytes
+
+
+def _bytes(*members: str | tuple[int, int]) -> Node:
+    return Chars(charset([(ord(part), ord(part)) if isinstance(part, str) else part for part in members]))
+
+
+def _utf8() -> Node:
+    """A character beyond ASCII (RFC 3629)."""
+    more = _bytes((0x80, 0xBF))
+    return Alt((
+        Seq((_bytes((0xC2, 0xDF)), more)),
+        Seq((_bytes("\xe0"), _bytes((0xA0, 0xBF)), more)),
+        Seq((_bytes((0xE1, 0xEC), (0xEE, 0xEF)), more, more)),
+        Seq((_bytes("\xed"), _bytes((0x80, 0x9F)), more)),
+        Seq((_bytes("\xf0"), _bytes((0x90, 0xBF)), more, more)),
+        Seq((_bytes((0xF1, 0xF3)), more, more, more)),
+        Seq((_bytes("\xf4"), _bytes((0x80, 0x8F)), more, more)),
+    ))  # fmt: skip
+
+
+def _any(item: Node) -> Node:
+    return Repeat(item, 0, None)
+
+
+def _optional(*parts: Node) -> Node:
+    return Repeat(Seq(parts), 0, 1)
+
+
+_GAP = _any(_bytes(*" \t\n\r"))
+_COMMA = Seq((Text(","), _GAP))
+_DIGIT, _HEX = _bytes((0x30, 0x39)), _bytes((0x30, 0x39), (0x41, 0x46), (0x61, 0x66))
+_ESCAPE = Seq((Text("\\"), Alt((_bytes(*'"\\/bfnrt'), Seq((Text("u"), Repeat(_HEX, 4, 4)))))))
+_CHARACTER = Alt((_bytes((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F)), _ESCAPE, _utf8()))
+_STRING = Seq((Text('"'), _any(_CHARACTER), Text('"')))
+_DIGITS = Repeat(_DIGIT, 1, None)
+_NUMBER = Seq((
+    _optional(Text("-")), Alt((Text("0"), Seq((_bytes((0x31, 0x39)), _any(_DIGIT))))),
+    _optional(Text("."), _DIGITS), _optional(_bytes(*"eE"), _optional(_bytes(*"+-")), _DIGITS),
+))  # fmt: skip
+_SCALAR = Alt((_STRING, _NUMBER, *map(Text, ("true", "false", "null"))))
+
+
+def _language(container: str, fresh: bool) -> Node:
+    """The segments of a container after its opening bracket, or after one that closed a value in it.
+
+    A bracket at the end is followed by its mark.
+    """
+    opening = Alt(tuple(Seq((Text(c), Text(chr(_MARK + ord(c))))) for c in _CLOSING))
+    if container == _TOP:
+        return Alt((Seq((_GAP, _SCALAR, _GAP)), Seq((_GAP, opening)))) if fresh else _GAP
+    key = Seq((_STRING, _GAP, Text(":"), _GAP)) if container == "{" else Seq(())
+    item, next_item = Seq((key, _SCALAR, _GAP)), Seq((_COMMA, key, _SCALAR, _GAP))
+    closing = _CLOSING[container]
+    close = Seq((Text(closing), Text(chr(_MARK + ord(closing)))))
+    if fresh:
+        items = _optional(item, _any(next_item))
+        return Alt((Seq((_GAP, items, close)), Seq((_GAP, _any(Seq((item, _COMMA))), key, opening))))
+    return Seq((_GAP, _any(next_item), Alt((close, Seq((_COMMA, key, opening))))))
+
+
+# --- segments, in letters
+
+_State = tuple[int, ...]
+"""The terms for each value of the unknown bits, then 1 if padding may follow, else 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """The automaton of letters of one container, without the states that begin and end it."""
+
+    states: tuple[_State, ...]
+    edges: tuple[tuple[tuple[int, int, int], ...], ...]
+    starts: dict[tuple[str, int], int]
+    marked: dict[str, int]
+    """Bracket -> the term after it."""
+    over: frozenset[int]
+    """The states in which the text may end: nothing is left over, or its padding has been written."""
+
+    def accepting(self, bracket: str, end: int) -> frozenset[int]:
+        """The states in which a segment ends, after a bracket, at a phase."""
+        if end == _END:
+            return self.over
+        wanted, last, size = self.marked[bracket], ord(bracket) & (0, 3, 15)[end], (2, 5, 17)[end]
+        return frozenset(at for at, found in enumerate(self.states) if len(found) == size and found[last] == wanted)
+
+
+@cache
+def _segment(container: str, behind: str, phase: int, bracket: str, end: int) -> Automaton:
+    """The segments from after a bracket, at a phase, to after another one at another."""
+    accepting = _graph(container).accepting(bracket, end)
+    order, edges = _reached(container, behind, phase)
+    return Automaton(tuple((at in accepting, found) for at, found in zip(order, edges, strict=True)))
+
+
+@cache
+def _reached(
+    container: str, behind: str, phase: int
+) -> tuple[tuple[int, ...], tuple[tuple[tuple[int, int, int], ...], ...]]:
+    """The states that a start leads to, the start first, and their edges by the order of these."""
+    graph = _graph(container)
+    order = [graph.starts[behind, phase]]
+    number = {order[0]: 0}
+    for at in order:
+        for _, _, to in graph.edges[at]:
+            if to not in number:
+                number[to] = len(order)
+                order.append(to)
+    edges = [tuple((low, high, number[to]) for low, high, to in graph.edges[at]) for at in order]
+    return tuple(order), tuple(edges)
+
+
+@cache
+def _graph(container: str) -> _Graph:
+    terms = Terms()
+    fresh, after = (terms.read(_language(container, kind)) for kind in (True, False))
+    rows: dict[int, tuple[int, ...]] = {NONE: (NONE,) * 256}
+
+    def row(term: int) -> tuple[int, ...]:
+        """The terms after each byte."""
+        if term not in rows:
+            found = [NONE] * 256
+            for ranges, target in terms.transitions(term):
+                for low, high in ranges:
+                    found[low : high + 1] = [target] * (min(high, 255) + 1 - low) if low < 256 else []
+            rows[term] = tuple(found)
+        return rows[term]
+
+    number: dict[_State, int] = {}
+    order: list[_State] = []
+
+    def state(found: _State) -> int:
+        if found not in number:
+            number[found] = len(order)
+            order.append(found)
+        return number[found]
+
+    starts = {}
+    for behind in (container, *_CLOSING.values()):
+        for phase, (width, mask) in enumerate(((1, 0), (4, 3), (16, 15))):
+            known = ord(behind or "\0") & mask
+            first = fresh if behind == container else after
+            starts[behind, phase] = state((*(first if at == known else NONE for at in range(width)), 0))
+    padded, last = state((-1,)), state((-2,))  # one "=" is still needed; nothing may follow
+    edges: list[tuple[tuple[int, int, int], ...]] = []
+    for at, found in enumerate(order):
+        edges.append(((ord("="), ord("="), last),) if at == padded else ())
+        if at in (padded, last):
+            continue
+        to: dict[int, list[tuple[int, int]]] = {}
+        for value, letter in enumerate(_LETTERS):
+            following = _after(found, value, row, terms.nullable)
+            if any(following):
+                to.setdefault(state(following), []).append((ord(letter), ord(letter)))
+        if found[-1]:
+            to[padded if len(found) == 17 else last] = [(ord("="), ord("="))]
+        edges[at] = tuple(sorted((low, high, target) for target, found in to.items() for low, high in charset(found)))
+    marked = {}
+    for bracket in (*_CLOSING, *_CLOSING.values()):
+        marked[bracket] = terms.chars(((_MARK + ord(bracket),) * 2,))
+    ends = [at for at, found in enumerate(order) if len(found) == 2 and terms.nullable[found[0]]]
+    return _Graph(tuple(order), tuple(edges), starts, marked, frozenset([last, *ends]))
+
+
+def _after(found: _State, value: int, row: Callable[[int], tuple[int, ...]], nullable: list[bool]) -> _State:
+    """The state after a letter: of its six bits some end a byte, and the others begin one."""
+    match len(found):
+        case 2:
+            return (*row(found[0])[value * 4 : value * 4 + 4], 0)
+        case 5:
+            term, low = found[value >> 4], (value & 15) * 16
+            return (*row(term)[low : low + 16], int(nullable[term]))
+        case 17:
+            term, low = found[value >> 2], (value & 3) * 64
+            return (*row(term)[low : low + 64], int(nullable[term]))
+        case _:
+            return (found[value], 0)

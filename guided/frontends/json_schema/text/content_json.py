@@ -1,0 +1,47 @@
+"""JSON text inside of a string: `contentMediaType` of draft 7. In: a way to make rules. Out: IR.
+
+The text is any of RFC 8259, which takes a stack. Its rules are those of a JSON value, in which each terminal has all
+spellings that characters of a string have. It is not regular, so nothing else that constrains the string can be
+intersected with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from guided.frontends.json_schema.text.number_text import ANY_NUMBER
+from guided.frontends.json_schema.text.spelling import GAP, comma_list
+from guided.frontends.regex import parse_regex
+from guided.ir.nodes import Alt, Encoded, Encoding, Node, Ref, Seq, Text
+
+__all__ = ["json_string"]
+
+_Rule = Callable[[object, str, str, Callable[[], Node]], Ref]
+
+
+def json_string(rule: _Rule, encoding: Encoding) -> Node:
+    """A JSON string that holds a JSON text."""
+
+    def written(*parts: Node) -> Node:
+        return Encoded(Seq(parts), encoding)
+
+    def container(brackets: str, item: Node) -> Node:
+        opening, closing = Text(brackets[0]), Text(brackets[1])
+        items = comma_list(item, written(GAP, Text(","), GAP), 1, None)
+        filled = Seq((written(opening, GAP), items, written(GAP, closing)))
+        return Alt((written(opening, GAP, closing), filled))
+
+    def make() -> Node:
+        scalar = Alt((_string(), ANY_NUMBER, *map(Text, ("true", "false", "null"))))
+        member = Seq((written(_string(), GAP, Text(":"), GAP), value))
+        return Alt((written(scalar), container("[]", value), container("{}", member)))
+
+    value = rule("json value in a string", "json value in a string", "", make)
+    return Seq((Text('"'), written(GAP), value, written(GAP), Text('"')))
+
+
+@cache
+def _string() -> Node:
+    """The text of a JSON string, of whatever UTF-16 units."""
+    return parse_regex(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*"', dialect="ecma")

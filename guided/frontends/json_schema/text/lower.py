@@ -1,0 +1,337 @@
+"""Shapes -> IR rules. In: a schema. Out: a `Grammar` whose rules are named by the locations of the schema.
+
+Each goal (the schemas that apply to one value) is one rule and is made once. So recursion ends, and shared
+definitions are shared rules. What is small and regular stands in place, without a rule. Strings are constrained as
+decoded characters and then encoded (`spelling.py`), numbers are made by `numbers.py`, and the values of `enum` and
+`const` are spelled under the constraints of the other keywords (`constants.py`). Values that must differ, names of
+additional members and items of `uniqueItems`, are each an `Entry` of a `Distinct`.
+
+Rules are made from a queue, so nothing recurses over the depth of the schema. Cost: linear in the expansions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.json_schema.algebra.content import refuse_content
+from guided.frontends.json_schema.algebra.expand import Expander, Expansion, Goal
+from guided.frontends.json_schema.algebra.number_set import NumberSet
+from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false
+from guided.frontends.json_schema.algebra.strings import any_text, either, sized
+from guided.frontends.json_schema.documents.resolve import Library, Schema
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.json_schema.text.arrays import array_text
+from guided.frontends.json_schema.text.constants import Constants
+from guided.frontends.json_schema.text.containers import RuleMaker
+from guided.frontends.json_schema.text.content_base64 import json_in_base64
+from guided.frontends.json_schema.text.content_json import json_string
+from guided.frontends.json_schema.text.notation import Notation
+from guided.frontends.json_schema.text.numbers import number_node
+from guided.frontends.json_schema.text.objects import object_text
+from guided.frontends.json_schema.text.productive import generates
+from guided.ir.nodes import (
+    EMPTY,
+    Alt,
+    And,
+    Grammar,
+    Node,
+    Not,
+    Ref,
+    Text,
+)
+from guided.ir.serial import serial
+from guided.limits import Limits
+from guided.meter import STEP, spend
+
+__all__ = ["Lowering"]
+
+_SMALL = 8  # up to so many shapes, or values of an enumeration, stand in place
+_NULL = Text("null")
+_BOOLEAN = Alt((Text("true"), Text("false")))
+
+
+class Lowering:
+    """Makes the rules of one grammar."""
+
+    def __init__(
+        self,
+        library: Library,
+        expander: Expander,
+        options: JsonSchemaOptions,
+        limits: Limits,
+        notation: Callable[[Lowering], Notation] = Notation,
+    ) -> None:
+        self.expander, self.options, self._limits = expander, options, limits
+        self.notation = notation(self)
+        self._plain, self._plain_integers = options.numbers == "plain", options.numbers == "plain_integers"
+        self._constants = Constants(self)
+        self.root = library.root
+        self._rules: dict[str, Node] = {}
+        self._origins: dict[str, str] = {}
+        self._values: dict[tuple[Goal, int], Node] = {}
+        self._refs: dict[object, Ref] = {}
+        self._numbers: dict[str, int] = {}  # label -> the last number that was given to a rule with it
+        self._containers: set[str] = set()  # rules of one location of the schema
+        self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
+        self.reasons: list[tuple[str, str]] = []  # locations without a value, and why
+        self._nested: set[Goal] = set()
+
+    def grammar(self, *, asked: bool, of: tuple[Schema, ...] | None = None) -> Grammar:
+        """The whole grammar, or that of the values which satisfy all schemas in `of`. With `asked`, SpecError if no
+        value does."""
+        goal = self.expander.goal((self.root,) if of is None else of)
+        self.add("start", self.notation.top(goal), self.root.where)
+        while self._queue:
+            spend(STEP)
+            name, make = self._queue.popleft()
+            self._rules[name] = make()
+        if asked and not generates("start", self._rules):
+            pointer, reason = self.reasons[0] if self.reasons else (self.root.where, "every value would be infinite")
+            raise SpecError(f"no JSON value satisfies the schema: {reason}", pointer=pointer)
+        return Grammar(dict(self._rules), "start", dict(self._origins))
+
+    # --- rules
+
+    @property
+    def size(self) -> int:
+        """The number of rules so far."""
+        return len(self._rules)
+
+    def add(self, name: str, node: Node, origin: str) -> None:
+        """Add a rule. `origin` is the location of the schema from which it comes."""
+        spend()
+        if len(self._rules) * 4 > self._limits.nodes:
+            raise LimitExceeded("nodes", len(self._rules) * 4, self._limits.nodes)
+        self._rules[name] = node
+        self._origins[name] = origin
+
+    def rule(self, key: object, label: str, origin: str, make: Callable[[], Node]) -> Ref:
+        """The rule for `key`, which is made once, later. Its name is the label, with a number if that is in use."""
+        found = self._refs.get(key)
+        if found is None:
+            name, number = label, self._numbers.get(label, 1)
+            while name in self._rules or name == "start":
+                number += 1
+                name = f"{label}~{number}"
+            self._numbers[label] = number
+            found = self._refs[key] = Ref(name)
+            self.add(name, EMPTY, origin)
+            self._queue.append((name, make))
+        return found
+
+    def value(self, goal: Goal, level: int) -> Node:
+        """The text of the values that satisfy the goal, inside of `level` containers; see `notation.py`."""
+        key = (goal, self.notation.same_text(level))
+        found = self._values.get(key)
+        if found is None:
+            spend()
+            found = self._values[key] = self._value(goal, level)
+        return found
+
+    def _value(self, goal: Goal, level: int) -> Node:
+        if has_false(goal):
+            where = next(schema.where for schema in goal if schema.value is False)
+            self.reasons.append((where, "false allows no value"))
+            return EMPTY
+        expansion = self.expander.expand(goal)
+        # what stands in another notation has a rule, so that explanations name its place
+        if level >= 0 and len(expansion.shapes) <= _SMALL and all(map(_is_small, expansion.shapes)):
+            return self._in_place(goal, expansion, level)
+        level = self.notation.same_text(level)
+        if self.notation.layout.indent is not None and level >= 0:
+            self._nested.add(goal)
+            if level > len(self._nested) or (level and not goal):  # more levels than goals: a goal is inside of itself
+                self._refuse_indent(goal)
+        if not goal:
+            return self.rule((goal, level), "json value", "", lambda: self._anything(level))
+        where = goal[0].where
+        label = f"#{where}" if len(goal) == 1 else " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4]))
+        label += f" @{level}" if level else ""
+        found = self.rule((goal, level), label, where, lambda: self._in_place(goal, expansion, level))
+        self._containers.add(found.name)
+        return found
+
+    def _anything(self, level: int) -> Node:
+        """The text of any value. As JSON it depends only on the options and the rules in it, and is kept with the
+        layout."""
+        if level < 0:
+            return self._in_place((), self.expander.expand(()), level)
+        member = (self.notation.other_key((), ""), self.notation.after(self.value((), 0)))
+        rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), *member)
+        known = self.notation.layout.anything
+        if rules not in known:
+            whole = self._in_place((), self.expander.expand(()), 0)
+            if known:
+                return whole
+            known[rules] = whole
+        return known[rules]
+
+    def _in_place(self, goal: Goal, expansion: Expansion, level: int) -> Node:
+        """As `value`, but in place, without a rule."""
+        self.reasons.extend(expansion.reasons)
+        where = goal[0].where if goal else ""
+        parts: list[Node] = []
+        shapes, together = strings_of_same_patterns(expansion.shapes)
+        for shape in shapes:
+            parts += self.texts_of(shape, where, level)
+        parts += [self.notation.framed("string", self._strings(group, where, level), level) for group in together]
+        return parts[0] if len(parts) == 1 else either(list({serial(part): part for part in parts}.values()))
+
+    def _refuse_indent(self, goal: Goal) -> None:
+        raise UnsupportedError(
+            "indentation needs values of bounded depth, and this value can contain itself",
+            pointer=goal[0].where if goal else self.root.where,
+            hint="give every value a type and close the objects, or use whitespace='single_space'",
+        )
+
+    def shapes(self, goal: Goal) -> tuple[Shape, ...]:
+        """The shapes of a goal. There are none if one of its schemas is `false`."""
+        return () if has_false(goal) else self.expander.expand(goal).shapes
+
+    # --- one shape
+
+    def texts_of(self, shape: Shape, where: str, level: int) -> Iterable[Node]:
+        """The texts of a shape, as alternatives: of its constants, or of each of its types."""
+        if shape.values is not None:
+            node = _with_pointer(where, lambda: self._constants.any_of(shape, level))
+            if node == EMPTY:
+                self.reasons.append((where, "no value of the enumeration satisfies the other keywords"))
+            return [node]
+        makes = [(name, partial(_OF_TYPE[name], self, shape, where)) for name in shape.types]
+        if shape == ANYTHING and self.notation.names_integers(level):
+            makes.append(("integer", partial(Lowering._number, self, _ANY_INTEGER, where)))
+        return [self.notation.text_of(name, make, where, level) for name, make in makes]
+
+    def _number(self, shape: Shape, where: str, level: int) -> Node:
+        numbers = replace(shape.numbers, bare=True) if self._writes_bare(shape.numbers) else shape.numbers
+        if (found := self._refs.get(numbers)) is not None:
+            return found
+        label = "json integer" if numbers.integral else "json number"
+        label += " with fraction or exponent" if numbers.not_bare else ""
+        label += f" >{'' if numbers.low.strict else '='} {numbers.low.value}" if numbers.low else ""
+        label += f" <{'' if numbers.high.strict else '='} {numbers.high.value}" if numbers.high else ""
+        make = partial(number_node, numbers, self._plain, self.options.max_digits)
+        return self.rule(numbers, label, "", partial(_with_pointer, where, make))
+
+    def _writes_bare(self, numbers: NumberSet) -> bool:
+        return self._plain_integers and numbers.integral and not numbers.not_bare
+
+    def _string(self, shape: Shape, where: str, level: int) -> Node:
+        length = self.capped(shape.length, self.options.max_string, "max_string", where)
+        low, high = length.low, length.high
+        if length.is_empty:
+            return EMPTY
+        refuse_content(shape, length)
+        encoding = self.notation.encoding
+        if (asked := shape.json_text or shape.json_base64) is not None and level < 0:
+            raise UnsupportedError(
+                "a JSON text in a string is not written here", pointer=asked.where, hint="drop contentMediaType"
+            )
+        if shape.json_text is not None:
+            return self.rule("json string", "string of JSON", "", lambda: json_string(self.rule, encoding))
+        if shape.json_base64 is not None:
+            label = "string of JSON in base64"
+            return self.rule("json in base64", label, "", lambda: json_in_base64(self.rule, encoding))
+        if not shape.patterns:
+            window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
+            label = f"json string{window}"
+            return self.notation.string(length, label, "", lambda: any_text(low, high), level)
+        patterns = self._written(shape)
+        content = patterns[0] if len(patterns) == 1 else And(patterns)
+        key = ("string", tuple(map(serial, patterns)), length)
+        return self.notation.string(key, f"string of #{where}", where, lambda: sized(content, low, high), level)
+
+    def _strings(self, shapes: Sequence[Shape], where: str, level: int) -> Node:
+        """Strings of several alternatives that combine the same patterns, as one rule: one automaton reads them."""
+        length = self.capped(Window(), self.options.max_string, "max_string", where)
+        for shape in shapes:
+            refuse_content(shape, length)
+        written = [self._written(shape) for shape in shapes]
+        content = either([patterns[0] if len(patterns) == 1 else And(patterns) for patterns in written])
+        key = ("strings", tuple(tuple(map(serial, patterns)) for patterns in written), length)
+        sizes = length.low, length.high
+        return self.notation.string(key, f"string of #{where}", where, lambda: sized(content, *sizes), level)
+
+    def _written(self, shape: Shape) -> tuple[Node, ...]:
+        """The patterns of a string, restricted to what may be written, without duplicates."""
+        return tuple({serial(pattern): pattern for pattern in map(self.expander.written, shape.patterns)}.values())
+
+    def capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
+        """A window within the maximum that an option sets."""
+        if cap is None:
+            return window
+        capped = window.meet(Window(high=cap))
+        if capped.is_empty and not window.is_empty:
+            self.reasons.append((where, f"at least {window.low} are required, but the option {option} is {cap}"))
+        return capped
+
+    def rule_maker(self, parts: str, where: str, level: int = 0) -> RuleMaker:
+        """What adds the rules of the members or items (`parts`) of one place of the schema."""
+        label = f"{parts} {self.size} of #{where}"
+        return RuleMaker(lambda name, node: self.add(name, node, where), label, *self.notation.spelling(level))
+
+    def is_container(self, name: str) -> bool:
+        """Whether this is the rule of one location of the schema."""
+        return name in self._containers
+
+
+_OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
+    "null": lambda *_: _NULL,
+    "boolean": lambda *_: _BOOLEAN,
+    "number": Lowering._number,
+    "string": Lowering._string,
+    "array": array_text,
+    "object": object_text,
+}
+
+_ANY_INTEGER = Shape(types=("number",), numbers=NumberSet(integral=True))
+
+
+def _with_pointer(where: str, make: Callable[[], Node]) -> Node:
+    """Call `make`. If it refuses without a pointer, the error gets this one."""
+    try:
+        return make()
+    except UnsupportedError as error:
+        error.pointer = error.pointer or where
+        raise
+
+
+def strings_of_same_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list[list[Shape]]]:
+    """Separate strings that differ only in which of the same patterns they match. Returns the other shapes, and groups.
+
+    One automaton for a group has no more states than those of its members together, because each of them follows all
+    of the patterns anyway.
+    """
+    groups: dict[frozenset[int], list[Shape]] = {}
+    bases = [_base_patterns(shape) if len(shapes) > 1 else None for shape in shapes]
+    for shape, base in zip(shapes, bases, strict=True):
+        if base:
+            groups.setdefault(base, []).append(shape)
+    together = [group for group in groups.values() if len(group) > 1]
+    out: list[Shape] = []
+    for shape, base in zip(shapes, bases, strict=True):
+        if base and len(groups[base]) > 1:
+            shape = shape._replace(types=tuple(name for name in shape.types if name != "string"))
+        if shape.types:
+            out.append(shape)
+    return out, together
+
+
+def _base_patterns(shape: Shape) -> frozenset[int] | None:
+    """The patterns that the strings of a shape match or do not match. None if anything else is asked of them."""
+    if shape.values is not None or "string" not in shape.types or len(shape.patterns) < 2 or shape.length != Window():
+        return None
+    if shape.json_text or shape.no_json_text or shape.json_base64 or shape.no_json_base64:
+        return None
+    return frozenset(serial(pattern.item if isinstance(pattern, Not) else pattern) for pattern in shape.patterns)
+
+
+def _is_small(shape: Shape) -> bool:
+    """Whether the text stands in place, without a rule."""
+    if shape.values is not None:
+        return len(shape.values) <= _SMALL and not any(isinstance(value, list | dict) for value in shape.values)
+    return "array" not in shape.types and "object" not in shape.types

@@ -1,0 +1,148 @@
+"""Many optional members in declared order. In: members with their keys. Out: IR rules, nearly linear in the members.
+
+Problem: after a member, any later one may follow, up to the next required one. Written as one expression this is n
+sets of up to n keys, which the core would have to make deterministic: quadratic.
+
+How: the keys that may follow a member form a radix trie. The trie of a member is that of the next one with one key
+more (or that key alone, if it is required). So tries share all but the path to that key (path copying; Okasaki,
+"Purely Functional Data Structures", 1998, section 2.2). Each node of a trie is a rule that reads one character. All
+calls are tail calls, so nothing is pushed while matching.
+
+Cost: the number of rules, and of their alternatives, is linear in the members times the length of a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from guided.frontends.json_schema.algebra.strings import either
+from guided.ir.nodes import EPSILON, Alt, Node, Ref, Seq, Text
+
+__all__ = ["Field", "MemberTries"]
+
+
+class Field(NamedTuple):
+    """A declared member: its name, what follows its key, whether it must be there, and the text of its key."""
+
+    name: str
+    value: Node
+    required: bool
+    key: Node
+
+    @property
+    def node(self) -> Node:
+        """The whole text."""
+        return Seq((self.key, self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Trie:
+    """`branches`: first character of an edge -> the edge. `end`: what follows a key that ends here."""
+
+    branches: dict[str, _Edge]
+    end: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """`label`: its text after the first character. `target`: the trie `below` as IR. `node`: the whole edge as IR."""
+
+    label: str
+    below: _Trie
+    target: Node
+    node: Node
+
+
+_Rule: TypeAlias = Callable[[str, Node], None]
+_EMPTY_TRIE = _Trie({})
+
+
+class MemberTries:
+    """Makes the rules of one object, named after `name`.
+
+    `spell` writes a part of a key, `quotes` stand before and behind it, `comma` stands between members.
+    `extras`: one or more additional members after all others (None: there are none).
+    """
+
+    def __init__(
+        self, comma: Node, extras: Node | None, spell: Callable[[str], Node], new_rule: _Rule, name: str,
+        quotes: tuple[Node, Node] = (Text('"'), Text('"')),
+    ) -> None:  # fmt: skip
+        self._comma, self._spell, self._quotes = comma, spell, quotes
+        self._new_rule, self._name = new_rule, name
+        self._made = 0
+        self._extras = None if extras is None else self._rule(extras)
+
+    def members(self, fields: Sequence[Field]) -> Node:
+        """One member or more, in order."""
+        trie, optional = _EMPTY_TRIE, True
+        for field in reversed(fields):
+            following = self._first(trie, optional)
+            cases = [EPSILON] if optional else []
+            if following is not None:
+                cases.append(Seq((self._comma, following)))
+            leaf = Seq((self._quotes[1], field.value, self._rule(Alt(tuple(cases)))))
+            trie = self._insert(_EMPTY_TRIE if field.required else trie, field.name, leaf)
+            optional = optional and not field.required
+        first = self._first(trie, optional)
+        assert first is not None
+        return first
+
+    def _first(self, trie: _Trie, optional: bool) -> Node | None:
+        """The next member: one of the trie, or an additional one if no required member is left."""
+        cases: list[Node] = []
+        if trie is not _EMPTY_TRIE:
+            cases.append(Seq((self._quotes[0], self._node(trie))))
+        if optional and self._extras is not None:
+            cases.append(self._extras)
+        return either(cases) if cases else None
+
+    def _insert(self, trie: _Trie, key: str, leaf: Node) -> _Trie:
+        """The trie with one more key. Only the nodes on the path to it are new."""
+        path: list[tuple[_Trie, str, str]] = []  # (node, first character, rest of the label down from it)
+        while key:
+            first, rest = key[0], key[1:]
+            if first not in trie.branches:
+                path.append((trie, first, rest))
+                trie, key = _EMPTY_TRIE, ""
+                break
+            edge = trie.branches[first]
+            label, same = edge.label, _common(edge.label, rest)
+            path.append((trie, first, label[:same]))
+            trie, key = edge.below, rest[same:]
+            if same < len(label):  # the edge is split
+                trie = self._branch(_EMPTY_TRIE, label[same], label[same + 1 :], edge.below, edge.target)
+        trie = _Trie(trie.branches, leaf)
+        for above, first, label in reversed(path):
+            trie = self._branch(above, first, label, trie, self._node(trie))
+        return trie
+
+    def _branch(self, trie: _Trie, first: str, label: str, below: _Trie, target: Node) -> _Trie:
+        """The trie with an edge at `first` that leads to `below`. What follows the first character is a shared rule."""
+        after = self._rule(Seq((self._spell(label), target))) if label else target
+        edge = _Edge(label, below, target, Seq((self._spell(first), after)))
+        return _Trie({**trie.branches, first: edge}, trie.end)
+
+    def _node(self, trie: _Trie) -> Node:
+        edges = [edge.node for edge in trie.branches.values()]
+        if trie.end is not None:
+            edges.append(trie.end)
+        return edges[0] if len(edges) == 1 else self._rule(Alt(tuple(edges)))
+
+    def _rule(self, node: Node) -> Ref:
+        self._made += 1
+        name = f"{self._name}.{self._made}"
+        self._new_rule(name, node)
+        return Ref(name)
+
+
+def _common(a: str, b: str) -> int:
+    """The length of the longest common prefix."""
+    count = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        count += 1
+    return count

@@ -1,0 +1,192 @@
+"""The spellings of the multiples of a number. In: `multipleOf`. Out: IR nodes, and membership.
+
+The divisor is A * 10^s, where A does not end with a zero. A number without exponent is read from left to right, with
+the remainder modulo A of its digits so far; each digit multiplies it by ten. For example, for 0.25 (A = 25, s = -2),
+1.75 leaves 1, 17, 175: a multiple, as 175 is one of 25.
+
+- For s < 0 the digits of the fraction continue up to position -s; after it only zeros may follow.
+- For s > 0 the last s digits before the point must be zeros, and the digits before them a multiple of A. The state is
+  the remainder with the number of zeros at the end.
+- With an exponent e, a number is a multiple of the divisor if its mantissa is one of the divisor times 10^-e. There
+  is an automaton for each exponent from -reach to reach, within MOST_WITH_EXPONENT states. From some exponent on, the
+  twos and fives of A are divided out, and the rest of A must divide the digits, with up to `reach` of them after the
+  point.
+
+Other spellings are not decided: `multiples` contains none of them, and `decided` says which ones are.
+
+Cost: about A * (|s| + 2) states for each exponent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from guided.errors import UnsupportedError
+from guided.frontends.json_schema.documents.values import Decimal10
+from guided.frontends.json_schema.text.number_text import ANY_EXPONENT, DIGIT, SIGN, WHOLE, ZEROS, E
+from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
+from guided.meter import spend
+
+__all__ = ["MOST_LISTED", "MOST_STATES", "decided", "fits", "multiples"]
+
+MOST_STATES = 20_000
+MOST_LISTED = 1_000
+_WORK_OF_STATE = 200  # with its ten edges
+"""Multiples between bounds that are listed where there would be too many states."""
+MOST_WITH_EXPONENT = 4_000
+
+_NUMBER = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, None))), 0, 1)))
+_State = tuple[bool, tuple[tuple[int, int, int], ...]]
+
+
+@lru_cache(maxsize=64)
+def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
+    """Spellings of the multiples, with a sign; `plain`: without exponent.
+
+    Raises:
+        UnsupportedError: the divisor has too many digits that are not zero.
+    """
+    parts: list[Node] = [_unsigned(divisor)]
+    if not plain:
+        parts.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), ANY_EXPONENT)))
+        parts += (Seq((_unsigned(scaled), _exponent(power))) for power, scaled in _scaled(divisor, reach))
+        if (large := _large(divisor, reach)) is not None:
+            rest, exponent = large
+            parts.append(Seq((_remaining(rest, reach), exponent)))
+    return Seq((SIGN, Alt(tuple(parts))))
+
+
+@lru_cache(maxsize=64)
+def decided(divisor: Decimal10, plain: bool, reach: int) -> Node:
+    """The spellings of numbers, multiples or not, that `multiples` knows about."""
+    parts: list[Node] = [_NUMBER]
+    if not plain:
+        parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _scaled(divisor, reach))))))
+        if (large := _large(divisor, reach)) is not None:
+            short = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
+            parts.append(Seq((short, large[1])))
+    return Seq((SIGN, Alt(tuple(parts))))
+
+
+def _exponent(power: int) -> Node:
+    plus, minus = Repeat(Text("+"), 0, 1), Text("-")
+    sign = minus if power < 0 else plus if power else Alt((plus, minus))
+    return Seq((E, sign, ZEROS, Text(str(abs(power)))))
+
+
+def _scaled(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
+    """(exponent, the divisor of the mantissa before it), for as many exponents as there is room."""
+    left, out = MOST_WITH_EXPONENT, []
+    scaled = [(power, Decimal10(False, divisor.digits, divisor.exponent - power)) for power in range(-reach, reach + 1)]
+    for power, one in sorted(scaled, key=lambda item: _size(item[1])):
+        left -= _size(one)
+        if left < 0:
+            break
+        out.append((power, one))
+    return out
+
+
+def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
+    """(the rest of A without twos and fives, the exponents from which on only that counts)."""
+    rest, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
+    counts = []
+    for prime in (2, 5):
+        counts.append(0)
+        while rest % prime == 0:
+            rest //= prime
+            counts[-1] += 1
+    enough = max(reach + max(counts) + shift, 0)
+    if rest * (reach + 2) > MOST_WITH_EXPONENT or enough > 99:
+        return None
+    three = Seq((Chars(((0x31, 0x39),)), DIGIT, DIGIT, Repeat(DIGIT, 0, None)))
+    numbers = Alt((*(Text(str(number)) for number in range(enough, 100)), three))
+    return rest, Seq((E, Repeat(Text("+"), 0, 1), ZEROS, numbers))
+
+
+def fits(divisor: Decimal10) -> bool:
+    """Whether the automaton of the multiples is small enough."""
+    return _size(divisor) <= MOST_STATES
+
+
+def _size(divisor: Decimal10) -> int:
+    """About how many states the automaton has."""
+    shift = divisor.exponent - len(divisor.digits)
+    return min(int(divisor.digits[:9]), MOST_STATES + 1) * (min(abs(shift), MOST_STATES) + 2)
+
+
+# --- automata: state 0 has read nothing, state 1 a single 0
+
+
+@lru_cache(maxsize=256)
+def _unsigned(divisor: Decimal10) -> Automaton:
+    """The multiples without sign and exponent."""
+    if not fits(divisor):
+        raise UnsupportedError(
+            f"the multiples of {divisor.plain():.40} need more than {MOST_STATES:,} states",
+            hint=f"give a minimum and a maximum with at most {MOST_LISTED:,} multiples between them, or a divisor with "
+            "fewer digits",
+        )
+    modulus, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
+    if shift > 0:
+        return _round(modulus, shift)
+    return _read(modulus, -shift, lambda remainder, left: remainder * pow(10, left, modulus) % modulus == 0, True)
+
+
+def _remaining(modulus: int, most: int) -> Automaton:
+    """Mantissas with up to `most` digits after the point, whose digits, the point left out, are a multiple."""
+    return _read(modulus, most, lambda remainder, _: remainder == 0, zeros_after=False)
+
+
+def _read(modulus: int, places: int, ends: Callable[[int, int], bool], zeros_after: bool) -> Automaton:
+    """Numbers by the remainder of all their digits, up to `places` after the point, then zeros if asked for.
+
+    `ends(remainder, left)`: whether the number may end with so many of the places left.
+    """
+    whole, fraction = 2, 2 + modulus  # by remainder; by place and remainder
+    last = fraction + (places + 1) * modulus  # zeros after all places
+    states: list[_State] = [(False, ((0x30, 0x30, 1), *_digits(0, modulus, whole, 1)))]
+    states.append((ends(0, places), ((0x2E, 0x2E, fraction),)))
+    for remainder in range(modulus):
+        edges = [(0x2E, 0x2E, fraction + remainder), *_digits(remainder, modulus, whole)]
+        states.append((ends(remainder, places), tuple(edges)))
+    for place in range(places + 1):
+        for remainder in range(modulus):
+            following = _digits(remainder, modulus, fraction + (place + 1) * modulus) if place < places else []
+            if place == places and zeros_after and ends(remainder, 0):
+                following = [(0x30, 0x30, last)]
+            states.append((place > 0 and ends(remainder, places - place), tuple(following)))
+    states.append((True, ((0x30, 0x30, last),)))
+    return _counted(states)
+
+
+def _digits(remainder: int, modulus: int, to: int, first: int = 0) -> list[tuple[int, int, int]]:
+    return [(0x30 + d, 0x30 + d, to + (remainder * 10 + d) % modulus) for d in range(first, 10)]
+
+
+def _round(modulus: int, shift: int) -> Automaton:
+    """Multiples of modulus * 10^shift: by the zeros at the end, up to shift, and the remainder before them."""
+    point = 2 + (shift + 1) * modulus
+
+    def state(zeros: int, remainder: int) -> int:
+        return 2 + zeros * modulus + remainder
+
+    first = [(0x30 + d, 0x30 + d, 2 + d % modulus) for d in range(1, 10)]
+    states: list[_State] = [(False, ((0x30, 0x30, 1), *first)), (True, ((0x2E, 0x2E, point),))]
+    for zeros in range(shift + 1):
+        for remainder in range(modulus):
+            # With all zeros there, one more of them belongs to the digits before.
+            more = state(shift, remainder * 10 % modulus) if zeros == shift else state(zeros + 1, remainder)
+            lifted = remainder * pow(10, zeros + 1, modulus)
+            edges = [(0x30, 0x30, more)]
+            edges += [(0x30 + d, 0x30 + d, 2 + (lifted + d) % modulus) for d in range(1, 10)]
+            ends = zeros == shift and remainder == 0
+            states.append((ends, ((0x2E, 0x2E, point), *edges) if ends else tuple(edges)))
+    states.append((False, ((0x30, 0x30, point + 1),)))
+    states.append((True, ((0x30, 0x30, point + 1),)))
+    return _counted(states)
+
+
+def _counted(states: list[_State]) -> Automaton:
+    spend(_WORK_OF_STATE * len(states))
+    return Automaton(tuple(states))

@@ -1,0 +1,175 @@
+"""How values are written: as JSON. In: IR of the parts of a value. Out: IR of the value.
+
+What a schema allows, `lower.py`, `objects.py`, `arrays.py` and `constants.py` work out; how a member, an item, a string
+or a container is written, they ask here. Another notation is a subclass (`frontends/structural_tag/element_text.py`),
+which writes other things where it is told so by a *level*: the number of containers around a value, or a negative
+number, whose meaning is the subclass's own. `inside` gives the levels of the values in a container.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from guided.frontends.json_schema.algebra.expand import Goal
+from guided.frontends.json_schema.algebra.shape import Window
+from guided.frontends.json_schema.algebra.strings import any_text
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.text.containers import many_optional
+from guided.frontends.json_schema.text.member_tries import Field
+from guided.frontends.json_schema.text.narrow import Narrowing
+from guided.frontends.json_schema.text.spelling import QUOTE, encoding_of, layout_of, quoted, quoted_text
+from guided.ir.nodes import And, Distinct, Encoded, Encoding, Entry, Node, Ref, Seq, Text
+from guided.ir.serial import serial
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.text.lower import Lowering
+
+__all__ = ["Notation"]
+
+
+class Notation:
+    """JSON, for one `Lowering`."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self.lowering, options = lowering, lowering.options
+        self.layout = layout_of(options)
+        self.encoding = encoding_of(options.escapes)
+        one_spelling = options.escapes == "minimal" or options.constants == "plain"
+        self.constant_encoding = encoding_of("minimal") if one_spelling else self.encoding  # and of names of the schema
+        self.narrowing = Narrowing(lowering.expander, options.additional_properties)
+        self._after_key: dict[int, Node] = {}  # by the serial number of the value's node
+        self._other_keys: dict[object, Node] = {}
+
+    def top(self, goal: Goal) -> Node:
+        """The text of a whole."""
+        text, around = self.lowering.value(goal, 0), self.layout.around
+        return Seq((around, text, around)) if self.lowering.options.surrounding_whitespace else text
+
+    # --- levels
+
+    def same_text(self, level: int) -> int:
+        """The same number for all levels at which a goal has the same text."""
+        return 0 if self.layout.indent is None else level
+
+    def inside(self, level: int, step: str | int) -> int:
+        """The level of a value in a container.
+
+        `step`: the name of a member; the number of an item, or ~number for that and any after it.
+        """
+        return level + 1
+
+    def apart(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
+        """The levels of additional members, which are none of the known ones, each with what its names are in.
+
+        `goal`: what is asked of them.
+        """
+        return [((), level + 1)]
+
+    def content_level(self, level: int) -> int:
+        """The level of a container itself, for a value of this level."""
+        return level
+
+    def narrowing_at(self, level: int) -> Narrowing:
+        """What decides whether members that the schema says nothing of are left out."""
+        return self.narrowing
+
+    # --- values
+
+    def text_of(self, kind: str, make: Callable[[int], Node], where: str, level: int) -> Node:
+        """The values of one type of the schema at `where`. `make` gives their text at a level."""
+        return make(level)
+
+    def names_integers(self, level: int) -> bool:
+        """Whether a value of which nothing is asked may also be an "integer", with a text of its own."""
+        return False
+
+    def framed(self, kind: str, text: Node, level: int) -> Node:
+        """The text of values of one type, with what stands around them."""
+        return text
+
+    def string(self, key: object, label: str, where: str, content: Callable[[], Node], level: int) -> Node:
+        """A rule for the strings with this content."""
+        return self.lowering.rule(key, label, where, lambda: quoted(content(), self.encoding))
+
+    def quoted(self, content: Node, encoding: Encoding, level: int) -> Node:
+        """The strings with this content, in place."""
+        return quoted(content, encoding)
+
+    def quoted_text(self, text: str, level: int) -> Node:
+        """A string that is a constant."""
+        return quoted_text(text, self.constant_encoding)
+
+    # --- containers
+
+    def between(self, level: int) -> Node:
+        """What stands between members, or items."""
+        return self.layout.between(level)
+
+    def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
+        """A container. `body`: a member or an item or more; None if there can be none."""
+        return self.layout.wrap(brackets, body, may_be_empty, level)
+
+    def item(self, value: Node, level: int) -> Node:
+        """An item of an array, with the text of its value."""
+        return value
+
+    def check_unique(self, asked: Schema, level: int) -> None:
+        """Raise UnsupportedError if it is not enforced in these arrays that items differ, as the schema asks."""
+
+    def field(self, name: str, value: Node, required: bool, level: int, where: str | None = None) -> Field:
+        """A declared member, with the text of its value."""
+        return Field(name, self.after(value), required, quoted_text(name, self.constant_encoding))
+
+    def spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
+        """How a part of a name is written, and what stands before and behind a name."""
+        return lambda text: Encoded(Text(text), self.constant_encoding), (QUOTE, QUOTE)
+
+    def many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
+        """See `containers.many_optional`."""
+        return many_optional(fields, window)
+
+    def other(
+        self, names: tuple[Node, ...], known: Collection[str], value: Node, level: int, where: str, in_place: bool
+    ) -> Node:
+        """An additional member. Its name is in all of these languages, and none of the known names."""
+        return Seq((self.other_key(names, where, in_place=in_place), self.after(value)))
+
+    def distinct(self, text: Node, known: Collection[str], level: int, counted: str | None) -> Node:
+        """Objects with additional members, whose names differ from one another and from the known ones.
+
+        `counted`: the place of the object, if it matters that they differ: if the schema counts members, or asks that
+        some of them be there.
+        """
+        return Distinct(text, tuple(known))
+
+    # --- parts of members
+
+    def other_key(self, names: tuple[Node, ...], where: str, *, in_place: bool = False) -> Node:
+        """The key of an additional member, whose name is in all of these languages."""
+        key = ("key", in_place, *map(serial, names))
+        found = self._other_keys.get(key)
+        if found is None:
+            content = any_text(0, self.lowering.options.max_string)
+            content = And((*names, content)) if names else content
+            label = f"other key of #{where}" if names else "json key"
+            make = partial(quoted, content, self.encoding)
+            found = Entry(make() if in_place else self.lowering.rule(key, label, where, make))
+            self._other_keys[key] = found
+        return found
+
+    def after(self, value: Node) -> Node:
+        """The colon and a value: all that follows a key.
+
+        Scalars have a rule for it. Most schemas share these few rules, and with them their token tables.
+        """
+        key = serial(value)
+        found = self._after_key.get(key)
+        if found is None:
+            text = Seq((self.layout.colon, value))
+            name = value.name if isinstance(value, Ref) else "value"
+            in_place = self.lowering.is_container(name)
+            found = text if in_place else self.lowering.rule(("after", key), f"{name} of a member", "", lambda: text)
+            self._after_key[key] = found
+        return found

@@ -1,0 +1,407 @@
+"""JSON numbers in an interval, as regular languages over their spellings. In: bounds. Out: IR nodes.
+
+A magnitude is 0.d1d2d3... times ten to the p, with d1 not zero. p is the *position* of its first digit: 1 for 5.25, 3
+for 525, -1 for 0.0525. Magnitudes are compared by position, then by digits. So the spellings without exponent of the
+numbers up to b, whose position is B, are: all with a position below B, and those at B whose digits are not above
+those of b. For example, up to 525: everything with one or two digits before the point, and of three digits 100 to
+525.
+
+With an exponent e, the position is that of the mantissa plus e. So for each mantissa position there is one interval
+of exponents with any digits, and at each bound one exponent with the digits compared. Integers are treated likewise,
+by the position of their last digit that is not zero.
+
+numbers="json" allows every spelling of RFC 8259: `-0`, trailing zeros, exponents in both cases with signs and leading
+zeros. **Stated limit**: with a bound, or for integers, the spellings with an exponent are not a regular language,
+because zeros would have to be counted against the exponent without end. Complete within the interval are:
+
+- all spellings without exponent
+- those with an exponent from -REACH to REACH
+- scientific spellings, whose first digit is right before or right after the point (of integers, with up to SCIENTIFIC
+  digits after the point)
+
+Some other spellings with an exponent are left out. Every number can still be written, and nothing outside of the
+interval is ever accepted. Numbers without bounds have all spellings, and so have draft 4's integers, which are
+written without fraction and exponent.
+
+numbers="plain" allows no exponent and no negative zero, and integers without fraction, except where draft 4 asks for
+numbers that are no integers. Trailing zeros of a fraction are allowed. A constant has its shortest spelling only.
+
+Cost: O(REACH * n^2) nodes for bounds of n digits. `multipleOf` is in `multiples.py`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from guided.errors import UnsupportedError
+from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
+from guided.frontends.json_schema.documents.values import Decimal10
+from guided.frontends.json_schema.text.multiples import MOST_LISTED, decided, fits, multiples
+from guided.frontends.json_schema.text.number_text import (
+    ANY_EXPONENT,
+    ANY_NUMBER,
+    BARE_INTEGER,
+    DIGIT,
+    DIGITS,
+    FRACTION,
+    MINUS,
+    NONZERO,
+    PLUS,
+    POINT,
+    SIGN,
+    WHOLE,
+    ZERO,
+    ZERO_FRACTION,
+    ZEROS,
+    E,
+    digit_run,
+    literal,
+    zero_run,
+)
+from guided.ir.nodes import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
+from guided.meter import spend
+
+__all__ = ["REACH", "SCIENTIFIC", "number_constant", "number_node"]
+
+REACH = 8
+SCIENTIFIC = 16
+
+_FEW_DIGITS = 8  # of integers; the general intersection costs more for few, less for many
+_LONGEST_BOUND = 1_000
+_LARGEST_EXPONENT = 4_000
+
+
+def _alt(items: list[Node]) -> Node:
+    kept = [item for item in items if item is not EMPTY]
+    return EMPTY if not kept else kept[0] if len(kept) == 1 else Alt(tuple(kept))
+
+
+@lru_cache(maxsize=128)
+def _span(low: str, high: str) -> Node:
+    return Chars(((ord(low), ord(high)),)) if low <= high else EMPTY
+
+
+def _written(position: int, digits: str) -> Node:
+    """The first digits of a spelling whose first digit stands at `position`, the point included once it is passed."""
+    if position <= 0:
+        return literal("0." + "0" * -position + digits)
+    return literal(digits if len(digits) <= position else digits[:position] + "." + digits[position:])
+
+
+def _rest(position: int, read: int, free: int | None, fraction: bool) -> Node:
+    """What may follow `read` significant digits, zeros only from the digit number `free` on (None: any digits)."""
+    left = None if free is None else max(free - read, 0)
+    if position <= 0 or read > position:
+        return _fraction_digits(left)
+    return _whole_digits(position - read, left, fraction)
+
+
+@lru_cache(maxsize=1024)
+def _fraction_digits(left: int | None) -> Node:
+    """Up to `left` digits (None: any number) after the point, and zeros."""
+    return DIGITS if left is None else Seq((digit_run(0, left), ZEROS))
+
+
+@lru_cache(maxsize=4096)
+def _whole_digits(whole: int, left: int | None, fraction: bool) -> Node:
+    """`whole` digits before the point, and what comes after it; after the first `left` of them only zeros."""
+    if left is None:
+        return Seq((digit_run(whole, whole), FRACTION if fraction else EPSILON))
+    if left <= whole:
+        zeros = zero_run(whole - left, whole - left)
+        return Seq((digit_run(left, left), zeros, ZERO_FRACTION if fraction else EPSILON))
+    after = Seq((POINT, digit_run(1, left - whole), ZEROS))
+    return Seq((digit_run(whole, whole), Repeat(after, 0, 1)))
+
+
+def _next(position: int, read: int, digits: Node) -> Node:
+    """One of `digits` as the significant digit number `read`, after the point where that comes first."""
+    return Seq((POINT, digits)) if read == position > 0 else digits
+
+
+def _compared(position: int, bound: Bound, above: bool, free: int | None, fraction: bool) -> Node:
+    """Spellings with the first digit at `position` whose digits are above (or below) those of the bound, or equal."""
+    digits = bound.value.digits
+    parts: list[Node] = []
+    for at in range(len(digits)):
+        least = "1" if at == 0 else "0"
+        here = _span(max(chr(ord(digits[at]) + 1), least), "9") if above else _span(least, chr(ord(digits[at]) - 1))
+        if here is not EMPTY:
+            start = _written(position, digits[:at])
+            parts.append(Seq((start, _next(position, at, here), _rest(position, at + 1, free, fraction))))
+        if not above and at >= max(position, 1):
+            parts.append(_written(position, digits[:at]))  # ends here: what is missing counts as zeros
+    equal = _written(position, digits)
+    after, zeros = (_rest(position, len(digits), count, fraction) for count in (free, 0))
+    if above:
+        parts.append(Seq((equal, And((after, Not(zeros))) if bound.strict else after)))
+    elif not bound.strict:
+        parts.append(Seq((equal, zeros)))
+    return _alt(parts)
+
+
+def _edges(position: int, low: Bound | None, high: Bound | None, free: int | None, fraction: bool) -> Node:
+    """Spellings with the first digit at `position` whose digits are between the bounds given."""
+    if low is not None and high is not None and low.value == high.value:
+        zeros = _rest(position, len(low.value.digits), 0, fraction)
+        return EMPTY if low.strict or high.strict else Seq((_written(position, low.value.digits), zeros))
+    sides = []
+    if low is not None:
+        sides.append(_compared(position, low, True, free, fraction))
+    if high is not None:
+        sides.append(_compared(position, high, False, free, fraction))
+    if not sides:
+        start = Text("0." + "0" * -position) if position <= 0 else EPSILON
+        return Seq((start, NONZERO, _rest(position, 1, free, fraction)))
+    return sides[0] if len(sides) == 1 else And(tuple(sides))
+
+
+@lru_cache(maxsize=4096)
+def _positions(low: int | None, high: int | None, fraction: bool) -> Node:
+    """Spellings without exponent whose first digit stands at `low` to `high`, with any digits."""
+    if low is not None and high is not None and low > high:
+        return EMPTY
+    parts: list[Node] = []
+    if high is None or high >= 1:
+        count = digit_run(max(low or 1, 1) - 1, None if high is None else high - 1)
+        parts.append(Seq((NONZERO, count, FRACTION if fraction else EPSILON)))
+    if fraction and (low is None or low <= 0):
+        zeros = zero_run(max(-high, 0) if high is not None else 0, None if low is None else -low)
+        parts.append(Seq((Text("0."), zeros, NONZERO, DIGITS)))
+    return _alt(parts)
+
+
+def _without_exponent(low: Bound | None, high: Bound | None, fraction: bool) -> Node:
+    """Positive numbers between positive bounds, spelled without exponent; without `fraction` also without a point."""
+    first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
+    parts = [
+        _positions(None if first is None else first + 1, None if last is None else last - 1, fraction),
+        *(_edges(position, a, b, None, fraction) for position, a, b in _edge_positions(low, high)),
+    ]
+    return _alt(parts)
+
+
+def _edge_positions(low: Bound | None, high: Bound | None) -> list[tuple[int, Bound | None, Bound | None]]:
+    """The position of each bound with the bounds to compare digits with there."""
+    if low is not None and high is not None and low.value.exponent == high.value.exponent:
+        return [(low.value.exponent, low, high)]
+    edges: list[tuple[int, Bound | None, Bound | None]] = []
+    if low is not None:
+        edges.append((low.value.exponent, low, None))
+    if high is not None:
+        edges.append((high.value.exponent, None, high))
+    return edges
+
+
+# --- exponents
+
+
+@lru_cache(maxsize=4096)
+def _naturals(low: int, high: int | None) -> Node:
+    """The integers `low` to `high` (at least 0), leading zeros allowed, at least one digit."""
+    if high is not None and high < low:
+        return EMPTY
+    if low < 10 and (high is None or high < 10):
+        one = Chars(((0x30 + low, 0x39 if high is None else 0x30 + high),))
+        return Seq((ZEROS, one if high is not None else Alt((one, Seq((NONZERO, DIGIT, DIGITS))))))
+    parts: list[Node] = [zero_run(1, None)] if low == 0 else []
+    least = Bound(Decimal10.parse(str(low))) if low > 1 else None
+    most = Bound(Decimal10.parse(str(high))) if high is not None else None
+    if high is None or high >= 1:
+        parts.append(Seq((zero_run(0, None), _without_exponent(least, most, False))))
+    return _alt(parts)
+
+
+@lru_cache(maxsize=4096)
+def _exponent(low: int | None, high: int | None) -> Node:
+    """`e` and an exponent between the bounds, with every sign and leading zeros."""
+    parts: list[Node] = []
+    if high is None or high >= 0:
+        parts.append(Seq((PLUS, _naturals(max(low or 0, 0), high))))
+    if low is None or low <= 0:
+        parts.append(Seq((MINUS, _naturals(max(-high, 0) if high is not None else 0, None if low is None else -low))))
+    return Seq((E, _alt(parts))) if parts else EMPTY
+
+
+def _near(*places: int | None) -> list[int]:
+    """The mantissa positions at which the exponent is decided exactly: near a bound, and right at the point."""
+    near = {0, 1}
+    for place in places:
+        if place is not None:
+            near.update(range(place - REACH, place + REACH + 1))
+    return sorted(near)
+
+
+def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
+    """Positive numbers between positive bounds, spelled with an exponent (see the limit above)."""
+    if low is None and high is None:
+        return Seq((_positions(None, None, True), ANY_EXPONENT))
+    first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
+    parts: list[Node] = []
+    for at in _near(first, last):
+        least, most = None if first is None else first + 1 - at, None if last is None else last - 1 - at
+        if least is None or most is None or least <= most:
+            parts.append(Seq((_positions(at, at, True), _exponent(least, most))))
+        for edge, a, b in _edge_positions(low, high):
+            parts.append(Seq((_edges(at, a, b, None, True), _exponent(edge - at, edge - at))))
+    # Farther from the bounds an exponent of up to REACH cannot cross them.
+    above, below = None if first is None else first + REACH + 1, None if last is None else last - REACH - 1
+    if above is None or below is None or above <= below:
+        small = _exponent(None if above is None else -REACH, None if below is None else REACH)
+        parts.append(Seq((_positions(above, below, True), small)))
+    return _alt(parts)
+
+
+@lru_cache(maxsize=1)
+def _positive_integers() -> Node:
+    """Every spelling of a positive integer, up to the limit above."""
+    head = Seq((Repeat(Seq((NONZERO, DIGITS)), 0, 1), NONZERO))
+    parts: list[Node] = [Seq((NONZERO, DIGITS, ZERO_FRACTION))]
+    for zeros in range(REACH + 1):
+        most = zeros if zeros < REACH else None
+        parts.append(Seq((head, zero_run(zeros, most), ZERO_FRACTION, _exponent(-zeros, None))))
+    for place in range(1, SCIENTIFIC + 1):
+        fraction = Seq((digit_run(place - 1, place - 1), NONZERO, ZEROS))
+        parts.append(Seq((WHOLE if place <= REACH else DIGIT, POINT, fraction, _exponent(place, None))))
+    return Alt(tuple(parts))
+
+
+def _bounded_integers(low: Bound | None, high: Bound) -> Node:
+    """Every spelling of the positive integers between the bounds, by their number of digits (see the limit above)."""
+    edges = {at: (a, b) for at, a, b in _edge_positions(low, high)}
+    parts: list[Node] = []
+    for size in range(low.value.exponent if low else 1, high.value.exponent + 1):
+        a, b = edges.get(size, (None, None))
+        parts.append(_edges(size, a, b, size, True))
+        for at in _near(size):
+            parts.append(Seq((_edges(at, a, b, size, True), _exponent(size - at, size - at))))
+    return _alt(parts)
+
+
+# --- the whole
+
+
+def _check_size(value: Decimal10) -> None:
+    """A bound of n digits costs n * n nodes, one with a large exponent as many characters: UnsupportedError."""
+    if len(value.digits) > _LONGEST_BOUND:
+        raise UnsupportedError(
+            f"a number of {len(value.digits)} digits: at most {_LONGEST_BOUND:,} are written",
+            hint="round it, or leave it out",
+        )
+    if abs(value.exponent) > _LARGEST_EXPONENT:
+        raise UnsupportedError(
+            f"a number with {abs(value.exponent)} places on one side of the point: at most {_LARGEST_EXPONENT:,} are "
+            "written",
+            hint="give a number nearer to 1, or leave it out",
+        )
+
+
+def _positive(low: Bound | None, high: Bound | None, integral: bool, plain: bool) -> Node:
+    """Spellings of the positive numbers between bounds that are positive too (None: none)."""
+    if plain:
+        return _without_exponent(low, high, not integral)
+    if integral and low is None and high is None:
+        return _positive_integers()
+    if integral and high is not None and high.value.exponent <= _FEW_DIGITS:
+        return _bounded_integers(low, high)
+    every = _alt([_without_exponent(low, high, True), _with_exponent(low, high)])
+    return And((every, _positive_integers())) if integral else every
+
+
+def _sides(numbers: NumberSet) -> tuple[tuple[Bound | None, Bound | None] | None, ...]:
+    """The parts of the set above and below zero as intervals of magnitudes; None where there is none."""
+    out: list[tuple[Bound | None, Bound | None] | None] = []
+    for low, high, negative in ((numbers.low, numbers.high, False), (numbers.high, numbers.low, True)):
+        inner, outer = _magnitude(low, negative), _magnitude(high, negative)
+        # `inner` is the end nearer to zero; behind zero it does not bound this side, while `outer` empties it.
+        empty = high is not None and outer is None
+        out.append(None if empty else (inner, outer))
+    return tuple(out)
+
+
+def _magnitude(bound: Bound | None, negative: bool) -> Bound | None:
+    if bound is None or not bound.value.digits or bound.value.negative != negative:
+        return None
+    return Bound(bound.value.magnitude, bound.strict)
+
+
+@lru_cache(maxsize=1024)
+def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None = None) -> Node:
+    """Every spelling of every number in the set."""
+    for bound in (numbers.low, numbers.high):
+        if bound is not None:
+            _check_size(bound.value)
+    numbers = numbers.closed()
+    if numbers.is_empty:
+        return EMPTY
+    if numbers.fractional or numbers.excluded or numbers.divisors or numbers.no_divisors or numbers.not_bare:
+        return _combined(numbers, plain, max_digits)
+    if numbers == EVERY_NUMBER and not plain:
+        whole: Node = ANY_NUMBER
+    else:
+        parts: list[Node] = []
+        if Decimal10(False, "", 0) in numbers:
+            if plain:
+                parts.append(ZERO if numbers.integral else Seq((ZERO, ZERO_FRACTION)))
+            elif numbers.bare:
+                parts.append(Seq((SIGN, ZERO)))
+            else:
+                parts.append(Seq((SIGN, ZERO, ZERO_FRACTION, Repeat(ANY_EXPONENT, 0, 1))))
+        above, below = _sides(numbers)
+        if above is not None:
+            parts.append(_positive(*above, numbers.integral, plain or numbers.bare))
+        if below is not None:
+            parts.append(Seq((MINUS, _positive(*below, numbers.integral, plain or numbers.bare))))
+        whole = _alt(parts)
+    return _short(whole, max_digits)
+
+
+def _short(whole: Node, max_digits: int | None) -> Node:
+    """Those of the numbers of which no part has more digits."""
+    if max_digits is None:
+        return whole
+    run = digit_run(1, max_digits)
+    exponent = Seq((E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), run))
+    return And((whole, Seq((SIGN, run, Repeat(Seq((POINT, run)), 0, 1), Repeat(exponent, 0, 1)))))
+
+
+# What is taken away must be known in every spelling that remains: one with a small exponent, or none.
+_CERTAIN = Seq((SIGN, WHOLE, FRACTION, Repeat(_exponent(-REACH, REACH), 0, 1)))
+
+
+def _combined(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
+    """Multiples, and a set without other sets; of the latter spellings with an exponent beyond REACH are left out.
+
+    Where the automaton of the multiples would be too large, but few of them lie between the bounds, these are listed.
+    """
+    if numbers.integral:
+        numbers = numbers.with_integral_divisors()
+        if numbers.is_empty:
+            return EMPTY
+    if any(not fits(divisor) for divisor in numbers.divisors) and (values := numbers.listed(MOST_LISTED)) is not None:
+        written = NumberSet(bare=numbers.bare, not_bare=numbers.not_bare)
+        return _short(_alt([number_constant(value, plain, written) for value in values]), max_digits)
+    zeros = plain and numbers.integral and numbers.not_bare  # integers with a fraction
+    integral = numbers.integral and not zeros
+    base = number_node(NumberSet(numbers.low, numbers.high, integral, bare=numbers.bare), plain, max_digits)
+    gone = [number_node(NumberSet(Bound(value), Bound(value)), plain) for value in numbers.excluded]
+    if numbers.fractional:
+        gone.append(number_node(NumberSet(integral=True), False))
+    certain: list[Node] = [_CERTAIN] if gone else []
+    gone += [BARE_INTEGER] if numbers.not_bare else []
+    short = plain or numbers.bare
+    gone += [multiples(divisor, short, REACH) for divisor in numbers.no_divisors]
+    certain += [decided(divisor, short, REACH) for divisor in numbers.no_divisors]
+    kept = [multiples(divisor, short, REACH) for divisor in numbers.divisors]
+    kept += [Seq((BARE_INTEGER, ZERO_FRACTION))] if zeros else []
+    return And((base, *kept, *certain, *(Not(node) for node in gone)))
+
+
+def number_constant(value: Decimal10, plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:
+    """Every spelling of one number of a set; its shortest one if `plain`."""
+    spend()
+    if plain:
+        _check_size(value)
+        return Text(value.plain() + (".0" if numbers.not_bare and value.is_integer else ""))
+    only = Bound(value)
+    return number_node(NumberSet(only, only, numbers.bare, bare=numbers.bare, not_bare=numbers.not_bare))

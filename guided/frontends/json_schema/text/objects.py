@@ -1,0 +1,172 @@
+"""The text of objects. In: a shape of objects. Out: IR.
+
+Members are the declared ones and, unless the shape is closed, additional ones. The names of additional members are
+`Entry`s of a `Distinct` that knows the declared names. Members that are bound by a condition (`dependentRequired`,
+`if`) come from `conditional.py`. If that refuses, the alternatives are split into cases of one member
+(`case_split.py`), or multiplied out, provided they are few.
+
+Cost: linear in the members. `containers.py` and `member_tries.py` state their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from guided.errors import LimitExceeded, UnsupportedError
+from guided.frontends.json_schema.algebra.case_split import has_discriminator, split_by_member
+from guided.frontends.json_schema.algebra.conditional import bind
+from guided.frontends.json_schema.algebra.expand import Expander, KeyClass
+from guided.frontends.json_schema.algebra.shape import Shape, Window, has_false
+from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.text.containers import (
+    Members,
+    bound_members,
+    declared_order,
+    declared_then,
+    permuted,
+)
+from guided.frontends.json_schema.text.member_tries import Field
+from guided.ir.nodes import EMPTY, Alt, Member, Node, Permutation, Ref
+from guided.meter import spend
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.text.lower import Lowering
+
+__all__ = ["object_text"]
+
+_FEW_CLASSES = 4  # up to so many classes of names have rules that other objects share
+
+
+def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
+    """The text of the objects of a shape."""
+    if shape.formula is not None:
+        return _bound(lowering, shape, where, level)
+    notation, fields = lowering.notation, list[Field]()
+    comma = notation.between(level)
+    names = shape.named()
+    required = set(shape.required)
+    closed = lowering.expander.is_closed(shape)
+    for name in names:
+        spend()
+        schemas = lowering.expander.member(shape, name)
+        goal = lowering.expander.goal(schemas)
+        if not has_false(schemas) and (not shape.names or lowering.expander.allows_name(shape, name)):
+            value = lowering.value(goal, notation.inside(level, name))
+            fields.append(notation.field(name, value, name in required, level, where))
+    closed = closed or notation.narrowing_at(level).closes(shape)
+    extra, some = (None, []) if closed else _others(lowering, shape, where, level)
+    may_be_empty = not shape.required and shape.members.low == 0 and not some
+    window, cap = shape.members, lowering.options.max_items
+    if extra is not None and window.low > 1 and (few := lowering.expander.few.other_names(shape)) is not None:
+        cap = few if cap is None else min(cap, few)  # otherwise no names would be left for the last members
+    if extra is None and window.low > len(fields):
+        lowering.reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
+    ordered = lowering.options.property_order == "declared"
+    if not ordered or (some and extra is not None and (window != Window() or cap is not None)):
+        most = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
+        if extra is None and not ordered and (extra := notation.many_optional(fields, window, level)) is not None:
+            fields, names = [field for field in fields if field.required], {}
+        body = permuted(fields, extra, comma, most, some, ordered)
+    else:
+        rules = lowering.rule_maker("members", where, level)
+        if some and extra is not None:
+            others = Permutation((*(Member(one, required=True) for one in some), Member(extra, False, True)), comma)
+            body = declared_then(fields, others, comma, rules)
+        else:
+            body = declared_order(Members(fields, comma, extra, window, cap), rules)
+    text = notation.wrap("{}", body, may_be_empty, level)
+    if extra is None or text == EMPTY:
+        return text
+    counted = bool(some) or window.low > len(required) + 1
+    return notation.distinct(text, tuple(names), level, where if counted else None)
+
+
+def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
+    """An additional member, and for each block of the shape one that satisfies it.
+
+    The `Distinct` around the object excludes the declared names. Many classes of names are put into one rule, so that
+    one automaton reads a name.
+    """
+    members: list[Node] = []
+    some: list[list[Node]] = [[] for _ in shape.extra_blocks]
+    classes = list(lowering.expander.others(shape))
+    together = len(classes) > _FEW_CLASSES
+    for one in classes:
+        apart = lowering.notation.apart(level, lowering.expander.goal(one.schemas), shape.named())
+        for goal, out in [(one.schemas, members), *_asked(one, some)] if some else [(one.schemas, members)]:
+            normal = lowering.expander.goal(goal)
+            for names, inside in () if has_false(normal) else apart:
+                value = lowering.value(normal, inside)
+                names = (*one.names, *names)
+                out.append(lowering.notation.other(names, shape.named(), value, level, where, together))
+    member = either(members) if members else None
+    if member is not None and together:
+        name = f"other members {lowering.size} of #{where}"
+        lowering.add(name, member, where)
+        member = Ref(name)
+    return member, [Alt(tuple(nodes)) for nodes in some]
+
+
+def _asked(one: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
+    for block, out in zip(one.blocks, some, strict=True):
+        if block is not None:
+            yield (*one.schemas, *block), out
+
+
+def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
+    """The text of the objects of a shape with a formula."""
+    try:
+        bound = bind(shape, lowering.expander)
+    except UnsupportedError:
+        settled = _case_by_case(lowering.expander, shape)
+        return either([node for one in settled for node in lowering.texts_of(one, where, level)])
+    notation, condition, extras = lowering.notation, bound.condition, bound.extras
+    goals = [[cell.goal for cell in cells] for cells in bound.slots.values()]
+    alone = notation.narrowing_at(level).closed(shape, goals, condition)
+    if alone is not None:
+        condition, extras = alone, []
+    slots = [
+        [notation.field(name, lowering.value(cell.goal, inside), False, level, where).node for cell in cells]
+        for name, cells in bound.slots.items()
+        for inside in (notation.inside(level, name),)
+    ]
+    others = [
+        either(
+            [
+                notation.other((*extra.names, *names), bound.names, lowering.value(cell.goal, at), level, where, False)
+                for names, at in notation.apart(level, cell.goal, bound.names)
+            ]
+        )
+        for extra in extras
+        for cell in extra.cells
+    ]
+    window, cap = shape.members, lowering.options.max_items
+    if others and cap is not None:
+        window = window.meet(Window(0, len(slots) + cap))
+    ordered = lowering.options.property_order == "declared"
+    body = bound_members(slots, others, notation.between(level), window, condition, ordered)
+    text = notation.wrap("{}", body, bound.may_be_empty, level)
+    return notation.distinct(text, bound.names, level, where) if others and text != EMPTY else text
+
+
+def _case_by_case(expander: Expander, shape: Shape) -> list[Shape]:
+    """The shapes of an object with a formula that is refused as a whole.
+
+    A discriminator has few cases. Without one the alternatives are rather multiplied out, if they are few.
+    """
+    problem: UnsupportedError | None = None
+    if has_discriminator(shape, expander):
+        try:
+            return split_by_member(shape, expander)
+        except UnsupportedError as error:
+            problem = error
+    try:
+        return expander.by_type.multiplied(shape)
+    except LimitExceeded as exceeded:
+        if exceeded.limit != "nodes":
+            raise
+    if problem is not None:
+        raise problem
+    return split_by_member(shape, expander)

@@ -1,0 +1,252 @@
+r"""How JSON is spelled: the encoding of string content, and the text between values. In: options. Out: IR nodes.
+
+The content of strings is constrained as decoded characters and then spelled through `JSON_STRING` (RFC 8259, section
+7). A character stands for itself unless it is a control character, a quotation mark or a backslash. Eight characters
+have a short escape. Each has its `\uXXXX` escape, or a pair of them beyond U+FFFF. A lone surrogate is not a spelling
+of any character. `MINIMAL_STRING` has one spelling for each character: that of `json.dumps(ensure_ascii=False)`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from guided.errors import SpecError, UnsupportedError
+from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.regex import parse_regex
+from guided.ir.nodes import (
+    EPSILON,
+    UTF8,
+    And,
+    Chars,
+    Encoded,
+    Encoding,
+    Form,
+    Node,
+    Repeat,
+    Seq,
+    Span,
+    Text,
+    charset,
+    complement,
+    intersect,
+)
+
+__all__ = [
+    "GAP",
+    "JSON_STRING",
+    "MINIMAL_STRING",
+    "QUOTE",
+    "Layout",
+    "comma_list",
+    "encoding_of",
+    "layout_of",
+    "optional",
+    "quoted",
+    "quoted_text",
+]
+
+_SHORT = {'"': 0x22, "\\": 0x5C, "/": 0x2F, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9}
+_RAW = complement(charset(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C))))
+
+
+def _byte(char: str, value: int = 0) -> tuple[Span, ...]:
+    return (Span(ord(char), ord(char), value, 1),)
+
+
+def _letter(char: str) -> tuple[Span, ...]:
+    return (*_byte(char.upper()), *_byte(char.lower()))
+
+
+def _hex(step: int) -> tuple[Span, ...]:
+    return (Span(0x30, 0x39, 0, step), Span(0x41, 0x46, 10 * step, step), Span(0x61, 0x66, 10 * step, step))
+
+
+def _high_nibble(low: int, step: int) -> tuple[Span, ...]:
+    """The hexadecimal digits `low` to `low + 3`, counted from 0."""
+    spans = []
+    for at in range(4):
+        for char in sorted({f"{low + at:x}", f"{low + at:X}"}):
+            spans.append(Span(ord(char), ord(char), at * step, step))
+    return tuple(spans)
+
+
+def _raw_forms() -> tuple[Form, ...]:
+    return tuple(Form(both, form.digits) for form in UTF8.forms if (both := intersect(form.ranges, _RAW)))
+
+
+def _short_form(letters: str) -> Form:
+    escapes = {char: _SHORT[char] for char in letters}
+    return Form(
+        charset((code, code) for code in escapes.values()),
+        (_byte("\\"), tuple(Span(ord(char), ord(char), code, 1) for char, code in escapes.items())),
+    )
+
+
+def _string_forms() -> tuple[Form, ...]:
+    return (*_raw_forms(), _short_form("".join(_SHORT)), *_hex_forms())
+
+
+def _hex_forms() -> tuple[Form, ...]:
+    """Any character as `\\uXXXX`, or as two of them."""
+    unit = Form(
+        charset(((0, 0xFFFF),)),
+        (_byte("\\"), _byte("u"), _hex(1 << 12), _hex(1 << 8), _hex(1 << 4), _hex(1)),
+    )
+    first = (_byte("\\", 0x10000), _byte("u"), _letter("d"), _high_nibble(8, 1 << 18), _hex(1 << 14), _hex(1 << 10))
+    second = (_byte("\\"), _byte("u"), _letter("d"), _high_nibble(12, 1 << 8), _hex(1 << 4), _hex(1))
+    return unit, Form(((0x10000, 0x10FFFF),), first + second)
+
+
+def _minimal_forms() -> tuple[Form, ...]:
+    short = _short_form('"\\bfnrt')
+    controls = intersect(complement(short.ranges), ((0, 0x1F),))
+    digit = (Span(0x30, 0x39, 0, 1), Span(0x61, 0x66, 10, 1))
+    unit = Form(controls, (*map(_byte, "\\u00"), (Span(0x30, 0x31, 0, 16),), digit))
+    return (*_raw_forms(), short, unit)
+
+
+@lru_cache(maxsize=64)
+def _chosen(letters: str) -> Encoding:
+    """The encoding with the escapes of these letters, in order and each once; see `JsonSchemaOptions.escapes`."""
+    controls = charset(((0, 0x1F), (0x7F, 0x7F)))
+    raw = tuple(
+        Form(both, form.digits) for form in _raw_forms() if (both := intersect(form.ranges, complement(controls)))
+    )
+    short = letters.replace("u", "").replace("U", "")
+    forms = [*raw, *([_short_form(short)] if short else [])]
+    if "U" in letters:
+        forms += _hex_forms()
+    elif "u" in letters:
+        forms += [
+            Form(charset(((0, 0x1F),)), (*map(_byte, "\\u00"), (Span(0x30, 0x31, 0, 16),), _hex(1))),
+            Form(charset(((0x7F, 0x7F),)), (*map(_byte, "\\u00"), _byte("7", 0x70), _byte("f", 15) + _byte("F", 15))),
+        ]
+    return Encoding(f"json-string with {letters}", tuple(forms))
+
+
+def encoding_of(escapes: str) -> Encoding:
+    """The encoding of strings that the option asks for."""
+    known = {"json": JSON_STRING, "minimal": MINIMAL_STRING}
+    return known[escapes] if escapes in known else _chosen("".join(sorted(set(escapes))))
+
+
+JSON_STRING = Encoding("json-string", _string_forms())
+MINIMAL_STRING = Encoding("minimal-json-string", _minimal_forms())
+
+QUOTE = Text('"')
+_BRACKETS = {"[]": (Text("["), Text("]")), "{}": (Text("{"), Text("}"))}
+GAP = Repeat(Chars(charset(((9, 10), (13, 13), (32, 32)))), 0, None)
+"""Any white space of JSON, or none."""
+
+
+def quoted(content: Node, encoding: Encoding) -> Node:
+    """A JSON string with this decoded content."""
+    return Seq((QUOTE, Encoded(content, encoding), QUOTE))
+
+
+def quoted_text(text: str, encoding: Encoding) -> Node:
+    """A JSON string with exactly this decoded content."""
+    if encoding is MINIMAL_STRING:
+        return Text(_MINIMAL.encode(text))
+    return _short(text) if len(text) <= _LONGEST_KEPT and encoding is JSON_STRING else quoted(Text(text), encoding)
+
+
+_LONGEST_KEPT = 64
+_MINIMAL = json.JSONEncoder(ensure_ascii=False)
+
+
+@lru_cache(maxsize=4096)
+def _short(text: str) -> Node:
+    """Short strings are kept: names of members recur in many schemas."""
+    return quoted(Text(text), JSON_STRING)
+
+
+def optional(node: Node) -> Node:
+    """`node` or nothing."""
+    return Repeat(node, 0, 1)
+
+
+def comma_list(item: Node, comma: Node, low: int, high: int | None) -> Node:
+    """`low` to `high` items, but at least one, with commas between them."""
+    rest = Repeat(Seq((comma, item)), max(low, 1) - 1, None if high is None else high - 1)
+    return item if high == 1 else Seq((item, rest))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The text between values. Without `indent` it is the same at every depth."""
+
+    comma: Node
+    colon: Node
+    inside: Node
+    around: Node
+    indent: str | None = None
+    anything: dict[tuple[Node, ...], Node] = field(default_factory=dict, compare=False, repr=False)
+    """Cache: rules for numbers, strings and names -> the text of any value with these."""
+
+    def between(self, level: int) -> Node:
+        """The text between two items of a container inside of `level` others."""
+        return self.comma if self.indent is None else Seq((self.comma, Text("\n" + self.indent * (level + 1))))
+
+    def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
+        """A container: its `body`, which is never empty (None: no such container), or nothing, between brackets."""
+        opening, closing = _BRACKETS[brackets]
+        cases: list[Node] = []
+        if may_be_empty:
+            cases.append(Seq((opening, self.inside, closing)))
+        if body is not None:
+            before, after = self.inside, self.inside
+            if self.indent is not None:
+                before, after = Text("\n" + self.indent * (level + 1)), Text("\n" + self.indent * level)
+            cases.append(Seq((opening, before, body, after, closing)))
+        return either(cases)
+
+
+@lru_cache(maxsize=64)
+def layout_of(options: JsonSchemaOptions) -> Layout:
+    """The layout that the options ask for."""
+    if options.separators is not None or options.indent is not None:
+        item, key = options.separators or ("," if options.indent is not None else ", ", ": ")
+        indent = " " * options.indent if isinstance(options.indent, int) else options.indent
+        inside = EPSILON if options.whitespace == "json" else _gap(options.whitespace)
+        comma, colon = _separator(item, ",", inside), _separator(key, ":", inside)
+        return Layout(comma, colon, inside, _around(options, GAP), indent)
+    if options.whitespace == "single_space":
+        return Layout(Text(", "), Text(": "), EPSILON, _around(options, GAP))
+    if options.whitespace == "compact":
+        return Layout(Text(","), Text(":"), EPSILON, _around(options, GAP))
+    gap = GAP if options.whitespace == "json" else _gap(options.whitespace)
+    return Layout(Seq((gap, Text(","), gap)), Seq((gap, Text(":"), gap)), gap, _around(options, gap))
+
+
+def _around(options: JsonSchemaOptions, gap: Node) -> Node:
+    return gap if options.surrounding_whitespace else EPSILON
+
+
+def _gap(pattern: str) -> Node:
+    return And((_pattern(pattern, "whitespace"), GAP))
+
+
+def _separator(separator: str, mark: str, around: Node) -> Node:
+    """A mark with white space around it, as the option says, between two gaps."""
+    if separator.strip(" \t\n\r") == mark:
+        node: Node = Text(separator)
+    else:
+        node = And((_pattern(separator, "separators"), Seq((GAP, Text(mark), GAP))))
+    return node if around == EPSILON else Seq((around, node, around))
+
+
+def _pattern(pattern: str, option: str) -> Node:
+    try:
+        return parse_regex(pattern, dialect="ecma")
+    except SpecError as error:
+        raise SpecError(
+            f"option {option}: {error.message}", text=error.text, span=error.span, hint=error.hint
+        ) from None
+    except UnsupportedError as error:
+        raise UnsupportedError(
+            f"option {option}: {error.reason}", text=error.text, span=error.span, hint=error.hint
+        ) from None

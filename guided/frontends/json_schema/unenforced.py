@@ -1,0 +1,147 @@
+"""Keywords that are read and not enforced. In: a schema and the options. Out: a `Finding` for each such keyword.
+
+These are names that no draft knows, keywords that the draft does not know or that have no effect where they stand,
+and unknown formats. What only describes is no finding: annotations of the drafts, of OpenAPI and of editors, and
+names that can be no misspelt keyword (`x-order`, `_comment`, `//`, or `components` where references lead through it).
+What is refused is reported by the reader.
+
+Cost: linear in the keywords. `Library` looks only at schemas with names that are not in `QUIET`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from guided.close_names import close_name
+from guided.errors import Finding
+from guided.frontends.json_schema.documents.keywords import DESCRIBING, KEYWORDS, KNOWN, NEEDS, RESTRICTING
+from guided.frontends.json_schema.documents.source_spans import escape
+from guided.frontends.json_schema.formats import format_shape, why_not
+from guided.frontends.json_schema.options import DRAFTS, JsonSchemaOptions
+from guided.meter import spend
+
+if TYPE_CHECKING:
+    from guided.frontends.json_schema.documents.resolve import Library, Schema
+
+__all__ = ["Unenforced"]
+
+_OPENAPI = "a keyword of OpenAPI 3.0, not of JSON Schema"
+
+_INSTEAD = {
+    "divisibleBy": "multipleOf",
+    "extends": "allOf",
+    "disallow": "not",
+    "min": "minimum",
+    "max": "maximum",
+    "regex": "pattern",
+    "optional": "required, in the object that holds the property",
+}
+_OLDER = {
+    "const": "enum",
+    "dependentRequired": "dependencies",
+    "dependentSchemas": "dependencies",
+    "prefixItems": "items, with a list",
+    "$dynamicRef": "$ref",
+}
+"""What older drafts call a keyword."""
+_LEAVE_OUT = "leave it out, or begin its name with x-"
+_MOST_SEARCHES = 200
+
+
+class Unenforced:
+    """The findings of one library. It looks for what wrong names were meant to be, for the first `_MOST_SEARCHES`."""
+
+    def __init__(self, library: Library, options: JsonSchemaOptions) -> None:
+        self._library, self._options = library, options
+        self._hints: dict[tuple[str, str], str] = {}
+        self._formats: dict[str, tuple[str, str]] = {}
+
+    def of(self, schema: Schema) -> Iterator[Finding]:
+        """The keywords of one schema that are not enforced, without those of its subschemas."""
+        if not isinstance(schema.value, dict):
+            return
+        for keyword in schema.value:
+            spend()
+            why = self._why(schema, keyword)
+            if why is not None and (keyword in KEYWORDS or not self._holds_schemas(schema, keyword)):
+                yield Finding(schema.at(keyword), keyword, *why)
+
+    def _holds_schemas(self, schema: Schema, keyword: str) -> bool:
+        return (schema.document, f"{schema.pointer}/{escape(keyword)}") in self._library.traversed
+
+    def _why(self, schema: Schema, keyword: str) -> tuple[str, str] | None:
+        """Reason and hint, or None for a keyword that is no finding."""
+        draft, value = schema.document.draft, schema.value
+        assert isinstance(value, dict)
+        if keyword not in KEYWORDS:
+            describes = keyword in DESCRIBING or not (keyword[:1].isalpha() or keyword.startswith("$"))
+            if describes or keyword.lower().startswith("x-"):
+                return None
+            return ("unknown keyword" if keyword != "nullable" else _OPENAPI), self._meant(keyword, value, draft)
+        if keyword not in RESTRICTING:
+            return None
+        if keyword in schema.document.lacks:
+            return "not in the vocabularies of the metaschema", "list its vocabulary in $vocabulary"
+        if keyword not in KNOWN[draft]:
+            return _foreign(keyword, value, draft)
+        if schema.hides(keyword):
+            return f"{draft} ignores what stands next to $ref", "put the two into an allOf"
+        needed = NEEDS[draft].get(keyword)
+        if needed is not None and (needed not in value or (keyword == "additionalItems" and not _is_list(value))):
+            return _without(keyword, needed)
+        return self._unknown_format(value["format"]) if keyword == "format" else None
+
+    def _unknown_format(self, name: object) -> tuple[str, str] | None:
+        asked = self._options.format == "assert" and self._options.unknown_format == "warn"
+        if not asked or not isinstance(name, str) or format_shape(name) is not None:
+            return None
+        if name not in self._formats:
+            if len(self._formats) >= _MOST_SEARCHES:
+                return why_not(name, search=False)
+            self._formats[name] = why_not(name)
+        return self._formats[name]
+
+    def _meant(self, keyword: str, value: Mapping[str, object], draft: str) -> str:
+        """What an unknown keyword may have been meant to be."""
+        if keyword == "nullable":
+            if value[keyword] is not True:
+                return "leave it out: null is allowed where type names it"
+            named = value.get("type")
+            return f'write "type": ["{named if isinstance(named, str) else "string"}", "null"]'
+        if keyword in _INSTEAD:
+            return f"did you mean {_INSTEAD[keyword]}?"
+        if (keyword, draft) not in self._hints:
+            if len(self._hints) >= _MOST_SEARCHES:
+                return _LEAVE_OUT
+            self._hints[keyword, draft] = _near(keyword[:40], draft)
+        return self._hints[keyword, draft]
+
+
+def _is_list(value: Mapping[str, object]) -> bool:
+    return isinstance(value.get("items"), list)
+
+
+def _without(keyword: str, needed: str) -> tuple[str, str]:
+    if keyword == "additionalItems":
+        return "no effect unless items is a list", "leave it out, or say it with items or maxItems"
+    return f"no effect without {needed}", f"give {needed}, or leave it out"
+
+
+def _foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str, str]:
+    """Why a keyword of another draft has no effect, and what to do about it."""
+    if keyword == "additionalItems" and not _is_list(value):
+        return _without(keyword, "items")
+    since = KEYWORDS[keyword].since
+    if DRAFTS.index(since) <= DRAFTS.index(draft):
+        return f"not a keyword of {draft}", f"write it as {draft} does"
+    later = f"it belongs to {since} and later: say so by $schema or draft="
+    older = f"{draft} writes {_OLDER[keyword]}; " if keyword in _OLDER else ""
+    return f"not a keyword of {draft}", older + later
+
+
+def _near(keyword: str, draft: str) -> str:
+    """A hint at the keyword that is spelled most like this name."""
+    plain = {name.lower(): name for name in sorted({*KNOWN[draft], "nullable"})}
+    close = close_name(keyword.lower().replace("_", "").replace("-", ""), plain, cutoff=0.75)
+    return f"did you mean {plain[close]!r}?" if close else _LEAVE_OUT

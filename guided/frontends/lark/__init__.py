@@ -1,0 +1,262 @@
+"""The front end for Lark's grammars. In: a text. Out: a grammar of the IR.
+
+    start: greeting ("," greeting)*
+    greeting: /[A-Z][a-z]+/ | "hello"i
+    %ignore " "
+
+How: Lark's own loader reads the text (`loader.py`), so that imports, templates, `%extend` and all other directives mean
+what they mean in Lark. Terminals become regular nodes (`terminals.py`), rules become rules (`rules.py`).
+
+"scannerless" semantics count every way to cut a text into terminals, as Lark's Earley parser does with
+`lexer="dynamic_complete"`. Ignored terminals may stand before, between and after all others, any number of them.
+
+"lexer" semantics keep the lexer apart (`lexing.py`), for what Lark's LALR parser does with its contextual lexer: the
+longest match of a terminal is taken, whatever follows. It can have a lexer that knows indentation (`indentation.py`),
+and one that tries all terminals everywhere, as the lexers of programming languages do: `SELECTED` is then one name,
+even where no name can stand.
+
+Texts may have the extensions of llguidance and xgrammar (`dialect/`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Any, Final, Literal
+
+from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, brief, warn_of
+from guided.frontends.common.left_recursion import left_recursive, recursion_error
+from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
+from guided.frontends.regex.derivatives import TooLarge
+from guided.ir.lexer import Lexer
+from guided.ir.nodes import Grammar
+from guided.keywords import read_items
+from guided.limits import Limits
+from guided.meter import compiling
+
+from .bounds import check_depth, too_deep
+from .dialect import Context, needs_all_readings, plain_lark, resolved
+from .indentation import read_indenter
+from .lexing import lexed
+from .loader import Loaded, load
+from .rules import scannerless
+from .sources import Source
+from .why_empty import why_empty
+
+__all__ = [
+    "LarkOptions",
+    "check_not_empty",
+    "checked_folders",
+    "checked_grammars",
+    "lark_to_grammar",
+    "lark_to_lexed",
+    "load_lark",
+    "read_lark",
+]
+
+_OTHER_NOTATION: Final = re.compile(r"(?m)^[ \t]*[A-Za-z_][\w-]*[ \t]*(::=)")
+
+
+@dataclass(frozen=True)
+class LarkOptions:
+    """How a Lark text is read.
+
+    Attributes:
+        start: the rule to begin with.
+        semantics: "lexer" or "scannerless", see the head; None: "lexer", unless the text has extensions that a lexer
+            cannot have (schemas, grammars and tokens inside of it; `lazy`, `suffix`, `stop`, `max_chars`).
+        lexer: "contextual": only the terminals are tried that some rule can take there; "basic": all, as in Lark.
+        import_paths: folders in which `%import` may find files. Without it, a text can import Lark's own grammars only
+            (`common`, `unicode`, `python`, `lark`).
+        postlex: an instance of `lark.indenter.Indenter`, or "python" for Lark's `PythonIndenter`, for terminals that
+            come from the width of lines' beginnings. The grammar declares them (`%declare _INDENT _DEDENT`).
+        grammars: what `@name` refers to: name -> a Lark text, a JSON Schema as a dict, or a specification.
+        allow_special_tokens: whether the text may name tokens that are to be written. Texts of strangers should not.
+    """
+
+    start: str = "start"
+    semantics: Literal["lexer", "scannerless"] | None = None
+    lexer: Literal["contextual", "basic"] = "contextual"
+    import_paths: tuple[str, ...] = ()
+    postlex: object = None
+    grammars: Mapping[str, Any] = field(default_factory=dict)
+    allow_special_tokens: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.start, str):
+            raise TypeError(f"start is the name of a rule, not {brief(self.start)}")
+        if self.semantics not in ("lexer", "scannerless", None):
+            raise ValueError(f"semantics is 'lexer' or 'scannerless', not {brief(self.semantics)}")
+        if self.lexer not in ("contextual", "basic"):
+            raise ValueError(f"lexer is 'contextual' or 'basic', not {brief(self.lexer)}")
+        if self.semantics == "scannerless" and self.lexer != "contextual":
+            raise ValueError('the basic lexer is one: it needs semantics="lexer"')
+        if self.postlex is not None and self.semantics == "scannerless":
+            raise ValueError('postlex changes lexemes: it needs semantics="lexer"')
+        if not isinstance(self.allow_special_tokens, bool):
+            raise TypeError(f"allow_special_tokens must be True or False, not {brief(self.allow_special_tokens)}")
+
+
+def checked_folders(import_paths: Iterable[object]) -> tuple[str, ...]:
+    """The argument `import_paths` of a caller. TypeError: it is no list of folders."""
+    if isinstance(import_paths, str | bytes) or not isinstance(import_paths, Iterable):
+        raise TypeError(f"import_paths is a list of folders, not {brief(import_paths)}")
+    out = []
+    for folder in read_items("import_paths", import_paths):
+        if not isinstance(folder, str | PathLike):
+            raise TypeError(f"import_paths is a list of folders, and {brief(folder)} is none")
+        out.append(str(folder))
+    return tuple(out)
+
+
+def checked_grammars(grammars: object) -> dict[str, Any]:
+    """The argument `grammars` of a caller. TypeError: it does not map names."""
+    if grammars is None:
+        return {}
+    if not isinstance(grammars, Mapping):
+        raise TypeError(f'grammars maps names to grammars, as {{"name": text}}, so it is not {brief(grammars)}')
+    for name in grammars:
+        if not isinstance(name, str):
+            raise TypeError(f"grammars maps names to grammars, and {brief(name)} is no name")
+    return dict(grammars)
+
+
+def read_lark(
+    text: str,
+    options: LarkOptions = LarkOptions(),
+    limits: Limits | None = None,
+    schema_options: JsonSchemaOptions = DEFAULTS,
+    found: list[Finding] | None = None,
+) -> Grammar:
+    """The grammar of a Lark text; with a lexer, it has one.
+
+    Args:
+        schema_options: of JSON Schemas in the text.
+        found: takes what is read and not enforced; without it, it is warned of.
+
+    Raises:
+        SpecError: the text is malformed, a rule or terminal is not defined, a token is named without permission; with a
+            lexer: a terminal matches the empty text; `postlex` lacks an attribute.
+        UnsupportedError: a terminal is not regular, or depends on what stands around it; `postlex` is something else;
+            a part is not enforced.
+        LimitExceeded: its length, its number of rules, or the size of a terminal.
+    """
+    own: list[Finding] = []
+    limits = Limits() if limits is None else limits
+    with compiling(limits, work=False):
+        grammar = _read(text, options, limits, schema_options, own, ())
+    if found is None:
+        warn_of(own)
+    else:
+        found += own
+    return grammar
+
+
+def lark_to_grammar(text: str, *, limits: Limits | None = None, **options: Any) -> Grammar:
+    """The grammar of every reading; `options` are fields of `LarkOptions`. Raises as `read_lark` does."""
+    return read_lark(text, LarkOptions(semantics="scannerless", **options), limits)
+
+
+def lark_to_lexed(text: str, *, limits: Limits | None = None, **options: Any) -> tuple[Grammar, Lexer]:
+    """The rules over `Special(name)` for each terminal, and the lexer that finds these. Raises as `read_lark` does."""
+    grammar = read_lark(text, LarkOptions(semantics="lexer", **options), limits)
+    assert grammar.lexer is not None
+    return replace(grammar, lexer=None), grammar.lexer
+
+
+def check_not_empty(text: str, options: LarkOptions, limits: Limits, schema_options: JsonSchemaOptions) -> None:
+    """For a grammar that generates nothing. Raises SpecError if there is a reason to name, see `why_empty.py`."""
+    loaded, is_regular = _load(text, options, limits, schema_options, [], ())
+    try:
+        error = why_empty(loaded, options.lexer if _has_lexer(options, is_regular) else None, limits)
+    except TooLarge:  # to find out why takes too long
+        return
+    if error is not None:
+        raise error
+
+
+def load_lark(text: str, options: LarkOptions = LarkOptions(), limits: Limits | None = None) -> Loaded:
+    """What a text defines, before it becomes a grammar. Raises as `read_lark` does."""
+    return _load(text, options, Limits() if limits is None else limits, DEFAULTS, [], ())[0]
+
+
+def _read(
+    text: str,
+    options: LarkOptions,
+    limits: Limits,
+    schema_options: JsonSchemaOptions,
+    found: list[Finding],
+    chain: tuple[str, ...],
+) -> Grammar:
+    loaded, is_regular = _load(text, options, limits, schema_options, found, chain)
+    if not _has_lexer(options, is_regular):
+        grammar = scannerless(loaded, limits)
+    else:
+        indentation = None if options.postlex is None else read_indenter(options.postlex)
+        rules, lexer = lexed(loaded, indentation, options.lexer == "contextual", limits)
+        grammar = replace(rules, lexer=lexer)
+    for rule in left_recursive(grammar):
+        error = recursion_error(grammar.origins[rule])
+        raise loaded.located(error, rule.removeprefix("rule "))
+    return grammar
+
+
+def _has_lexer(options: LarkOptions, is_regular: bool) -> bool:
+    return options.semantics == "lexer" if options.semantics else is_regular or options.lexer == "basic"
+
+
+def _load(
+    text: str,
+    options: LarkOptions,
+    limits: Limits,
+    schema_options: JsonSchemaOptions,
+    found: list[Finding],
+    chain: tuple[str, ...],
+) -> tuple[Loaded, bool]:
+    """What a text defines, and whether a lexer can read it."""
+    if not isinstance(text, str):
+        raise SpecError(f"a Lark grammar is a text, not {brief(text)}", hint='write it as text, as start: "yes" | "no"')
+    if other := _OTHER_NOTATION.search(text):
+        hint = "compile_gbnf and --gbnf read it; in Lark's notation a rule is written name: ..."
+        raise SpecError("this is the notation of GBNF or EBNF", text=text, span=other.span(1), hint=hint)
+    if len(text) > limits.spec_length:
+        raise LimitExceeded("spec_length", len(text), limits.spec_length)
+    check_depth(Source(text), limits)
+    produced: frozenset[str] = frozenset()
+    if options.postlex is not None:
+        indentation = read_indenter(options.postlex)
+        produced = frozenset({indentation.indent, indentation.dedent})
+    try:
+        plain = plain_lark(text, limits)
+    except RecursionError:
+        raise too_deep(Source(text)) from None
+    if plain is None:
+        return load(text, options.start, options.import_paths, limits, produced), True
+    names = produced | plain.parts.keys() | plain.terminals.keys()
+    try:
+        loaded = load(plain.text, options.start, options.import_paths, limits, names)
+    except GuidedError as error:
+        if error.text == plain.text:
+            error.located(text, plain.place(error.span))
+        raise
+
+    def inner(part: str, name: str) -> Grammar:
+        nested = replace(options, start="start", semantics="scannerless", lexer="contextual", postlex=None)
+        return _read(part, nested, limits, schema_options, found, (*chain, name))
+
+    def embed(spec: Any) -> Grammar:
+        from guided.frontends.combinators import json_schema  # these hold Lark texts in their turn
+        from guided.frontends.composition import expr_to_grammar
+
+        part = json_schema(spec) if isinstance(spec, Mapping) else spec
+        return expr_to_grammar(part, limits, found, options=schema_options)
+
+    allowed = options.allow_special_tokens
+    context = Context(limits, options.grammars, allowed, schema_options, found, inner, embed, chain)
+    try:
+        loaded = resolved(plain, loaded, context)
+    except RecursionError:
+        raise too_deep(Source(text)) from None
+    return loaded, plain.is_regular and not needs_all_readings(loaded)

@@ -1,0 +1,140 @@
+"""The attributes of rules: `rule[lazy, capture="name"]: ...`. In: the tokens between the brackets. Out: name -> value.
+
+    lazy, suffix=, stop=, max_chars=     what a terminal takes (`parts.py`)
+    max_tokens=9                         how many tokens write it, at most
+    capture, capture="name"              the text of the rule is captured, under the rule's name or another one
+    stop_capture="name"                  the text of its suffix is
+    temperature=0.7                      the sampler takes this within the text of the rule
+
+Source: llguidance, docs/syntax.md, "Lexeme options".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from guided.close_names import close_name
+from guided.errors import SpecError
+from guided.frontends.lark.scan import Token, is_terminal
+
+__all__ = ["RegionSource", "TerminalSource", "attributes_of"]
+
+ATTRIBUTES: Final = (
+    "lazy", "suffix", "stop", "stop_capture", "capture", "max_chars", "max_tokens", "temperature",
+)  # fmt: skip
+
+
+_EXAMPLES: Final = {
+    **{name: f'{name}="name"' for name in ("capture", "stop_capture")},
+    **{name: f'{name}="end"' for name in ("suffix", "stop")},
+    **{name: f"{name}=100" for name in ("max_chars", "max_tokens")},
+    "temperature": "temperature=0.7",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalSource:
+    """A terminal of which Lark knows the name only: its expression, and what its rule says of it."""
+
+    tokens: tuple[Token, ...]
+    lazy: bool = False
+    suffix: Token | None = None
+    stop: Token | None = None
+    max_chars: int | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class RegionSource:
+    """A rule whose text is asked for: its name and its attributes; `terminal`: that of its body, if it has one."""
+
+    rule: Token
+    given: Mapping[str, Token | None]
+    terminal: str = ""
+
+
+def attributes_of(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str, Token | None]:
+    """Name -> the token of its value, or None for one without a value.
+
+    Args:
+        rule: the name of the rule.
+        tokens: what stands between the brackets.
+
+    Raises:
+        SpecError: an attribute is not known, malformed, given twice, or does not go with another; with its place.
+    """
+    if is_terminal(rule.text):
+        hint = f"write a rule, with a name in lower case: {rule.text.lower()}[...]: {rule.text}"
+        raise SpecError(
+            f"{rule.text} is a terminal, and attributes are for rules", text=source, span=rule.span, hint=hint
+        )
+    out: dict[str, Token | None] = {}
+    places: dict[str, Token] = {}
+    groups: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.kind == ",":
+            groups.append([])
+        else:
+            groups[-1].append(token)
+    for group in filter(None, groups):
+        name = group[0].text
+        if name not in ATTRIBUTES:
+            close = close_name(name, ATTRIBUTES)
+            hint = f"did you mean {close}?" if close else f"there are {', '.join(ATTRIBUTES)}"
+            raise SpecError(f"there is no attribute {name!r}", text=source, span=group[0].span, hint=hint)
+        value = group[2] if len(group) == 3 and group[1].kind == "=" else None
+        if len(group) > 1 and value is None:
+            hint = f"as [{_EXAMPLES.get(name, name)}]"
+            raise SpecError(f"the attribute {name} is malformed", text=source, span=group[1].span, hint=hint)
+        if name in out:
+            raise SpecError(f"the attribute {name} is given twice", text=source, span=group[0].span)
+        _check(source, group[0], value)
+        out[name] = value
+        places[name] = group[0]
+    _check_together(source, out, places)
+    return out
+
+
+def _check_together(source: str, given: Mapping[str, Token | None], places: Mapping[str, Token]) -> None:
+    def refuse(name: str, message: str, hint: str) -> None:
+        raise SpecError(message, text=source, span=places[name].span, hint=hint)
+
+    if "suffix" in given and "stop" in given:
+        refuse("stop", "a rule has a suffix or a stop, not both", "leave one of them out")
+    if "stop_capture" in given and "stop" in given:
+        refuse(
+            "stop_capture", "the text of a stop is not written by this rule, so it cannot be captured here",
+            'write suffix= for stop=, or a rule for the text that follows: end[capture="name"]: "..."',
+        )  # fmt: skip
+    if "stop_capture" in given and "suffix" not in given:
+        refuse("stop_capture", "stop_capture captures the suffix, and there is none", 'add suffix="..."')
+
+
+def _check(source: str, name: Token, value: Token | None) -> None:
+    def refuse(expected: str) -> None:
+        place = (value or name).span
+        message = f"the attribute {name.text} takes {expected}"
+        raise SpecError(message, text=source, span=place, hint=f"as [{_EXAMPLES.get(name.text, name.text)}]")
+
+    match name.text:
+        case "lazy":
+            if value is not None:
+                refuse("no value")
+        case "capture":
+            if value is not None and (value.kind != "string" or value.text in ('""', '""i')):
+                refuse("a string")
+        case "stop_capture":
+            if value is None or value.kind != "string" or value.text in ('""', '""i'):
+                refuse("a string")
+        case "suffix" | "stop":
+            is_part = value is not None and (value.kind in ("string", "regex") or is_terminal(value.text))
+            if not is_part:
+                refuse("a string, a regular expression, or a terminal")
+        case "max_chars" | "max_tokens":
+            if value is None or not value.text.isdigit() or len(value.text) > 9:
+                refuse("a number from 0 on")
+        case "temperature":
+            if value is None or value.kind != "number" or value.text[0] in "-+" or value.text[:2].lower() == "0x":
+                refuse("a number from 0 on")

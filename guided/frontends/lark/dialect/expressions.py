@@ -1,0 +1,267 @@
+"""Terminals with the operators that Lark does not have. In: the tokens of an expression. Out: a regular node.
+
+    LINES: /[a-z \\n]*/ & ~/(?s:.*)\\n\\n(?s:.*)/       `&` intersection, `~` complement: no empty line
+    QUOTE: "\\"" %regex {"substring_words": "..."} "\\""
+
+From the loosest to the tightest: `|`, `&`, one after another, `?` `*` `+` `{m,n}` `~m..n`, `~`. The complement is taken
+of all texts. A regular expression stands for all texts that it matches as a whole, as in `re.fullmatch`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from guided.errors import SpecError, UnsupportedError
+from guided.frontends.lark.scan import Token, is_terminal
+from guided.frontends.regex import parse_regex
+from guided.frontends.regex.algebra import ANY_TEXT, alt, chars, conj, join, negate, repeat, seq, text
+from guided.frontends.regex.derivatives import Terms, TooLarge
+from guided.ir.nodes import EPSILON, Automaton, Node
+from guided.limits import Limits
+
+from .substrings import substrings
+
+__all__ = [
+    "LARGEST_COUNT", "Expression", "counts", "determinised", "shortest", "string_value", "without",
+]  # fmt: skip
+
+LARGEST_COUNT: Final = 10_000
+_STATES: Final = 200_000
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b", '"': '"', "\\": "\\", "/": "/"}
+
+
+class Expression:
+    """Reads the expression of one terminal.
+
+    Args:
+        source: the whole text, for errors.
+        resolve: the node of another terminal, by the token that names it.
+    """
+
+    def __init__(self, source: str, tokens: Sequence[Token], resolve: Callable[[Token], Node], limits: Limits) -> None:
+        end = tokens[-1].end if tokens else 0
+        self.source, self.tokens = source, [*tokens, Token("end", "", end, end)]
+        self.resolve, self.limits, self.at = resolve, limits, 0
+
+    def read(self) -> Node:
+        """The node of all tokens.
+
+        Raises:
+            SpecError, UnsupportedError, LimitExceeded: with the place.
+        """
+        node = self._union()
+        if self._next.kind != "end":
+            raise self._error(f"{self._next.text!r} does not fit here", self._next)
+        return node
+
+    @property
+    def _next(self) -> Token:
+        return self.tokens[self.at]
+
+    def _take(self, kind: str) -> bool:
+        taken = self._next.kind == kind
+        self.at += taken
+        return taken
+
+    def _union(self) -> Node:
+        branches = [self._intersection()]
+        while self._take("|"):
+            branches.append(self._intersection())
+        return alt(branches)
+
+    def _intersection(self) -> Node:
+        node = self._sequence()
+        while self._take("&"):
+            node = conj(node, self._sequence())
+        return node
+
+    def _sequence(self) -> Node:
+        items: list[Node] = []
+        while self._next.kind not in ("|", "&", ")", "]", "end", "->"):
+            items.append(self._repeated())
+        return seq(items)
+
+    def _repeated(self) -> Node:
+        node = self._negated()
+        while True:
+            if self._take("?"):
+                node = repeat(node, 0, 1)
+            elif self._take("*"):
+                node = repeat(node, 0, None)
+            elif self._take("+"):
+                node = repeat(node, 1, None)
+            elif (found := counts(self.source, self.tokens, self.at)) is not None:
+                low, high, self.at = found
+                node = repeat(node, low, high)
+            else:
+                return node
+
+    def _negated(self) -> Node:
+        return negate(self._negated()) if self._take("~") else self._atom()
+
+    def _atom(self) -> Node:
+        token = self._next
+        self.at += 1
+        match token.kind:
+            case "(" | "[":
+                close = ")" if token.kind == "(" else "]"
+                node = self._union()
+                if not self._take(close):
+                    raise self._error(f"{token.kind!r} is not closed", token, f"add {close!r}")
+                return node if close == ")" else repeat(node, 0, 1)
+            case "string" if self._next.kind == "..":
+                return self._range(token)
+            case "string":
+                value = string_value(self.source, token)
+                return _without_case(value) if token.text.endswith("i") else text(value)
+            case "regex":
+                return self._regex(token)
+            case "name" if is_terminal(token.text):
+                return self.resolve(token)
+            case "name":
+                raise self._error(
+                    f"{token.text} is a rule: a terminal is made of terminals", token, "write its name in upper case"
+                )
+            case "directive" if token.text == "%regex":
+                try:
+                    return substrings(token.value, self.limits)
+                except SpecError as error:
+                    raise self._error(error.message, token, error.hint) from None
+            case "directive" | "special" | "given":
+                raise self._error(
+                    f"{token.text} cannot be used in terminals", token, "a terminal is regular: write it into a rule"
+                )
+        raise self._error(f"{token.text!r} does not fit here" if token.text else "something is missing", token)
+
+    def _range(self, first: Token) -> Node:
+        self.at += 1
+        last = self._next
+        self.at += 1
+        if last.kind != "string":
+            raise self._error("a range ends with a string of one character", last)
+        low, high = (string_value(self.source, token) for token in (first, last))
+        for token, value in ((first, low), (last, high)):
+            if len(value) != 1 or token.text.endswith("i"):
+                raise self._error("a range is between two strings of one character", token, 'as "a".."z"')
+        if low > high:
+            raise self._error(f"the range ends before it begins: {first.text}..{last.text}", first)
+        return chars(join([((ord(low), ord(high)),)]))
+
+    def _regex(self, token: Token) -> Node:
+        body, flags = token.text[1:].rsplit("/", 1)
+        try:
+            return parse_regex(f"(?{flags}:{body})" if flags else body, limits=self.limits)
+        except SpecError as error:
+            raise self._error(f"in the regular expression: {error.message}", token, error.hint) from None
+        except UnsupportedError as error:
+            raise UnsupportedError(error.reason, hint=error.hint, text=self.source, span=token.span) from None
+
+    def _error(self, message: str, token: Token, hint: str = "") -> SpecError:
+        return SpecError(message, text=self.source, span=token.span, hint=hint)
+
+
+def counts(source: str, tokens: Sequence[Token], at: int) -> tuple[int, int | None, int] | None:
+    """The repetition `{m}`, `{m,}`, `{,n}`, `{m,n}`, `~m` or `~m..n` at a token: its counts, and the token behind it.
+
+    Returns:
+        None if there is none.
+
+    Raises:
+        SpecError: the counts are negative, in the wrong order, or too large.
+    """
+    kinds = [token.kind for token in tokens[at : at + 5]]
+    numbers = [token for token in tokens[at : at + 5] if token.kind == "number"]
+    match kinds:
+        case ["{", "number", "}", *_] | ["~", "number", "..", "number", *_] | ["~", "number", *_]:
+            length = {"{": 3, "~": 4 if kinds[2:4] == ["..", "number"] else 2}[kinds[0]]
+            numbers = numbers[: 2 if length == 4 else 1]
+            low, high = numbers[0], numbers[-1]
+        case ["{", "number", ",", "number", "}"]:
+            (low, high), length = numbers[:2], 5
+        case ["{", "number", ",", "}", *_]:
+            return _count(source, numbers[0]), None, at + 4
+        case ["{", ",", "number", "}", *_]:
+            return 0, _count(source, numbers[0]), at + 4
+        case _:
+            return None
+    least, most = _count(source, low), _count(source, high)
+    if most < least:
+        span = (low.start, high.end)
+        raise SpecError(f"the most, {most}, is below the least, {least}", text=source, span=span, hint="swap them")
+    return least, most, at + length
+
+
+def _count(source: str, token: Token) -> int:
+    if not token.text.isdigit():
+        raise SpecError("a count is a number from 0 on", text=source, span=token.span, hint="as {2}, {2,} or {2,4}")
+    count = int(token.text) if len(token.text) < 20 else LARGEST_COUNT + 1
+    if count > LARGEST_COUNT:
+        raise SpecError(f"the count is larger than {LARGEST_COUNT}", text=source, span=token.span, hint="use * or +")
+    return count
+
+
+def string_value(source: str, token: Token) -> str:
+    """What a string of a text means, with the escapes of JSON and of Python. A surrogate pair is one character."""
+
+    def escape(found: re.Match[str]) -> str:
+        code = found[1] or found[2] or found[3]
+        if code is not None:
+            return chr(min(int(code, 16), 0x10FFFF))
+        return _ESCAPED.get(found[4], found[0])
+
+    value = _ESCAPE.sub(escape, token.text.removesuffix("i")[1:-1])
+    try:
+        return value.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        message = f"the string {token.text} has a lone surrogate, which no text holds"
+        raise SpecError(message, text=source, span=token.span) from None
+
+
+def _without_case(value: str) -> Node:
+    return parse_regex(f"(?i:{re.escape(value)})") if value else EPSILON
+
+
+def determinised(node: Node, name: str, most: int = _STATES) -> Automaton:
+    """The automaton of a regular node, found with at most `most` terms.
+
+    Raises:
+        UnsupportedError: it needs too many states; `name` is what is said of it.
+    """
+    if isinstance(node, Automaton):
+        return node
+    terms = Terms(most)
+    try:
+        numbers = {terms.read(node): 0}
+        order = list(numbers)
+        states = []
+        for term in order:  # grows while it is read
+            edges = []
+            for ranges, to in terms.transitions(term):
+                if to not in numbers:
+                    numbers[to] = len(order)
+                    order.append(to)
+                edges += [(low, high, numbers[to]) for low, high in ranges]
+            states.append((terms.nullable[term], tuple(sorted(edges))))
+    except TooLarge as error:
+        raise UnsupportedError(
+            f"{name} needs more than {error.most} {error.what}", hint="bound its repetitions by smaller counts"
+        ) from None
+    return Automaton(tuple(states))
+
+
+def shortest(node: Node, name: str) -> Automaton:
+    """The texts of a node that begin with no shorter one: what a lazy match takes.
+
+    Raises:
+        UnsupportedError: see `determinised`.
+    """
+    automaton = determinised(node, name)
+    return Automaton(tuple((ends, () if ends else edges) for ends, edges in automaton.states), automaton.start)
+
+
+def without(node: Node, inner: Node) -> Node:
+    """The texts of a node in which no text of `inner` occurs."""
+    return conj(node, negate(seq([ANY_TEXT, inner, ANY_TEXT])))

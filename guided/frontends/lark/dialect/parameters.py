@@ -1,0 +1,198 @@
+"""Rules with a parameter, as llguidance has them. In: definitions and the values that they are used with. Out: which
+alternatives a rule has for a value, and what it passes on.
+
+    perm::_ : ""                   %if is_ones([0:2])
+            | "a" perm::set_bit(0) %if bit_clear(0)
+            | "b" perm::set_bit(1) %if bit_clear(1)
+
+A parameter is a number of 64 bits, and a rule stands for one rule for each value that is reached. `_` is the parameter,
+or all of its bits; `[x:y]` are the bits from x to below y.
+
+Source: llguidance, docs/parametric.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from guided.close_names import close_name
+from guided.errors import SpecError
+from guided.frontends.lark.scan import Token
+
+__all__ = ["alternatives", "condition", "value_of"]
+
+_BITS: Final = 64
+_ALL: Final = (1 << _BITS) - 1
+_VALUES: Final = ("set_bit", "clear_bit", "bit_and", "bit_or", "incr", "decr")
+_COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
+_COUNTS: Final = tuple(f"bit_count_{name}" for name in _COMPARISONS)
+_TESTS: Final = ("true", "bit_clear", "bit_set", "is_ones", "is_zeros", *_COMPARISONS, *_COUNTS, "and", "or", "not")
+
+
+def alternatives(source: str, body: Sequence[Token]) -> list[tuple[list[Token], list[Token]]]:
+    """The alternatives of a body, each with the tokens of its condition."""
+    out: list[tuple[list[Token], list[Token]]] = [([], [])]
+    depth = 0
+    in_condition = False
+    for token in body:
+        depth += (token.kind in ("(", "[")) - (token.kind in (")", "]"))
+        if token.kind == "|" and depth == 0:
+            out.append(([], []))
+            in_condition = False
+        elif token.text == "%if":
+            if depth or in_condition:
+                raise _error(source, "%if ends an alternative of the whole rule", token)
+            in_condition = True
+        else:
+            out[-1][in_condition].append(token)
+    return out
+
+
+def condition(source: str, tokens: Sequence[Token], parameter: int) -> bool:
+    """Whether a condition holds; an empty one does.
+
+    Raises:
+        SpecError: it is malformed.
+    """
+    if not tokens:
+        return True
+    reader = _Reader(source, tokens, parameter)
+    holds = reader.test()
+    reader.end()
+    return holds
+
+
+def value_of(source: str, tokens: Sequence[Token], at: int, parameter: int | None) -> tuple[int, int]:
+    """What the expression at a token passes on, and the token behind it. `parameter`: None where there is none.
+
+    Raises:
+        SpecError: it is malformed, or uses a parameter where there is none.
+    """
+    reader = _Reader(source, tokens, parameter)
+    reader.at = at
+    return reader.value(), reader.at
+
+
+class _Reader:
+    def __init__(self, source: str, tokens: Sequence[Token], parameter: int | None) -> None:
+        self.source, self.tokens, self.parameter, self.at = source, tokens, parameter, 0
+
+    def value(self) -> int:
+        token = self.next()
+        if token.kind == "number":
+            return self.number(token)
+        p = self.own(token)
+        if token.text == "_":
+            return p
+        if token.text not in _VALUES:
+            raise self.unknown(token, _VALUES)
+        self.expect("(")
+        match token.text:
+            case "set_bit" | "clear_bit" as name:
+                bit = 1 << self.number(self.next(), _BITS - 1)
+                p = p | bit if name == "set_bit" else p & ~bit
+            case "bit_and" | "bit_or" as name:
+                other = self.number(self.next())
+                p = p & other if name == "bit_and" else p | other
+            case name:
+                low, high = self.bits()
+                part, most = p >> low & (1 << (high - low)) - 1, (1 << (high - low)) - 1
+                if part != (most if name == "incr" else 0):
+                    p += (1 << low) if name == "incr" else -(1 << low)
+        self.expect(")")
+        return p
+
+    def test(self) -> bool:
+        token = self.next()
+        if token.text not in _TESTS:
+            raise self.unknown(token, _TESTS)
+        name = token.text
+        if name == "true":
+            if self.at < len(self.tokens) and self.tokens[self.at].kind == "(":
+                self.expect("(")
+                self.expect(")")
+            return True
+        p = self.own(token)
+        self.expect("(")
+        if name in ("and", "or", "not"):
+            holds = self.test()
+            if name == "not":
+                holds = not holds
+            else:
+                self.expect(",")
+                other = self.test()
+                holds = holds and other if name == "and" else holds or other
+        elif name in ("bit_clear", "bit_set"):
+            holds = (p >> self.number(self.next(), _BITS - 1) & 1) == (name == "bit_set")
+        else:
+            low, high = self.bits()
+            part = p >> low & (1 << (high - low)) - 1
+            if name in ("is_ones", "is_zeros"):
+                holds = part == ((1 << (high - low)) - 1 if name == "is_ones" else 0)
+            else:
+                self.expect(",")
+                if name in _COUNTS:
+                    part = part.bit_count()
+                holds = _compare(name.removeprefix("bit_count_"), part, self.number(self.next()))
+        self.expect(")")
+        return holds
+
+    def bits(self) -> tuple[int, int]:
+        token = self.next()
+        if token.text == "_":
+            return 0, _BITS
+        if token.kind != "[":
+            raise _error(self.source, "bits are written [x:y] or _", token)
+        low = self.number(self.next(), _BITS)
+        self.expect(":")
+        high = self.number(self.next(), _BITS)
+        if low >= high:
+            raise _error(self.source, f"there are no bits from {low} to below {high}", token)
+        self.expect("]")
+        return low, high
+
+    def number(self, token: Token, most: int = _ALL) -> int:
+        text = token.text.lower()
+        if token.kind != "number" or "." in text or text[0] in "+-" or len(text) > 20:
+            raise _error(self.source, "a number is expected", token)
+        value = int(text, 16 if text.startswith("0x") else 10)
+        if value > most:
+            raise _error(self.source, f"the number is larger than {most}", token)
+        return value
+
+    def own(self, token: Token) -> int:
+        if self.parameter is None:
+            raise _error(self.source, "the rule has no parameter", token, "give a number, as name::0x0")
+        return self.parameter
+
+    def next(self) -> Token:
+        if self.at == len(self.tokens):
+            raise _error(self.source, "the expression is not complete", self.tokens[-1])
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def expect(self, kind: str) -> None:
+        token = self.next()
+        if token.kind != kind:
+            raise _error(self.source, f"{kind!r} is expected", token)
+
+    def end(self) -> None:
+        if self.at < len(self.tokens):
+            raise _error(self.source, f"{self.tokens[self.at].text!r} does not fit here", self.tokens[self.at])
+
+    def unknown(self, token: Token, known: Sequence[str]) -> SpecError:
+        close = close_name(token.text, known)
+        hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
+        return _error(self.source, f"there is no function {token.text!r}", token, hint)
+
+
+def _compare(name: str, left: int, right: int) -> bool:
+    return {
+        "eq": left == right, "ne": left != right, "lt": left < right,
+        "le": left <= right, "gt": left > right, "ge": left >= right,
+    }[name]  # fmt: skip
+
+
+def _error(source: str, message: str, token: Token, hint: str = "") -> SpecError:
+    return SpecError(message, text=source, span=token.span, hint=hint)

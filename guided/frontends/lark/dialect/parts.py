@@ -1,0 +1,242 @@
+"""What the names of a `Plain` text stand for. In: the text as Lark's loader has read it. Out: the same, with a node or
+a grammar for each declared name.
+
+Attributes of a rule whose body is a terminal T:
+
+    lazy          the texts of T that begin with no shorter one
+    suffix=S      the same of T followed by S
+    stop=S        the texts of T in which no text of S occurs. What follows in the rules may be S, but need not: a text
+                  that was written cannot be taken back here, as llguidance does with the text of S
+    max_chars=n   at most n characters
+    max_tokens=n  written in at most n tokens (`MaxTokens` of the IR)
+
+Policy: a text may name tokens of the vocabulary only with permission, since a stranger's could end a turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from guided.errors import Finding, GuidedError, SpecError, UnsupportedError
+from guided.frontends.common.left_recursion import is_nullable
+from guided.frontends.json_schema import json_schema_to_grammar
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.lark.loader import Loaded, LoadedTerminal
+from guided.frontends.lark.scan import Token
+from guided.frontends.lark.sources import Defined
+from guided.frontends.regex import parse_regex
+from guided.frontends.regex.algebra import alt, seq
+from guided.ir.nodes import EMPTY, Grammar, Length, Node, OtherTokens, Special
+from guided.ir.regions import Ending, Region
+from guided.limits import Limits
+
+from .attributes import RegionSource, TerminalSource
+from .expressions import Expression, shortest, string_value, without
+from .plain import Plain
+
+__all__ = ["Context", "needs_all_readings", "resolved"]
+
+_MOST_IDS: Final = 1_000_000
+_ID_RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a text can refer to, and what it may.
+
+    Attributes:
+        grammars: name -> a Lark text, a JSON Schema as a dict, or a specification.
+        read: reads a Lark text in this context; the second argument is what is added to `chain`.
+        embed: the grammar of another specification.
+        chain: the names of the grammars around this text.
+    """
+
+    limits: Limits
+    grammars: Mapping[str, Any]
+    allow_special_tokens: bool
+    options: JsonSchemaOptions
+    found: list[Finding]
+    read: Callable[[str, str], Grammar]
+    embed: Callable[[Any], Grammar]
+    chain: tuple[str, ...] = ()
+
+
+def resolved(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
+    """See the head.
+
+    Raises:
+        SpecError, UnsupportedError, LimitExceeded: of a part; with the place in the text.
+    """
+    terminals = _Terminals(plain, loaded.terminals, context.limits)
+    found = {name: replace(terminal, all_texts=plain.all_texts) for name, terminal in loaded.terminals.items()}
+    for name, source in plain.terminals.items():
+        written = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
+        node, is_lazy = terminals.node(source, name), source.lazy or source.suffix is not None
+        found[name] = LoadedTerminal(
+            name, "", False, 0, written, frozenset(), written, node, is_lazy, source.max_tokens, written
+        )
+    regions = {
+        name: _region(plain, plain.regions[made_for], terminals)
+        for name in loaded.rules
+        if (made_for := name.split("{")[0]) in plain.regions
+    }
+    sources = loaded.sources.rewritten(plain.source, plain.place)
+    spans = {name: (it.tokens[0].start, it.tokens[-1].end) for name, it in plain.terminals.items() if it.tokens}
+    for name, span in (spans | {name: token.span for name, token in plain.parts.items()}).items():
+        sources.defined[name] = Defined(plain.source[slice(*span)], sources.texts[0], span)
+    parts = {name: _part(plain.source, token, context) for name, token in plain.parts.items()}
+    texts = {name: plain.source[token.start : token.end] for name, token in plain.parts.items()}
+    return replace(
+        loaded, text=plain.source, terminals=found, lines=plain.lines, parts=parts, written=texts,
+        initial_skip=plain.initial_skip, final_skip=plain.final_skip, skip_once=plain.skip_once, regions=regions,
+        sources=sources,
+    )  # fmt: skip
+
+
+def _region(plain: Plain, source: RegionSource, terminals: _Terminals) -> Region:
+    given = source.given
+    written = plain.terminals.get(source.terminal)
+    ending = None
+    if written is not None and written.suffix is not None:
+        stop = given.get("stop_capture")
+        before, end = terminals.expression(written.tokens), terminals.expression((written.suffix,))
+        ending = Ending(before, end, "" if stop is None else string_value(plain.source, stop))
+    name = given.get("capture")
+    capture = source.rule.text if name is None else string_value(plain.source, name)
+    temperature = given.get("temperature")
+    return Region(
+        capture if "capture" in given else "", ending, None if temperature is None else float(temperature.text)
+    )
+
+
+def needs_all_readings(loaded: Loaded) -> bool:
+    """Whether a lexer could not read it: a terminal is empty, or ignored ones do not stand everywhere."""
+    if not loaded.initial_skip or not loaded.final_skip or loaded.skip_once:
+        return True
+    return any(map(_may_be_empty, loaded.terminals.values()))
+
+
+def _may_be_empty(terminal: LoadedTerminal) -> bool:
+    if terminal.node is not None:
+        return is_nullable(terminal.node)
+    try:
+        return re.fullmatch(terminal.source, "") is not None
+    except (re.error, RecursionError, OverflowError):  # the reader of terminals says so
+        return False
+
+
+class _Terminals:
+    def __init__(self, plain: Plain, loaded: Mapping[str, LoadedTerminal], limits: Limits) -> None:
+        self.plain, self.loaded, self.limits = plain, loaded, limits
+        self.done: dict[str, Node] = {}
+        self.open: list[str] = []
+
+    def node(self, source: TerminalSource, name: str) -> Node:
+        node = self.expression(source.tokens)
+        if source.suffix is not None:
+            node = shortest(seq([node, self.expression((source.suffix,))]), name)
+        elif source.lazy:
+            node = shortest(node, name)
+        if source.stop is not None:
+            node = without(node, self.expression((source.stop,)))
+        return node if source.max_chars is None else Length(node, 0, source.max_chars)
+
+    def expression(self, tokens: tuple[Token, ...]) -> Node:
+        return Expression(self.plain.source, tokens, self._named, self.limits).read()
+
+    def _named(self, token: Token) -> Node:
+        name = token.text
+        if name not in self.done:
+            if name in self.open:
+                chain = " -> ".join([*self.open[self.open.index(name) :], name])
+                raise _error(self.plain.source, f"the terminal {name} is made of itself: {chain}", token, "use rules")
+            self.open.append(name)
+            if name in self.plain.definitions:
+                self.done[name] = self.expression(self.plain.definitions[name])
+            elif name in self.loaded:
+                self.done[name] = parse_regex(self.loaded[name].source, limits=self.limits)
+            else:
+                raise _error(self.plain.source, f"the terminal {name} is not defined", token, f"define it: {name}: ...")
+            self.open.pop()
+        return self.done[name]
+
+
+def _part(source: str, token: Token, context: Context) -> Node | Grammar:
+    match token.kind, token.text:
+        case "special", _:
+            return _special(source, token, context)
+        case "given", _:
+            return _given(source, token, context)
+        case _, "%json" | "%lark" as text:
+            try:
+                if text == "%lark":
+                    return context.read(token.value, "%lark")
+                own: list[Finding] = []
+                grammar = json_schema_to_grammar(token.value, context.options, limits=context.limits, found=own)
+                context.found.extend(own)
+                return grammar
+            except (SpecError, UnsupportedError) as error:
+                raise _placed(error, source, token) from None
+    return EMPTY
+
+
+def _given(source: str, token: Token, context: Context) -> Grammar:
+    name = token.text[1:]
+    if name not in context.grammars:
+        known = f"there are {', '.join(context.grammars):.200}" if context.grammars else "give grammars={name: text}"
+        raise _error(source, f"there is no grammar {name!r}", token, known)
+    if token.text in context.chain:
+        chain = " -> ".join([*context.chain[context.chain.index(token.text) :], token.text])
+        raise _error(source, f"the grammar {name} is made of itself: {chain}", token, "write the recursion as rules")
+    given = context.grammars[name]
+    try:
+        return context.read(given, token.text) if isinstance(given, str) else context.embed(given)
+    except GuidedError as error:
+        error.add_note(f"in the grammar @{name}")
+        raise
+
+
+def _special(source: str, token: Token, context: Context) -> Node:
+    inside = token.text[1:-1]
+    named: tuple[int | str, ...] = (token.text,)
+    if inside.startswith("["):
+        named, negated = _ids(source, token, inside[1:-1])
+        if negated:
+            return OtherTokens(named, 1, 1)
+    if not context.allow_special_tokens:
+        raise _error(
+            source, "the grammar names a token of the vocabulary, which is not allowed", token,
+            "a text is written in quotes; allow_special_tokens=True lets a grammar name control tokens",
+        )  # fmt: skip
+    return alt([Special(one) for one in named])
+
+
+def _ids(source: str, token: Token, inside: str) -> tuple[tuple[int, ...], bool]:
+    """The ids of `<[1,5-9]>`, and whether all others are meant."""
+    if inside == "*":
+        return (), True
+    negated = inside.startswith("^")
+    ids: dict[int, None] = {}
+    for piece in inside.removeprefix("^").split(","):
+        found = _ID_RANGE.fullmatch(piece)
+        low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if high < low or high - low > _MOST_IDS:
+            hint = "write <[128000]>, <[1,5-9]>, <[^1,5-9]> for all others, or <[*]> for all"
+            raise _error(source, f"{piece!r} is no id or range of ids", token, hint)
+        ids.update(dict.fromkeys(range(low, high + 1)))
+    return tuple(ids), negated
+
+
+def _placed(error: SpecError | UnsupportedError, source: str, token: Token) -> SpecError | UnsupportedError:
+    """The error of a part, at its place in the whole text."""
+    inner = source.find(token.value, token.start)
+    start, end = error.span if error.text == token.value else (0, len(token.value))
+    error.text, error.span = source, (inner + start, inner + max(end, start + 1))
+    return error
+
+
+def _error(source: str, message: str, token: Token, hint: str = "") -> SpecError:
+    return SpecError(message, text=source, span=token.span, hint=hint)

@@ -1,0 +1,407 @@
+"""A text with extensions in Lark's own notation. In: a text. Out: `Plain`, a text that Lark's loader reads, and what
+the names in it stand for that Lark does not know.
+
+    arguments: "(" %json {"type": "object"} ")"          arguments: "(" PART_0 ")"
+                                                         %declare PART_0
+    start: <think> /(.|\\n)*/ <[7]>                       start: PART_1 /(.|\\n)*/ PART_2
+    head[lazy]: TEXT "<tool>"                            head: PART_3
+
+How: each statement is written again, token by token, and each token's place is kept, so that Lark's errors can be shown
+where they belong. A terminal that has `&`, `~` or `%regex`, or is made of such terminals, is declared for Lark and read
+here (`expressions.py`). A rule with a parameter is written once for each value that is reached (`parameters.py`).
+
+Cost: linear in the text, and in the values of parameters.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any, Final
+
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.lark.scan import Token, is_terminal, scan
+from guided.limits import Limits
+
+from .attributes import RegionSource, TerminalSource
+from .definitions import Definition, Directive, statements
+from .expressions import counts, string_value
+from .parameters import alternatives, condition, value_of
+
+__all__ = ["Plain", "plain_lark"]
+
+_ESCAPES_OF_JSON: Final = re.compile(r"\\(?:[bf/]|u[dD][89abAB])")
+_PARTS: Final = ("%json", "%lark")
+_OPTIONS: Final = {
+    "allow_initial_skip": (False, True),
+    "allow_final_skip": (False, True),
+    "no_forcing": (False, True),
+    "allow_invalid_utf8": (False,),
+    "skip_repetition": ("many", "once"),
+    "ignore_once": (False, True),  # an older name of it
+}
+
+
+@dataclass(slots=True)
+class Plain:
+    """See the head.
+
+    Attributes:
+        text: the text in Lark's notation.
+        parts: name of a declared terminal -> the token that it stands for.
+        terminals: name of a declared terminal -> its expression.
+        definitions: name of a terminal -> the tokens of its own expression, for all that the text defines.
+        lines: name of a rule or terminal in `text` -> its line in the source.
+        regions: name of a rule in `text` -> what is asked of its text.
+        initial_skip, final_skip: whether ignored terminals may stand first, and last.
+        skip_once: whether they may stand once only in one place.
+        all_texts: whether patterns stand for all texts that they match, see `LoadedTerminal`.
+        is_regular: whether the text has no parts, and no attribute that changes what a rule takes.
+    """
+
+    source: str
+    text: str = ""
+    parts: dict[str, Token] = field(default_factory=dict)
+    terminals: dict[str, TerminalSource] = field(default_factory=dict)
+    definitions: dict[str, tuple[Token, ...]] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    initial_skip: bool = True
+    final_skip: bool = True
+    skip_once: bool = False
+    all_texts: bool = False
+    is_regular: bool = True
+    regions: dict[str, RegionSource] = field(default_factory=dict)
+    places: list[tuple[int, int, int]] = field(default_factory=list)  # in `text`; in `source`, from and to
+
+    def place(self, span: tuple[int, int]) -> tuple[int, int]:
+        """The place in the source of a place in `text`."""
+        at = bisect_right(self.places, (span[0], len(self.source), 0)) - 1
+        if at < 0:
+            return 0, 0
+        _, start, end = self.places[at]
+        return start, end
+
+
+def plain_lark(text: str, limits: Limits) -> Plain | None:
+    """See the head; None if the text has no extension.
+
+    Raises:
+        SpecError, UnsupportedError: an extension is malformed or not supported; with its place.
+        LimitExceeded: too many values of a parameter.
+    """
+    try:
+        tokens = scan(text)
+        if not any(map(_is_extension, tokens, [*tokens[1:], tokens[-1]])):
+            return None
+    except SpecError:
+        if not re.search(r"%(?:json|lark|regex|llguidance|grammar_options)\b|::|(?m:^\s*[?!]*\w+\[)|@\w|<\W", text):
+            return None  # Lark's own error
+        raise
+    return _Writer(text, statements(text, tokens), limits).write()
+
+
+def _is_extension(token: Token, following: Token) -> bool:
+    if token.kind in ("special", "given", "::", "&") or token.value:
+        return True
+    if token.kind == "directive":
+        return token.text in ("%llguidance", "%grammar_options", "%if")
+    if token.kind == "name":
+        return "-" in token.text or (following.kind == "[" and following.start == token.end)
+    if token.kind in ("{", "~"):
+        return (following.kind == "number" or following.kind == ",") == (token.kind == "{")
+    return token.kind == "string" and (token.text.startswith('""') or bool(_ESCAPES_OF_JSON.search(token.text)))
+
+
+class _Writer:
+    def __init__(self, source: str, lines: Sequence[Definition | Directive], limits: Limits) -> None:
+        self.source, self.lines, self.limits = source, lines, limits
+        self.plain = Plain(source)
+        self.pieces: list[tuple[str, Token | None]] = []
+        self.rules = {line.name.text: line for line in lines if isinstance(line, Definition)}
+        self.taken = set(re.findall(r"\w+", source))
+        self.names: dict[str, str] = {}
+        self.part_names: dict[str, str] = {}
+        self.instances: dict[tuple[str, int], str] = {}
+        self.waiting: list[tuple[str, int]] = []
+        self.options: dict[str, Any] = {}
+
+    def write(self) -> Plain:
+        plain = self.plain
+        plain.definitions = {name: rule.body for name, rule in self.rules.items() if is_terminal(name)}
+        own = self._own_terminals()
+        met: set[str] = set()
+        for line in self.lines:
+            if isinstance(line, Directive):
+                self._directive(line)
+                continue
+            name = line.name.text
+            if name in met and not line.before:
+                raise self.error(f"{name} is defined twice", line.name, "join the alternatives with |")
+            met.add(name)
+            if name in own:
+                self._own_terminal(line)
+            elif not line.parametric:
+                self._definition(line, self.name(line.name), None)
+        while self.waiting:
+            name, value = self.waiting.pop()
+            self._definition(self.rules[name], self.instances[name, value], value)
+            if len(self.instances) > self.limits.nodes // 100:
+                raise LimitExceeded("nodes", len(self.instances) * 100, self.limits.nodes, hint="use fewer bits")
+        for declared in (*plain.parts, *plain.terminals):
+            self.put(f"%declare {declared}\n", None)
+        self._join()
+        return plain
+
+    def _join(self) -> None:
+        at, out = 0, []
+        for string, token in self.pieces:
+            if token is not None:
+                self.plain.places.append((at, *token.span))
+            out.append(string)
+            at += len(string)
+        self.plain.text = "".join(out)
+
+    # --- statements
+
+    def _own_terminals(self) -> set[str]:
+        """The terminals that Lark cannot read, or that are made of such."""
+        used = {name: {token.text for token in body} for name, body in self.plain.definitions.items()}
+        own = set()
+        for name, body in self.plain.definitions.items():
+            for token, following in zip_longest(body, body[1:]):
+                if token.kind in ("special", "given") or token.text in _PARTS:
+                    hint = "a terminal is regular: write it into a rule"
+                    raise self.error(f"{token.text} cannot be used in terminals", token, hint)
+                is_count = following is not None and following.kind == "number"
+                if token.kind == "&" or token.text == "%regex" or (token.kind == "~" and not is_count):
+                    own.add(name)
+        while more := {name for name, names in used.items() if name not in own and names & own}:
+            own |= more
+        return own
+
+    def _own_terminal(self, line: Definition) -> None:
+        if line.before or line.after or line.attributes:
+            token = (*line.before, *line.after, line.name)[0]
+            reason = "a terminal with & or ~ or %regex has no priority, modifiers or parameters"
+            raise UnsupportedError(reason, text=self.source, span=token.span, hint="name it in another terminal")
+        name = self.name(line.name)
+        self.plain.terminals[name] = TerminalSource(line.body)
+        self.plain.lines[name] = self._line(line.name)
+
+    def _directive(self, line: Directive) -> None:
+        match line.token.text:
+            case "%llguidance" | "%grammar_options":
+                self._options(line.token)
+            case "%ignore" if any(token.kind == "&" or token.text == "%regex" for token in line.body):
+                name = self.fresh("IGNORED", line.token)
+                self.plain.terminals[name] = TerminalSource(line.body)
+                self.put(f"%ignore {name}\n", line.token)
+            case "%ignore":
+                self.put("%ignore ", line.token)
+                self._body(line.body, None)
+                self.put("\n", None)
+            case "%import" | "%declare":
+                body = self.source[line.token.end : line.body[-1].end] if line.body else ""
+                self.put(line.token.text + re.sub(r"\s+", " ", body) + "\n", line.token)
+            case _:
+                known = "%import, %ignore, %declare, %override, %extend, %json, %lark, %regex, %llguidance"
+                raise self.error(f"there is no directive {line.token.text}", line.token, f"there are {known}")
+
+    def _options(self, token: Token) -> None:
+        options: Any = json.loads(token.value)
+        if not isinstance(options, dict):
+            raise self.error(f"{token.text} takes an object", token, 'as {"allow_initial_skip": true}')
+        for name, value in options.items():
+            if name not in _OPTIONS:
+                raise self.error(f"there is no option {name!r}", token, f"there are {', '.join(_OPTIONS)}")
+            if not any(value is each or (value == each and isinstance(each, str)) for each in _OPTIONS[name]):
+                raise self.error(f"the option {name} cannot be {json.dumps(value)}", token)
+        self.options |= options
+        self.plain.initial_skip = self.options.get("allow_initial_skip", False)
+        self.plain.final_skip = self.options.get("allow_final_skip", True)
+        once = self.options.get("skip_repetition") == "once" or self.options.get("ignore_once", False)
+        self.plain.skip_once, self.plain.all_texts = once, True
+
+    def _definition(self, line: Definition, name: str, parameter: int | None) -> None:
+        before = "".join(token.text + " " * token.text.startswith("%") for token in line.before)
+        self.put(before + name, line.name)
+        self.put("".join(token.text for token in line.after) + ": ", line.name)
+        self.plain.lines.setdefault(name, self._line(line.name))
+        if line.attributes:
+            self._with_attributes(line, name, parameter)
+        elif line.parametric:
+            kept = [body for body, test in alternatives(self.source, line.body) if self._holds(test, parameter)]
+            for number, body in enumerate(kept):
+                self.put(" | " if number else "", None)
+                self._body(body, parameter)
+            if not kept:
+                self.put(self.part("nothing", line.name), line.name)
+        else:
+            self._body(line.body, None)
+        self.put("\n", None)
+
+    def _holds(self, test: Sequence[Token], parameter: int | None) -> bool:
+        return condition(self.source, test, parameter or 0)
+
+    def _with_attributes(self, line: Definition, name: str, parameter: int | None) -> None:
+        given = line.attributes
+        region = RegionSource(line.name, given)
+        if region.given.keys() & {"capture", "stop_capture", "temperature"}:
+            self.plain.regions[name] = region
+        if not given.keys() & {"lazy", "suffix", "stop", "max_chars", "max_tokens"}:
+            self._body(line.body, parameter)
+            return
+        body = list(line.body)
+        after: list[Token] = []
+        while body and body[-1].kind == "special":
+            after.insert(0, body.pop())
+        stop, chars, tokens = (given.get(each) for each in ("stop", "max_chars", "max_tokens"))
+        terminal = self.fresh("TERMINAL", line.name)
+        region.terminal = terminal
+        self.plain.terminals[terminal] = TerminalSource(
+            tuple(body),
+            "lazy" in given and not after,
+            given.get("suffix"),
+            None if stop is None or stop.text == '""' else stop,
+            None if chars is None else int(chars.text),
+            None if tokens is None else int(tokens.text),
+        )
+        self.plain.is_regular = False
+        self.put(f"{terminal} ", line.name)
+        self._body(after, parameter)
+
+    # --- bodies of rules
+
+    def _body(self, body: Sequence[Token], parameter: int | None) -> None:
+        atoms: list[int] = []  # the pieces at which open parentheses, and the last atom, begin
+        last = len(self.pieces)
+        at = 0
+        while at < len(body):
+            token = body[at]
+            begin = len(self.pieces)
+            if (found := counts(self.source, body, at)) is not None:
+                low, high, at = found
+                self._repeat(last, low, high, token)
+                continue
+            at += 1
+            match token.kind:
+                case "(" | "[" | "{":
+                    atoms.append(last if token.kind == "{" else begin)
+                    self.put(token.text, token)
+                    continue
+                case ")" | "]" | "}":
+                    begin = atoms.pop() if atoms else begin
+                    self.put(token.text + " ", token)
+                case ".." if at < len(body):
+                    self._check_range(body[at - 2], body[at])
+                    self.put(f"..{_string(self.source, body[at])} ", token)
+                    at += 1
+                    continue
+                case "name":
+                    at = self._name(token, body, at, parameter)
+                case "string":
+                    is_range = at < len(body) and body[at].kind == ".."
+                    self.put(_string(self.source, token) + " " * (not is_range), token)
+                case "directive" | "special" | "given":
+                    self.put(self.part(token.text, token) + " ", token)
+                case "&" | "~":
+                    hint = "define a terminal: NAME: /.../ & ~/.../"
+                    raise self.error(f"{token.text} is for terminals, which have names in upper case", token, hint)
+                case _:
+                    self.put(token.text + " ", token)
+            last = begin
+
+    def _name(self, token: Token, body: Sequence[Token], at: int, parameter: int | None) -> int:
+        rule = self.rules.get(token.text)
+        is_called = at < len(body) and body[at].kind == "::"
+        if rule is not None and rule.parametric and not is_called:
+            raise self.error(f"{token.text} needs a parameter", token, f"write {token.text}::_ or {token.text}::0x0")
+        if is_called:
+            if rule is None or not rule.parametric:
+                raise self.error(f"{token.text} has no parameter", token, f"define {token.text}::_ : ...")
+            value, at = value_of(self.source, body, at + 1, parameter)
+            self.put(self.instance(token.text, value) + " ", token)
+        else:
+            self.put(self.name(token) + ("" if at < len(body) and body[at].kind == "{" else " "), token)
+        return at
+
+    def _repeat(self, begin: int, low: int, high: int | None, token: Token) -> None:
+        item = self.pieces[begin:]
+        if high is not None:
+            self.put(f"~{low}..{high} ", token)
+        elif low <= 1:
+            self.put("+ " if low else "* ", token)
+        else:
+            self.pieces[begin:] = [("(", token), *item, (f"~{low} ", token), *item, ("*) ", token)]
+
+    def _check_range(self, first: Token, last: Token) -> None:
+        for token in (first, last):
+            if token.kind != "string" or len(string_value(self.source, token)) != 1:
+                raise self.error("a range is between two strings of one character", token, 'as "a".."z"')
+        if string_value(self.source, first) > string_value(self.source, last):
+            raise self.error(f"the range ends before it begins: {first.text}..{last.text}", first, "swap them")
+
+    # --- names
+
+    def put(self, string: str, token: Token | None) -> None:
+        self.pieces.append((string, token))
+
+    def name(self, token: Token) -> str:
+        """A name as Lark takes it: without hyphens."""
+        if "-" not in token.text:
+            return token.text
+        if token.text not in self.names:
+            self.names[token.text] = self._free(token.text.replace("-", "_"))
+        return self.names[token.text]
+
+    def instance(self, name: str, value: int) -> str:
+        if (name, value) not in self.instances:
+            self.instances[name, value] = self._free(f"{name.replace('-', '_')}_{value}")
+            self.waiting.append((name, value))
+        return self.instances[name, value]
+
+    def part(self, written: str, token: Token) -> str:
+        """The terminal that stands for a token; one for what is written the same."""
+        if token.kind == "directive" and token.text not in (*_PARTS, "%regex"):
+            raise self.error(f"{token.text} does not fit here", token)
+        key = f"{written} {token.value}"
+        if key not in self.part_names:
+            self.part_names[key] = self.fresh("REGEX" if token.text == "%regex" else "PART", token)
+            if token.text == "%regex":
+                self.plain.terminals[self.part_names[key]] = TerminalSource((token,))
+            else:
+                self.plain.parts[self.part_names[key]] = token
+                self.plain.is_regular = False
+        return self.part_names[key]
+
+    def fresh(self, name: str, token: Token) -> str:
+        free = self._free(f"{name}_{len(self.plain.parts) + len(self.plain.terminals)}")
+        self.plain.lines[free] = self._line(token)
+        return free
+
+    def _free(self, name: str) -> str:
+        while name in self.taken:
+            name += "_X" if name.isupper() else "_x"
+        self.taken.add(name)
+        return name
+
+    def _line(self, token: Token) -> int:
+        return self.source.count("\n", 0, token.start) + 1
+
+    def error(self, message: str, token: Token, hint: str = "") -> SpecError:
+        return SpecError(message, text=self.source, span=token.span, hint=hint)
+
+
+def _string(source: str, token: Token) -> str:
+    """A string as Lark reads it; the empty one is an empty group."""
+    if token.text in ('""', '""i'):
+        return "()"
+    if not _ESCAPES_OF_JSON.search(token.text):
+        return token.text
+    value = string_value(source, token).replace("\\", "\\\\").replace('"', '\\"')
+    value = re.sub(r"[\x00-\x1f]", lambda found: f"\\x{ord(found[0]):02x}", value)
+    return f'"{value}"' + "i" * token.text.endswith("i")

@@ -1,0 +1,51 @@
+"""`%regex {"substring_...": ...}`: the texts that are some consecutive pieces of a list. In: JSON. Out: an automaton.
+
+%regex {"substring_words": "to be or"}      "", "to", "to ", "to be", "be or", ...: 5 pieces, two of them spaces
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from guided.errors import SpecError
+from guided.frontends.common.substrings import of_pieces
+from guided.ir.nodes import Automaton
+from guided.limits import Limits
+
+__all__ = ["substrings"]
+
+_FORMS: Final = ("substring_words", "substring_chars", "substring_chunks")
+_WORDS: Final = re.compile(r"\w+|[^\w\s]+|\s+")
+
+
+def substrings(spec: str, limits: Limits) -> Automaton:
+    """The automaton of a `%regex` value, given as JSON text.
+
+    Raises:
+        SpecError: it is malformed; without a place. LimitExceeded: it is too long.
+    """
+    return of_pieces(_pieces(json.loads(spec)), limits)
+
+
+def _pieces(spec: Any) -> Sequence[str]:
+    hint = 'write {"substring_words": "..."}, "substring_chars", or "substring_chunks": [...]'
+    if isinstance(spec, dict) and spec.get("type") == "substring":
+        spec = {f"substring_{key}": value for key, value in spec.items() if key != "type"}
+    if not isinstance(spec, dict) or not spec:
+        raise SpecError("%regex has no field", hint=hint)
+    for key in spec:
+        if key not in _FORMS:
+            raise SpecError(f"%regex has no field {key!r}", hint=hint)
+    if len(spec) > 1:
+        raise SpecError("%regex takes one field", hint=hint)
+    (form, value), *_ = spec.items()
+    if form == "substring_chunks":
+        if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
+            raise SpecError(f"{form} takes a list of strings", hint=hint)
+        return value
+    if not isinstance(value, str):
+        raise SpecError(f"{form} takes a string", hint=hint)
+    return _WORDS.findall(value) if form == "substring_words" else value

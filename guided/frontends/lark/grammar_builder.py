@@ -1,0 +1,164 @@
+"""Reads the statements of a text, and of the files that it imports, by Lark's own builder. In: a text. Out: the grammar
+that Lark's `load_grammar` gives for it, and where its parts are written (`sources.py`).
+
+How: as Lark does it, statement by statement and file by file, so that an error has the place of its statement. Each
+text is bounded before Lark expands it (`bounds.py`).
+
+Safety: a text may be a stranger's. It can read no file but those that come with Lark, unless the caller names folders.
+
+Source: lark/load_grammar.py, `GrammarBuilder`. Cost: linear in the texts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from guided.errors import LimitExceeded, SpecError
+from guided.limits import Limits
+from guided.meter import spend
+
+from .bounds import check_depth, check_terminals, check_trees
+from .lark_errors import lark_error, lark_errors, lark_package
+from .notation import parse_notation
+from .sources import Defined, Source, Sources, Span
+
+__all__ = ["built"]
+
+_Mangle: TypeAlias = Callable[[str], str]
+
+
+def built(text: str, import_paths: tuple[str, ...], limits: Limits) -> tuple[Any, Sources]:
+    """See the head.
+
+    Raises:
+        SpecError: a text is malformed, a file is not there, or it imports itself. LimitExceeded: a text is too large,
+            or stands for too much, see `bounds.py`. Both with the place.
+    """
+    source = Source(text)
+    reader = _Reader(lark_package().load_grammar, import_paths, limits, Sources([source]))
+    builder = reader.builder(source, None, None, ())
+    try:
+        return builder.build(), reader.sources
+    except lark_errors() as error:
+        raise lark_error(error, reader.sources) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    loader: Any
+    import_paths: tuple[str, ...]
+    limits: Limits
+    sources: Sources
+
+    def builder(self, source: Source, folder: Any, mangle: _Mangle | None, chain: tuple[Any, ...]) -> Any:
+        """A builder that has read a text. `folder`: where its relative imports are; `chain`: the files around it."""
+        check_depth(source, self.limits)
+        builder = self.loader.GrammarBuilder()
+        at = (0, 0)
+        try:
+            tree = parse_notation(source.text, source.file or "<grammar>")
+            check_trees(tree, source)
+            check_terminals(tree, source)
+            imports = dict[tuple[str, ...], tuple[Any, dict[Any, Any], Span]]()
+            for each in tree.children:
+                if each.data == "import":
+                    at = _place(each)
+                    path, _, aliases = builder._unpack_import(each, "<grammar>")
+                    base = folder if each.children[0].data == "import_rel" else None
+                    imports.setdefault(path, (base, {}, at))[1].update(aliases)
+            for path, (base, aliases, at) in imports.items():
+                self._import(builder, source, at, path, base, aliases, mangle, chain)
+            for each in tree.children:
+                spend()
+                at = _place(each)
+                self._define(builder, each, source, at, mangle)
+            at = (0, 0)
+            terminals = {name: each.tree for name, each in builder._definitions.items() if each.is_term}
+            self.loader.resolve_term_references(terminals)
+        except lark_errors() as error:
+            raise lark_error(error, self.sources, source, at) from None
+        return builder
+
+    def _import(
+        self, builder: Any, source: Source, at: Span, path: tuple[str, ...], base: Any,
+        aliases: dict[Any, Any], outer: _Mangle | None, chain: tuple[Any, ...],
+    ) -> None:  # fmt: skip
+        file, text = self._file(source, at, path, base)
+        if file in chain:
+            names = " -> ".join(map(_shown, (*chain[chain.index(file) :], file)))
+            raise source.error(SpecError(f"a file imports itself: {names}"), at, "move what both need to a third file")
+        mangle = self.loader._get_mangle("__".join(path), aliases, outer)
+        imported = Source(text, _shown(file), mangle)
+        self.sources.texts.append(imported)
+        inner = self.builder(imported, _folder(file), mangle, (*chain, file))
+        self.sources.missing.update({mangle(name): imported.file for name in aliases})
+        inner._remove_unused(map(mangle, aliases))
+        for name in inner._definitions:
+            if name in builder._definitions:
+                raise source.error(SpecError(f"{self.sources.written(name)} is imported, but it is there already"), at)
+        builder._definitions.update(inner._definitions)
+
+    def _file(self, source: Source, at: Span, path: tuple[str, ...], base: Any) -> tuple[Any, str]:
+        """A file and its text. A text has no folder of its own, so `%import .name` means those of the caller, too."""
+        name = os.path.join(*path) + ".lark"
+        for folder in [*self.import_paths, *([base] if isinstance(base, str) else [])]:
+            file = os.path.join(folder, name)
+            try:
+                with open(file, encoding="utf-8") as opened:
+                    text = opened.read(self.limits.spec_length + 1)
+            except OSError:
+                continue
+            except ValueError:
+                raise source.error(SpecError(f"{file} is no UTF-8 text"), at, "save it as UTF-8") from None
+            if len(text) > self.limits.spec_length:
+                error = LimitExceeded("spec_length", len(text), self.limits.spec_length, place=file)
+                raise source.error(error, at)
+            return file, text
+        try:
+            found: tuple[Any, str] = self.loader.stdlib_loader(base, name)
+        except OSError:
+            hint = "it is looked for among Lark's own grammars, and in import_paths=[...]"
+            raise source.error(SpecError(f"there is no grammar {name!r} to import"), at, hint) from None
+        return found
+
+    def _define(self, builder: Any, statement: Any, source: Source, at: Span, mangle: _Mangle | None) -> None:
+        match statement.data:
+            case "rule" | "term":
+                builder._define(*self._unpacked(builder, statement, source, mangle))
+            case "override":
+                builder._define(*self._unpacked(builder, statement.children[0], source, mangle), override=True)
+            case "extend":
+                builder._extend(*builder._unpack_definition(statement.children[0], mangle))
+            case "ignore" if mangle is None:  # what an imported file ignores does not count
+                builder._ignore(*statement.children)
+                if (name := builder._ignore_names[-1]).startswith("__"):  # Lark's name for a pattern
+                    self.sources.defined[name] = Defined("%ignore", source, at)
+            case "declare":
+                for symbol in statement.children:
+                    builder._define(symbol.name if mangle is None else mangle(symbol.name), symbol.is_term, None)
+
+    def _unpacked(self, builder: Any, tree: Any, source: Source, mangle: _Mangle | None) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = builder._unpack_definition(tree, mangle)
+        token = tree.children[0 if tree.data == "term" else 1]
+        if found[0] not in builder._definitions:
+            self.sources.defined[found[0]] = Defined(str(token), source, (token.start_pos, token.end_pos))
+        return found
+
+
+def _place(tree: Any) -> Span:
+    """The first word of a statement that Lark has kept."""
+    for leaf in tree.scan_values(lambda leaf: getattr(leaf, "start_pos", None) is not None):
+        return leaf.start_pos, leaf.end_pos
+    return 0, 0
+
+
+def _shown(file: Any) -> str:
+    return file if isinstance(file, str) else f"{file.pkg_name}'s {os.path.basename(file.path)}"
+
+
+def _folder(file: Any) -> Any:
+    """The folder of a file; of one in a package, as Lark has it."""
+    return os.path.dirname(file) if isinstance(file, str) else type(file)(file.pkg_name, os.path.dirname(file.path))

@@ -1,0 +1,152 @@
+"""What is ignored before a terminal. In: the ignored terminals. Out: for the rule of a terminal, a node with such gaps.
+
+Problem. What is ignored takes its longest match in Lark, also where every reading of the rules counts. So in
+
+    start: WORD*        WORD: /[a-z]+/        %ignore /#.*/        text: #a b
+
+all is a comment. It does not end before the b, which would then be a WORD.
+
+How: a gap is a sequence of ignored texts. Gaps are told apart by what would make a longer match of their last text. It
+is known from the state of its terminal's automaton. For each there is a rule, and behind it stand the texts of a
+terminal, or further ignored ones, that do not begin so. A terminal that may end before this is decided is refused.
+
+Cost: a terminal is determinised, and compared with each state in which an ignored text may end and could have gone on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from guided.errors import UnsupportedError
+from guided.frontends.common.rule_table import RuleTable
+from guided.frontends.lark.dialect.expressions import determinised
+from guided.frontends.regex.algebra import ANY_TEXT, conj, negate, seq
+from guided.ir.nodes import EPSILON, Alt, Automaton, MaxTokens, Node, Ref, Repeat, Seq
+from guided.ir.regions import Region
+
+__all__ = ["IgnoredTokens"]
+
+_States: TypeAlias = tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Texts of the ignored terminal `rule`, and what makes longer ones of them; None: nothing does."""
+
+    rule: str
+    texts: Node
+    longer: Automaton | None
+
+
+class IgnoredTokens:
+    """The gaps of a grammar, whose rules are written into its table.
+
+    `ignored`: the rules of the ignored terminals in the table, and their nodes; None of what is no terminal. `once`: a
+    gap is one ignored text. `marked`: gaps are regions, so that they belong to no capture whose end they are.
+
+    Raises:
+        UnsupportedError: what is ignored may go on past the end of a text that is ignored, too.
+    """
+
+    def __init__(self, table: RuleTable, ignored: Mapping[str, Node | None], once: bool, marked: bool = False) -> None:
+        self._table = table
+        pieces = [piece for rule, node in ignored.items() for piece in _pieces(rule, node)]
+        self._gaps = [
+            (table.define("gap", table.origins.get(piece.rule, piece.rule), piece.texts), piece) for piece in pieces
+        ]
+        for name, piece in () if once else self._gaps:
+            table.rules[name] = self._behind(piece.texts, piece.rule, piece.texts)
+        if marked:
+            self._gaps = [(table.define("ignored", table.origins[name], Ref(name)), it) for name, it in self._gaps]
+            table.regions |= {name: Region(ignored=True) for name, _ in self._gaps}
+        self._known: dict[tuple[str, int | None], Node] = {}
+
+    def before(self, rule: str, max_tokens: int | None = None) -> Node:
+        """The texts of a terminal's rule, in at most so many tokens, or a gap and these.
+
+        Raises:
+            UnsupportedError: what is ignored may go on past the end of the terminal.
+        """
+        key = rule, max_tokens
+        if key not in self._known:
+            self._known[key] = self._behind(self._table.rules[rule], rule, Ref(rule), max_tokens)
+        return self._known[key]
+
+    def any(self) -> Node:
+        """A gap, or nothing: before the end of the text, and what is no terminal."""
+        return Repeat(_either([Ref(name) for name, _ in self._gaps]), 0, 1) if self._gaps else EPSILON
+
+    def _behind(self, node: Node, rule: str, whole: Node, most: int | None = None) -> Node:
+        """The texts of a node, which `whole` stands for, or a gap and these."""
+        free: list[Node] = []
+        bound: list[Node] = []
+        for name, piece in self._gaps:
+            texts = node if piece.longer is None else _without(node, rule, piece)
+            if texts is node:
+                free.append(Ref(name))
+            elif texts is not None:
+                bound.append(Seq((Ref(name), _counted(texts, most))))
+        whole = _counted(whole, most)
+        return _either([Seq((Repeat(_either(free), 0, 1), whole)) if free else whole, *bound])
+
+
+def _pieces(rule: str, node: Node | None) -> list[_Piece]:
+    if node is None:
+        return [_Piece(rule, Ref(rule), None)]
+    automaton = determinised(node, rule)
+    states: _States = (*automaton.states, (False, automaton.states[automaton.start][1]))  # not the empty text
+    lasting = _lasting(states)
+    ends: dict[tuple[tuple[int, int, int], ...], set[int]] = {}
+    for number, (accepts, edges) in enumerate(states):
+        if accepts:
+            ends.setdefault(tuple(edge for edge in edges if edge[2] in lasting), set()).add(number)
+    out = []
+    for edges, numbers in ends.items():
+        texts = Automaton(
+            tuple((number in numbers, after) for number, (_, after) in enumerate(states)), len(states) - 1
+        )
+        out.append(_Piece(rule, texts, Automaton((*states, (False, edges)), len(states)) if edges else None))
+    return out
+
+
+def _lasting(states: _States) -> set[int]:
+    """The states from which an end can be reached."""
+    out = {number for number, (accepts, _) in enumerate(states) if accepts}
+    while more := {n for n, (_, edges) in enumerate(states) if n not in out and any(to in out for _, _, to in edges)}:
+        out |= more
+    return out
+
+
+def _without(node: Node, rule: str, piece: _Piece) -> Node | None:
+    """The texts of a node that do not make a longer match: the node itself if none does, None if all do."""
+    longer = piece.longer
+    assert longer is not None
+    whole, lasting, begins = determinised(node, rule), _lasting(longer.states), False
+    todo = [(whole.start, longer.start)]
+    for state, rest in todo:  # grows while it is read
+        for low, high, to in whole.states[state][1]:
+            for other_low, other_high, after in longer.states[rest][1]:
+                if max(low, other_low) > min(high, other_high) or after not in lasting:
+                    continue
+                if longer.states[after][0]:
+                    begins = True
+                elif whole.states[to][0]:
+                    reason = f"a match of {piece.rule}, which is ignored, may go on past the end of {rule} behind it"
+                    hint = "ignore what is told by the next character where it ends, or read the text with a lexer"
+                    raise UnsupportedError(reason, hint=hint)
+                elif (to, after) not in todo:
+                    todo.append((to, after))
+    if not begins:
+        return node
+    out = determinised(conj(whole, negate(seq([longer, ANY_TEXT]))), rule)
+    return out if any(accepts for accepts, _ in out.states) else None
+
+
+def _counted(node: Node, most: int | None) -> Node:
+    return node if most is None else MaxTokens(node, most)
+
+
+def _either(nodes: list[Node]) -> Node:
+    return nodes[0] if len(nodes) == 1 else Alt(tuple(nodes))

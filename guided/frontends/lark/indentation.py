@@ -1,0 +1,83 @@
+"""Indentation as Lark's `Indenter` describes it. In: what is given as `postlex`. Out: an `Indentation`.
+
+    class Blocks(lark.indenter.Indenter):
+        NL_type = "_NL"
+        INDENT_type, DEDENT_type = "_INDENT", "_DEDENT"
+        OPEN_PAREN_types, CLOSE_PAREN_types = ["LPAR"], ["RPAR"]
+        tab_len = 8
+
+Only the description is read: the object's methods are not called. A subclass that replaces one of them means something
+else, and is refused, as any other object is. "python" means Lark's `PythonIndenter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from guided.errors import SpecError, UnsupportedError, brief
+from guided.ir.lexer import Indentation
+
+from .lark_errors import lark_package
+
+__all__ = ["INDENTERS", "read_indenter"]
+
+INDENTERS: Final = ("python",)
+"""What stands for an indenter of Lark's own."""
+_METHODS: Final = ("process", "_process", "handle_NL", "always_accept")
+
+
+def read_indenter(postlex: object) -> Indentation:
+    """See the head.
+
+    Raises:
+        UnsupportedError: it is no `lark.indenter.Indenter`, or replaces its methods. SpecError: an attribute is
+            missing or of a wrong type.
+    """
+    lark_package()
+    from lark.indenter import Indenter, PythonIndenter
+
+    if isinstance(postlex, str) and postlex in INDENTERS:
+        postlex = PythonIndenter()
+    if not isinstance(postlex, Indenter):
+        made = " it is a class: call it" if postlex is Indenter or isinstance(postlex, type) else ""
+        raise UnsupportedError(
+            f'postlex is "python" or an instance of lark.indenter.Indenter, not {brief(postlex)};{made}'.rstrip(";"),
+            hint="derive it from lark.indenter.Indenter; other post-lexers are code that no mask can foresee",
+        )
+    for name in _METHODS:
+        if getattr(type(postlex), name) is not getattr(Indenter, name):
+            raise UnsupportedError(
+                f"{type(postlex).__name__} replaces {name} of lark.indenter.Indenter",
+                hint="describe the indentation by NL_type, INDENT_type, DEDENT_type, OPEN_PAREN_types, "
+                "CLOSE_PAREN_types and tab_len alone",
+            )
+    return Indentation(
+        _name(postlex, "NL_type"),
+        _name(postlex, "INDENT_type"),
+        _name(postlex, "DEDENT_type"),
+        _names(postlex, "OPEN_PAREN_types"),
+        _names(postlex, "CLOSE_PAREN_types"),
+        _tab(postlex),
+    )
+
+
+def _name(postlex: object, attribute: str) -> str:
+    value = getattr(postlex, attribute, None)
+    if not isinstance(value, str):
+        raise SpecError(f"{attribute} of postlex is the name of a terminal, not {brief(value)}")
+    return value
+
+
+def _names(postlex: object, attribute: str) -> frozenset[str]:
+    value = getattr(postlex, attribute, None)
+    if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(each, str) for each in value):
+        raise SpecError(f"{attribute} of postlex is a list of names of terminals, not {brief(value)}")
+    return frozenset(value)
+
+
+def _tab(postlex: object) -> int:
+    value = getattr(postlex, "tab_len", None)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise SpecError(f"tab_len of postlex is a positive number of spaces, not {brief(value)}")
+    return value

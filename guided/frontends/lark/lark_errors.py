@@ -1,0 +1,151 @@
+"""Lark's errors as those of guided. In: an error of Lark's loader, and what it was reading. Out: a `SpecError` with the
+place in the text that has the mistake, names as they stand there, and a hint.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from guided.close_names import close_name
+from guided.errors import SpecError
+
+from .bounds import too_deep
+from .scan import is_terminal, words
+from .sources import Source, Sources, Span
+
+__all__ = ["lark_error", "lark_errors", "lark_package"]
+
+_TOKEN: Final = re.compile(r"Unexpected token Token\('(\w+)', (.+?)\)(?= |\.|,|$)")
+_PLACE: Final = re.compile(r",? ?\bat line (\d+),? (?:col|column) (\d+).*")
+_ESCAPE: Final = re.compile(r"\('(.*?)', SyntaxError\(")
+_TWICE: Final = re.compile(r"Rules defined twice:\s*\* <(\S+) :")
+_SYMBOL: Final = re.compile(r"(?:Non)?Terminal\('(\w+)'\)")
+_SLIPS: Final = {
+    '"': 'a string ends with `"`, on its line',
+    "/": "a regular expression ends with `/`, on its line",
+    "=": "a rule is written `name: ...`",
+    "\ufeff": "this is a byte order mark: open the file with encoding='utf-8-sig'",
+    **dict.fromkeys("\u201c\u201d", 'a string stands in straight quotes, as "text"'),
+}
+_UNDEFINED: Final = re.compile(
+    r"(?:Rule|Terminal|Template) '?(\w+)'? used but not defined|Terminal used but not defined: (\w+)|"
+    r"Terminals \{'(\w+)'.*were not defined"
+)
+_WITHIN: Final = re.compile(r"\(in (?:rule|terminal|template) (\w+)\)")
+_NAMED: Final = re.compile(r"(?:'|\bfor |\bin |\bterminal |\brule |\()([A-Za-z_]\w*)")
+
+
+def lark_package() -> Any:
+    """The package lark.
+
+    Raises:
+        SpecError: it is not installed.
+    """
+    try:
+        import lark
+        import lark.load_grammar
+    except ImportError:
+        raise SpecError(
+            "grammars in Lark's notation need the package lark", hint="pip install 'guided-decoding[grammars]'"
+        ) from None
+    return lark
+
+
+def lark_errors() -> tuple[type[Exception], ...]:
+    """The classes of errors that Lark's loader raises for texts that are malformed."""
+    return (
+        lark_package().exceptions.LarkError, TypeError, re.error, RuntimeError, ValueError, AssertionError, KeyError,
+    )  # fmt: skip
+
+
+def lark_error(error: Exception, sources: Sources, source: Source | None = None, at: Span = (0, 0)) -> SpecError:
+    """See the head.
+
+    Args:
+        source: the text that was read; that of the caller, if nothing else is known.
+        at: the statement in it that was read.
+    """
+    lark = lark_package()
+    source = sources.texts[0] if source is None else source
+    if isinstance(error, TypeError):  # Lark's search for a similar error fails on some; what it searched for is wrong
+        error = _first_cause(error, lark.exceptions.UnexpectedToken)
+    if isinstance(error, lark.exceptions.VisitError):
+        error = error.orig_exc
+    if isinstance(error, RecursionError):
+        return too_deep(source)
+    message = str(error).strip()
+    if not isinstance(error, lark.exceptions.LarkError):
+        for each in sources.texts:
+            if (broken := each.broken_pattern(words(each.text))) is not None:  # Lark speaks of what it has made of it
+                return each.error(*broken)
+        return source.error(
+            SpecError(f"Lark cannot read the grammar: {type(error).__name__} {message[:200]}".strip()), at
+        )
+    if twice := _TWICE.match(message):
+        hint = "Lark writes [x] and x? out, with x and without it: write the alternatives that differ"
+        return _of_name(f"two alternatives of the rule '{twice[1]}' are the same", sources, source, at, hint)
+    first = _SYMBOL.sub(r"\1", message.splitlines()[0] if message else type(error).__name__)
+    if token := _TOKEN.match(first):
+        first = "the line ends too early" if token[1] == "_NL" else f"{token[2]} cannot stand here"
+    if span := _parsers_place(error, message, source.text):
+        if first.startswith("Unexpected input"):
+            slip = _SLIPS.get(source.text[slice(*span)], "")
+            return source.error(SpecError("unexpected input"), span, slip)
+        return source.error(SpecError(_PLACE.sub("", first)[:300]), span)
+    if escape := _ESCAPE.match(first):
+        string = escape[1].replace("\\\\", "\\")
+        begin = source.text.find(string, at[0])
+        message = f"{string} has an escape that Python's strings do not have"
+        return source.error(SpecError(message), at if begin < 0 else (begin, begin + len(string)))
+    hint = ""
+    if first.startswith("Inlined rules"):
+        hint = "leave out the ?: a rule whose name begins with _ has no node of its own"
+    return _of_name(first, sources, source, at, hint)
+
+
+def _of_name(message: str, sources: Sources, source: Source, at: Span, hint: str = "") -> SpecError:
+    """An error about a name, which is shown where it is used or defined."""
+    within = _WITHIN.search(message)
+    outer = within[1] if within else ""
+    if undefined := _UNDEFINED.search(message):
+        mangled = next(filter(None, undefined.groups()))
+        name = sources.written(mangled)
+        source, at = sources.used(mangled, outer)
+        known = [each.name for each in sources.defined.values() if each.source is source]
+        close = close_name(name, known)
+        hint = f"did you mean {close}?" if close else f"define it: {name}: ..."
+        if mangled in sources.missing:
+            hint = f"it is imported from {sources.missing[mangled]}, which does not define it"
+        if is_terminal(name):
+            message = message.replace("Rule '", "Terminal '", 1)
+    elif at == (0, 0):
+        for name in _NAMED.findall(message):
+            if within and name != outer:
+                source, at = sources.used(name, outer)
+            elif name in sources.defined:
+                source, at = sources.defined[name].source, sources.defined[name].span
+            if at != (0, 0):
+                break
+    return source.error(SpecError(sources.unmangled(message)[:300]), at, hint)
+
+
+def _parsers_place(error: Any, message: str, text: str) -> Span | None:
+    """The place of an error that Lark found when it parsed a text."""
+    line, column = getattr(error, "line", None), getattr(error, "column", None)
+    found = _PLACE.search(message)
+    if not (isinstance(line, int) and isinstance(column, int)) and found:
+        line, column = int(found[1]), int(found[2])
+    if not (isinstance(line, int) and isinstance(column, int) and line > 0):
+        return None
+    at = sum(len(each) + 1 for each in text.split("\n")[: line - 1]) + max(column - 1, 0)
+    return min(at, len(text)), min(at + 1, len(text))
+
+
+def _first_cause(error: BaseException, kind: type[BaseException]) -> Any:
+    """The error of this class that was raised first on the way to an error, or that error itself."""
+    found, at = error, error.__context__
+    while at is not None:
+        found = at if isinstance(at, kind) else found
+        at = at.__context__
+    return found

@@ -1,0 +1,146 @@
+"""Where Lark's contextual lexer tries terminals that cannot follow. In: rules, and terminals in the lexer's order. Out:
+marks in the rules, and the terminals that are tried after them.
+
+Problem. Lark tries the terminals in the row of its LALR(1) table. A row may have terminals that cannot follow where the
+parser really is (`lalr.py`). One that matches then makes Lark refuse a text, which other terminals would have matched.
+
+    element: "<" NAME ">" content* "</" NAME ">"          after the last ">", Lark tries TEXT, because a `content` could
+    content: element | TEXT                               follow if the element were inside of another. So "\\n", which
+    %ignore /\\s+/                                         is TEXT first, is refused after the outermost element.
+
+How: the state of Lark's parser is known from the places in the rules at which an exact parser may stand after the same
+terminals. So these places are marked, with the names of tokens that no text has, and a set of marks stands for a state.
+
+Only states in which it can matter are marked: a doubtful terminal and another one of the row match beginnings of one
+text, and the doubtful one is tried first, or one is a keyword of the other. If there is no table, nothing is marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from guided.frontends.common.regular_texts import Edges, Texts
+from guided.frontends.regex.derivatives import TooLarge
+from guided.ir.lexer import Terminal
+
+from .lalr import Place, Rules, State, terminal_states, with_all
+
+__all__ = ["Marks", "alive", "marked"]
+
+_MOST_PAIRS: Final = 200_000
+_MOST_STATES: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The mark of each place that has one, and the terminals that are tried where the parser may take these marks."""
+
+    of_place: Mapping[Place, str]
+    contexts: Mapping[frozenset[str], frozenset[str]]
+
+
+def marked(rules: Rules, start: str, terminals: Sequence[Terminal], always: frozenset[str]) -> Marks:
+    """See the head. `always` are the terminals that are tried everywhere."""
+    states = _states(rules, start, alive(rules))
+    matters = _Matters(terminals, always)
+    chosen = {state.kernel for state in states if matters(state)}
+    places = {place for kernel in chosen for place in kernel}
+    while more := {state.kernel for state in states if state.kernel not in chosen and state.kernel & places}:
+        chosen |= more
+        places |= {place for kernel in more for place in kernel}
+    members: dict[Place, list[int]] = {}
+    for number, state in enumerate(states):
+        for place in state.kernel if state.kernel in chosen else ():
+            members.setdefault(place, []).append(number)
+    names: dict[tuple[int, ...], str] = {}
+    of_place = {place: names.setdefault(tuple(numbers), f"@{len(names)}") for place, numbers in members.items()}
+    found: dict[frozenset[str], set[frozenset[str]]] = {}
+    for state in states:
+        if state.kernel in chosen:
+            marks = frozenset(of_place[place] for place in state.kernel)
+            found.setdefault(marks, set()).add(state.terminals)
+    # States that differ only by rules without texts cannot be told apart: what all of them try is tried there.
+    contexts = {marks: frozenset.intersection(*rows) for marks, rows in found.items() if marks}
+    return Marks(of_place, contexts)
+
+
+def _states(rules: Rules, start: str, alive: set[str]) -> list[State]:
+    """The states of the table, with the places at which an exact parser may stand there.
+
+    Alternatives without texts are in the table, but lead an exact parser nowhere. So their places are left out, states
+    that only they lead to as well, and terminals that only they could take are doubtful, too.
+    """
+    kept = {name: [number for number, symbols in enumerate(rules[name]) if _is_alive(symbols, alive)] for name in alive}
+    if len(alive) == len(rules) and all(len(kept[name]) == len(rules[name]) for name in rules):
+        return terminal_states(rules, start) or []
+    return (terminal_states(rules, start, kept) or []) if start in alive else []
+
+
+class _Matters:
+    """Whether the doubtful terminals of a state can change what the lexer finds."""
+
+    def __init__(self, terminals: Sequence[Terminal], always: frozenset[str]) -> None:
+        self.order = {terminal.name: number for number, terminal in enumerate(terminals)}
+        self.terminals, self.always = terminals, always
+        self.keywords = {(each.name, keyword.name) for each in terminals for keyword in each.keywords}
+        self.compared = 0
+        self.rivals = cache(self._rivals)
+        self.texts = cache(lambda name: Texts(self.terminals[self.order[name]].item))
+
+    def __call__(self, state: State) -> bool:
+        doubtful = [each for each in state.doubtful if each in self.order and each not in self.always]
+        others = state.terminals | self.always if doubtful else frozenset()
+        return any(not self.rivals(each).isdisjoint(others) for each in doubtful)
+
+    def _rivals(self, doubtful: str) -> frozenset[str]:
+        """The terminals that `doubtful` can keep from matching, or assumed to be so if there are very many."""
+        self.compared += len(self.order)
+        out = set()
+        for other in self.order.keys() - {doubtful}:
+            related = (doubtful, other) in self.keywords or (other, doubtful) in self.keywords
+            is_before = related or self.order[doubtful] < self.order[other]
+            too_many = self.compared > _MOST_PAIRS
+            if is_before and (too_many or _match_one_text(self.texts(doubtful), self.texts(other))):
+                out.add(other)
+        return frozenset(out)
+
+
+def _match_one_text(first: Texts, second: Texts) -> bool:
+    """Whether some text begins with a text of the first and a text of the second; True if that is not found out."""
+    seen = {(first.start, second.start)}
+    todo = list(seen)
+    try:
+        for a, b in todo:
+            if not first.is_live(a) or not second.is_live(b):
+                continue
+            if first.accepts(a) or second.accepts(b) or len(seen) > _MOST_STATES:
+                return True
+            for to in _common(first.edges(a), second.edges(b)):
+                if to not in seen:
+                    seen.add(to)
+                    todo.append(to)
+    except TooLarge:
+        return True
+    return False
+
+
+def _common(first: Edges, second: Edges) -> Iterator[tuple[int, int]]:
+    """Where the characters that both states read lead."""
+    i = j = 0
+    while i < len(first) and j < len(second):
+        (low, high, to), (other_low, other_high, other_to) = first[i], second[j]
+        if low <= other_high and other_low <= high:
+            yield to, other_to
+        i, j = (i + 1, j) if high < other_high else (i, j + 1)
+
+
+def alive(rules: Rules) -> set[str]:
+    """The rules that generate something: an exact parser leaves the others out."""
+    return with_all(rules, terminals_count=True)
+
+
+def _is_alive(symbols: Sequence[tuple[str, bool]], alive: set[str]) -> bool:
+    return all(is_term or name in alive for name, is_term in symbols)

@@ -1,0 +1,159 @@
+"""A grammar with the lexer that Lark makes for it. In: `Loaded`. Out: a `Grammar` whose terminals are `Special`, and
+the `Lexer` that finds them.
+
+Order. Lark's lexer tries terminals of higher priority first, then those whose longest text is longer, then those whose
+pattern is written in more characters, then by name.
+
+Keywords. If a regular expression matches the text of a string terminal of the same priority as a whole, a lexeme that
+it finds and that is this string is the string terminal instead, where the parser can take it. If the string has no flag
+that the expression lacks, it is not tried by itself beside it.
+
+Source: lark/lexer.py, `BasicLexer` and `_create_unless`. Cost: each terminal is determinised once, unless it has large
+counts, and each string is read by each expression of its priority.
+"""
+
+from __future__ import annotations
+
+import re._parser as parser  # type: ignore[import-not-found]
+from typing import Final
+
+from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.common.regular_texts import Texts, has_texts, keeps_counts
+from guided.frontends.lark.dialect.expressions import determinised
+from guided.frontends.regex.derivatives import TooLarge
+from guided.ir.lexer import Indentation, Keyword, Lexer, Terminal
+from guided.ir.nodes import EPSILON, Alt, Grammar, Node, Ref, Repeat, Seq, Special
+from guided.limits import Limits
+from guided.meter import spend
+
+from .lalr import FIRST, Place
+from .lexer_contexts import Marks, marked
+from .loader import Loaded, LoadedTerminal
+from .rules import origin
+from .terminals import node_of
+
+__all__ = ["lexed"]
+
+_MOST_TERMINALS: Final = 5_000
+_MOST_AT_LEAST: Final = 20_000
+
+
+def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, limits: Limits) -> tuple[Grammar, Lexer]:
+    """See the head.
+
+    Raises:
+        SpecError: a terminal matches the empty text; and SpecError, UnsupportedError, LimitExceeded, see
+            `terminal_node`.
+    """
+    if loaded.start not in loaded.rules:
+        raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
+    for name in loaded.parts:
+        reason = f"a lexer cannot find {origin(loaded, name)}"
+        raise loaded.located(UnsupportedError(reason, hint='read the text with semantics="scannerless"'), name)
+    if indentation is not None and loaded.regions:
+        name = next(iter(loaded.regions))
+        reason = f"{origin(loaded, name)} is captured, or has a temperature, and lines are indented"
+        raise loaded.located(UnsupportedError(reason, hint="leave the attribute out, or postlex"), name)
+    for terminal in loaded.terminals.values():
+        if terminal.max_tokens is not None:
+            reason = f"a lexer does not count tokens, as {origin(loaded, terminal.name)} does"
+            error = UnsupportedError(reason, hint='read the text with semantics="scannerless"')
+            raise loaded.located(error, terminal.name)
+    if not (loaded.initial_skip and loaded.final_skip) or loaded.skip_once:
+        reason = "a lexer skips ignored terminals everywhere, and any number of them"
+        raise UnsupportedError(reason, hint='semantics="scannerless", or leave the options out')
+    rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
+    always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
+    used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
+    if len(used) > _MOST_TERMINALS:
+        hint = 'write one regular expression for many texts, or read them with semantics="scannerless"'
+        raise LimitExceeded("nodes", len(used), _MOST_TERMINALS, fixed=True, hint=hint)
+    terminals = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
+    without_text = (used & loaded.terminals.keys()) - {each.name for each in terminals}
+    # To a parser, a terminal without texts is as a rule without alternatives. Lark's table has what stands before it.
+    rules = {
+        name: [tuple((symbol, is_term and symbol not in without_text) for symbol, is_term in each) for each in bodies]
+        for name, bodies in rules.items()
+    }
+    rules |= {name: [] for name in without_text}
+    marks = marked(rules, loaded.start, terminals, always) if contextual else Marks({}, {})
+    nodes: dict[str, Node] = {}
+    for name, alternatives in rules.items():
+        items: list[Node] = []
+        for number, symbols in enumerate(alternatives):
+            parts: list[Node] = []
+            for read, (symbol, is_term) in enumerate(symbols, 1):
+                parts.append(Special(symbol) if is_term else Ref(symbol))
+                if mark := marks.of_place.get(Place(name, number, read)):
+                    parts.append(Repeat(Special(mark), 0, 1))
+            items.append(Seq(tuple(parts)) if parts else EPSILON)
+        nodes[name] = items[0] if len(items) == 1 else Alt(tuple(items))
+    origins = {name: origin(loaded, name) for name in rules}
+    begin = loaded.start
+    if mark := marks.of_place.get(FIRST):
+        begin = mark
+        nodes[begin] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded.start)))
+        origins[begin] = origins[loaded.start]
+    lexer = Lexer(terminals, frozenset(loaded.ignored), indentation, marks.contexts, contextual)
+    return Grammar(nodes, begin, origins, regions=loaded.regions), lexer
+
+
+def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:
+    nodes = dict[str, Node]()
+    for each in sorted(found, key=lambda each: each.name):
+        spend()
+        node = node_of(loaded, each.name, limits)
+        if has_texts(node) and keeps_counts(node):
+            nodes[each.name] = node
+            continue
+        try:
+            automaton = determinised(node, f"terminal {each.shown or each.name}")
+        except GuidedError as error:
+            raise loaded.located(error, each.name) from None
+        if any(accepts for accepts, _ in automaton.states):
+            nodes[each.name] = automaton
+    found = [each for each in found if each.name in nodes]  # the others have no text, so the lexer never finds them
+    texts_of = {name: Texts(node) for name, node in nodes.items()}
+    widths = {each.name: _widths(each, texts_of[each.name]) for each in found}
+    for each in found:
+        spend()
+        if widths[each.name][0] == 0:
+            message = f"terminal {each.shown} matches the empty text, and a lexer finds no lexeme without text"
+            hint = "let it match one character at least, and make it optional where rules use it"
+            raise loaded.located(SpecError(message, hint=hint), each.name)
+        if widths[each.name][0] > _MOST_AT_LEAST:  # the core would not find it
+            reason = f"terminal {each.shown}: its shortest text has more than {_MOST_AT_LEAST} characters"
+            hint = 'repeat less often, or read the text with semantics="scannerless"'
+            raise loaded.located(UnsupportedError(reason, hint=hint), each.name)
+    found = sorted(found, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
+    out, texts = [], [each for each in found if each.is_text]
+    for each in found:
+        spend(len(texts))
+        keywords = [
+            Keyword(text.name, nodes[text.name], text.flags <= each.flags)
+            for text in ([] if each.is_text else texts)
+            if text.priority == each.priority and _takes(loaded, each, texts_of[each.name], text.value)
+        ]
+        out.append(Terminal(each.name, nodes[each.name], tuple(keywords), origin(loaded, each.name)))
+    return tuple(out)
+
+
+def _takes(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
+    """Whether the longest match of a terminal is all of the text."""
+    spend()
+    try:
+        return texts.longest_match(text) == len(text)
+    except TooLarge as error:
+        reason = f"terminal {terminal.shown}: to read {text[:40]!r} takes more than {error.most} {error.what}"
+        hint = "bound its repetitions by smaller counts"
+        raise loaded.located(UnsupportedError(reason, hint=hint), terminal.name) from None
+
+
+def _widths(terminal: LoadedTerminal, texts: Texts) -> tuple[int, int]:
+    """The least and the greatest length of the texts, as Lark reckons: unbounded ones are equal."""
+    if terminal.node is not None:
+        return 0 if texts.accepts(texts.start) else 1, int(parser.MAXREPEAT)
+    if terminal.is_text:
+        return len(terminal.value), len(terminal.value)
+    least, greatest = parser.parse(terminal.source).getwidth()
+    return int(least), int(greatest)

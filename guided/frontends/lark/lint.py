@@ -1,0 +1,138 @@
+"""What may go wrong with a Lark text. In: a text. Out: remarks on its terminals and rules.
+
+Terminals collide if they match a common text where Lark may try both: the one that Lark tries first then takes it, and
+the other one never gets it. Examples are shortest common texts of the automata that the lexer runs (`common_text.py`).
+
+Terminals are compared where they stand in one row of the LALR(1) table, or all with all, without a table and for the
+basic lexer. Without a lexer nothing collides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from guided.errors import LimitExceeded
+from guided.frontends.common.common_text import common_text
+from guided.frontends.common.lint_finding import LintFinding
+from guided.frontends.common.rule_lint import lint_rules, reached, unused
+from guided.ir.nodes import Alt, Node, Ref, Seq, Special
+from guided.limits import Limits
+from guided.meter import fail_if_exhausted
+
+from . import LarkOptions, load_lark, read_lark
+from .lalr import Rules, terminal_states
+from .loader import Loaded, LoadedTerminal
+from .rules import origin
+
+__all__ = ["lint_lark"]
+
+_MOST_PAIRS: Final = 2_000
+
+
+def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> list[LintFinding]:
+    """See the head.
+
+    Raises:
+        SpecError, UnsupportedError, LimitExceeded: as `read_lark` does.
+    """
+    loaded = load_lark(text, options, limits)
+    all_rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
+    nodes = {name: _node(symbols) for name, symbols in all_rules.items()}
+    rules = {name: all_rules[name] for name in reached(nodes, loaded.start)}
+    lexer = read_lark(text, options, limits, found=[]).lexer
+    found = {} if lexer is None else {each.name: each.item for each in lexer.terminals}
+    shapes = lint_rules(nodes, loaded.start, lambda name: origin(loaded, name))
+    return [*shapes, *_unused(loaded, rules), *_collisions(loaded, rules, found, options.lexer == "contextual")]
+
+
+def _node(alternatives: Iterable[Sequence[tuple[str, bool]]]) -> Node:
+    """The alternatives of a rule as a node in which terminals are letters."""
+    return Alt(tuple(Seq(tuple(Special(name) if term else Ref(name) for name, term in each)) for each in alternatives))
+
+
+def _unused(loaded: Loaded, rules: Rules) -> Iterator[LintFinding]:
+    used = {name for each in rules.values() for symbols in each for name, _ in symbols} | {
+        *loaded.ignored,
+        loaded.start,
+    }
+    made = _templates(rules)
+    words = Counter(re.findall(r"\w+", loaded.text))
+    for name, line in loaded.lines.items():
+        is_terminal = name.lstrip("_")[:1].isupper()
+        if name in used or name in made:
+            continue
+        parts = re.findall(r"\w+", name)  # several of a name with hyphens
+        mentioned = min(words[part] for part in parts) > 1  # another terminal may be made of it
+        if not (is_terminal and mentioned):
+            yield unused("terminal" if is_terminal else "rule", f"{name} (line {line})")
+
+
+def _templates(rules: Rules) -> set[str]:
+    """What may name a template or a repeated rule, of which the rules `NAME{...}` and `__NAME_...` are made."""
+    made = {rule.partition("{")[0] for rule in rules if "{" in rule}
+    for rule in rules:
+        if rule.startswith("__"):
+            made |= {rule[2:at] for at, character in enumerate(rule) if character == "_" and at > 2}
+    return made
+
+
+def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Node], contextual: bool) -> Iterator[LintFinding]:
+    """`found`: the terminals in the order in which a lexer tries them."""
+    order = list(found)
+    states = terminal_states(rules, loaded.start) if contextual else None
+    rows = [found.keys()] if states is None else [state.terminals | {*loaded.ignored} for state in states]
+    later = _met_later(order, rows)
+    all_pairs = ((order[at], order[to]) for at, each in enumerate(later) for to in _ones(each))
+    count = sum(each.bit_count() for each in later)
+    for first, second in islice(all_pairs, _MOST_PAIRS):
+        try:
+            example = common_text(found[first], found[second])
+        except LimitExceeded as error:
+            fail_if_exhausted()
+            message = f"not compared with {origin(loaded, second)}: {error}"
+            yield LintFinding("not-compared", origin(loaded, first), message, matters=False)
+            continue
+        if example is not None:
+            yield _collision(loaded, loaded.terminals[first], loaded.terminals[second], example)
+    if count > _MOST_PAIRS:
+        message = f"{count - _MOST_PAIRS} pairs of terminals were not compared"
+        yield LintFinding("not-compared", origin(loaded, loaded.start), message, matters=False)
+
+
+def _met_later(order: Sequence[str], rows: Iterable[Collection[str]]) -> list[int]:
+    """For each name the names behind it that share a row with it, as the bits of their places."""
+    place = {name: at for at, name in enumerate(order)}
+    later = [0] * len(order)
+    for row in {frozenset(row) for row in rows}:
+        places = [place[name] for name in row if name in place]
+        together = sum(1 << at for at in places)
+        for at in places:
+            later[at] |= together
+    return [each >> (at + 1) << (at + 1) for at, each in enumerate(later)]
+
+
+def _ones(bits: int) -> Iterator[int]:
+    """The places of the bits that are set, the lowest first."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
+
+
+def _collision(loaded: Loaded, first: LoadedTerminal, second: LoadedTerminal, example: str) -> LintFinding:
+    """`first` is the one that Lark tries first."""
+    names = {each.name: origin(loaded, each.name) for each in (first, second)}
+    if first.is_text != second.is_text and first.priority == second.priority:
+        text, other = (first, second) if first.is_text else (second, first)
+        message = f"is a keyword: where it can stand, {example!r} is not {names[other.name]}"
+        return LintFinding("keyword", names[text.name], message, "", example, False)
+    by_priority = first.priority != second.priority  # which somebody has given
+    reason = "a higher priority" if by_priority else "the order of Lark's lexer"
+    message = f"{names[second.name]} matches {example!r} as well, which is {names[first.name]} here, by {reason}"
+    name = "NAME" if second.name.startswith("__") else second.name
+    hint = "" if by_priority else f"let one of them exclude the other, or give a priority, as {name}.2"
+    return LintFinding("collision", names[first.name], message, hint, example, not by_priority)

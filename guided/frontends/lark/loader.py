@@ -1,0 +1,200 @@
+"""Reads a text by Lark's own loader. In: a text and the name of its first rule. Out: `Loaded`.
+
+Lark resolves imports, templates, `%override`, `%extend`, `%declare`, repetitions and terminals that are made of
+terminals. What is left are rules that are lists of alternatives, each a list of symbols, and terminals that are one
+string or one regular expression each.
+
+Safety: a text may be a stranger's. Its length is bounded before Lark sees it, and so is what it would write out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NoReturn, TypeVar
+
+from guided.close_names import close_name
+from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.ir.nodes import Grammar, Node
+from guided.ir.regions import Region
+from guided.limits import Limits
+
+from .bounds import check_bounds, check_stars
+from .ebnf_expansion import compiled
+from .grammar_builder import built
+from .lark_errors import lark_error, lark_errors
+from .scan import is_terminal
+from .sources import Sources
+
+__all__ = ["Alternative", "Loaded", "LoadedTerminal", "load"]
+
+_Error = TypeVar("_Error", bound=GuidedError)
+_RANGE: Final = re.compile(r"\[(\\?[^-]+|-)-(.+)\]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The symbols of one alternative, in order: (name, whether it is a terminal)."""
+
+    symbols: tuple[tuple[str, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTerminal:
+    """A terminal. `source`: its regular expression as Python's `re` reads it, flags included.
+
+    `value`: its text, if `is_text`, or its regular expression without flags. `written`: what the grammar says where it
+    stands in a rule without a name. `shown`: what errors call it.
+    """
+
+    name: str
+    source: str
+    is_text: bool
+    priority: int
+    value: str
+    flags: frozenset[str]
+    written: str
+    node: Node | None = None  # its texts, where Lark's notation cannot say them
+    is_lazy: bool = False  # it ends where it first matches, and other terminals do not run over that place
+    max_tokens: int | None = None  # in which each text is written
+    shown: str = ""
+    all_texts: bool = False  # its texts are those that `re.fullmatch` takes, not `re.match`
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A grammar as Lark has read it.
+
+    `lines`: name of a rule or terminal -> the line of the text that defines it. `parts`: name of a terminal -> what
+    stands for it, and is none; `written`: what the text has in its place. `sources`: where all of it is written.
+    `initial_skip`, `final_skip`: whether ignored terminals may stand first, and last; `skip_once`: whether they may
+    stand once only in one place. `regions`: name of a rule -> what is asked of its text.
+    """
+
+    text: str
+    start: str
+    rules: dict[str, list[Alternative]]
+    terminals: dict[str, LoadedTerminal]
+    ignored: tuple[str, ...]
+    lines: dict[str, int]
+    sources: Sources
+    parts: Mapping[str, Node | Grammar] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
+    initial_skip: bool = True
+    final_skip: bool = True
+    skip_once: bool = False
+    regions: Mapping[str, Region] = field(default_factory=dict)
+
+    def located(self, error: _Error, name: str) -> _Error:
+        """An error about a rule or terminal, where it is defined, or where its pattern is written.
+
+        An error that has a place in the pattern of a terminal, as `re` reads it, gets that place in the text.
+        """
+        terminal, sources = self.terminals.get(name), self.sources
+        inner = error.span if terminal is not None and error.text == terminal.source else None
+        source, span = sources.texts[0], (0, 0)
+        if (defined := sources.defined.get(name.split("{")[0])) is not None:
+            source, span = defined.source, defined.span
+            literals = sources.body(name) if terminal is not None and terminal.node is None else []
+            span = literals[0].span if len(literals) == 1 else span
+            if len(literals) > 1 and inner is not None and (broken := source.broken_pattern(literals)) is not None:
+                return source.error(error, broken[1])
+        elif terminal is not None and (found := sources.literal(terminal.written)) is not None:
+            source, span = found
+        literal = source.text[slice(*span)]
+        if inner is not None and terminal is not None and literal == f"/{terminal.source}/":
+            span = span[0] + 1 + inner[0], span[0] + 1 + max(inner[1], inner[0] + 1)
+        return source.error(error, span)
+
+
+def load(
+    text: str, start: str, import_paths: tuple[str, ...], limits: Limits, produced: frozenset[str] = frozenset()
+) -> Loaded:
+    """See the head. `produced`: terminals that may be declared without a definition, since they have no text.
+
+    Raises:
+        SpecError: the text is malformed. UnsupportedError: a terminal has no definition (`%declare`).
+        LimitExceeded: the text, a repetition or the number of rules is too large.
+    """
+    if len(text) > limits.spec_length:
+        raise LimitExceeded("spec_length", len(text), limits.spec_length)
+    grammar, sources = built(text, import_paths, limits)
+    if start not in {rule for rule, *_ in _definitions(grammar)}:
+        _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
+    named = {str(name) for name, _ in grammar.term_defs}
+    for name in (str(name) for name, _, tree, _ in grammar.rule_defs if tree is None):
+        _refuse_declared(name, sources)
+    try:
+        check_bounds(grammar, sources)
+        terminals, rules = compiled(grammar, start, partial(check_stars, grammar, sources))
+    except lark_errors() as error:
+        raise lark_error(error, sources) from None
+    if (count := sum(map(len, rules.values()))) > limits.nodes:
+        raise LimitExceeded("nodes", count, limits.nodes)
+    used = dict.fromkeys(symbol for alternatives in rules.values() for symbols in alternatives for symbol in symbols)
+    for rule in (name for name, is_term in used if not is_term):
+        if rule not in rules:
+            place = re.search(rf"(?<!\w){re.escape(rule)}(?![\w{{]|\s*\{{)", text)
+            hint = f"give its arguments, as {rule}{{...}}"
+            raise SpecError(f"{rule} is a template", text=text, span=place.span() if place else (0, 0), hint=hint)
+    found = {terminal.name: _terminal(terminal, named, sources) for terminal in terminals}
+    ignored = tuple(map(str, grammar.ignore))
+    out = {name: [Alternative(symbols) for symbols in alternatives] for name, alternatives in rules.items()}
+    for name in (*(name for name, is_term in used if is_term), *ignored):
+        if name not in found and name not in produced:
+            _refuse_declared(name, sources)
+    return Loaded(text, start, out, found, ignored, _lines(text), sources)
+
+
+def _refuse_declared(name: str, sources: Sources) -> NoReturn:
+    kind = "terminal" if is_terminal(name) else "rule"
+    reason = f"the {kind} {sources.written(name)} is declared, but not defined"
+    hint = "define it: what a lexer of your own finds is not known here" if kind == "terminal" else "define it"
+    if re.search("INDENT|DEDENT", name):
+        hint = 'for indentation as in Python give postlex="python", or an Indenter of your own'
+    source, span = sources.used(name, "")
+    raise source.error(UnsupportedError(reason, hint=hint), span)
+
+
+def _definitions(grammar: Any) -> list[tuple[str, Any]]:
+    return [(str(name), rest) for name, *rest in grammar.rule_defs]
+
+
+def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> LoadedTerminal:
+    pattern, name = terminal.pattern, str(terminal.name)
+    written = "" if name in named and not name.startswith("__IGNORE_") else _written(pattern)
+    return LoadedTerminal(
+        name,
+        pattern.to_regexp(),
+        pattern.type == "str",
+        int(terminal.priority),
+        str(pattern.value),
+        frozenset(map(str, pattern.flags)),
+        written,
+        shown=written or sources.written(name),
+    )
+
+
+def _written(pattern: Any) -> str:
+    """A pattern as the text has it. Lark keeps that of strings and expressions; of a range the class that it makes."""
+    found = None if pattern.raw else _RANGE.fullmatch(str(pattern.value))
+    return f'"{found[1]}".."{found[2]}"' if found else str(pattern.raw or "")
+
+
+def _lines(text: str) -> dict[str, int]:
+    """Name -> line of its first definition, for explanations."""
+    out: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        found = re.match(r"\s*(?:%\w+\s+)?[?!]*([A-Za-z_]\w*)\s*(?:\{[^}]*\})?\s*(?:\.\s*-?\d+)?\s*:", line)
+        if found:
+            out.setdefault(found[1], number)
+    return out
+
+
+def _refuse_start(text: str, start: str, names: list[str]) -> NoReturn:
+    close = close_name(start, names)
+    known = f"there are {', '.join(names[:8])}" if names else "there are none"
+    hint = f"did you mean start={close!r}?" if close else f"start= names the first rule; {known}"
+    raise SpecError(f"there is no rule {start!r} to begin with", text=text, hint=hint)

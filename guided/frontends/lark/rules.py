@@ -1,0 +1,137 @@
+"""Rules as rules of the IR. In: `Loaded`. Out: a `Grammar`, every way to cut a text into terminals counted.
+
+A terminal becomes a rule of its own, so that it is read once however often it is used. Before each terminal or part,
+and at the end, what is ignored may stand (`ignored_tokens.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from guided.errors import SpecError, brief
+from guided.frontends.common.rule_table import RuleTable
+from guided.frontends.regex.algebra import ANY_TEXT, conj, negate, seq
+from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, Grammar, MaxTokens, Node, Ref, Repeat, Seq
+from guided.limits import Limits
+
+from .ignored_tokens import IgnoredTokens
+from .lalr import Place, nullable
+from .lazy import kept_from
+from .loader import Loaded
+from .terminals import node_of
+
+__all__ = ["origin", "scannerless"]
+
+
+def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
+    """See the head.
+
+    Raises:
+        SpecError, UnsupportedError, LimitExceeded: a terminal, see `terminal_node`; what is ignored, see
+        `IgnoredTokens`.
+    """
+    table, rules = RuleTable(), {name: [each.symbols for each in found] for name, found in loaded.rules.items()}
+    if loaded.start not in rules:
+        raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
+    used = sorted({name for found in rules.values() for symbols in found for name, is_term in symbols if is_term})
+    for name in dict.fromkeys([*used, *loaded.ignored]):
+        node = EPSILON if name in loaded.parts else node_of(loaded, name, limits)
+        table.define(_terminal_rule(name), origin(loaded, name), node)
+    names = {name: _terminal_rule(name) for name in loaded.ignored}
+    ignored = {rule: None if name in loaded.parts else table.rules[rule] for name, rule in names.items()}
+    gaps = IgnoredTokens(table, ignored, loaded.skip_once, bool(loaded.regions))
+    lazy = frozenset(name for name in used if name not in loaded.parts and loaded.terminals[name].is_lazy)
+    kept = kept_from(rules, loaded.start, lazy)
+
+    def item(place: Place, is_first: bool = False) -> Node:
+        symbol, is_term = rules[place.rule][place.alternative][place.read]
+        if not is_term:
+            return Ref(_first_rule(symbol) if is_first else _rule(symbol))
+        if symbol in loaded.parts:
+            return Seq((EPSILON if is_first else gaps.any(), Ref(_terminal_rule(symbol))))
+        rule = _limited(table, loaded, symbol, kept.get(place, frozenset()))
+        most = loaded.terminals[symbol].max_tokens
+        if is_first:
+            return Ref(rule) if most is None else MaxTokens(Ref(rule), most)
+        return gaps.before(rule, most)
+
+    def items(name: str, number: int, begin: int = 0) -> list[Node]:
+        return [item(Place(name, number, read)) for read in range(begin, len(rules[name][number]))]
+
+    for name, found in rules.items():
+        table.define(
+            _rule(name), origin(loaded, name), Alt(tuple(Seq(tuple(items(name, n))) for n in range(len(found))))
+        )
+    end = gaps.any() if loaded.final_skip else EPSILON
+    whole: Node = Seq((Ref(_rule(loaded.start)), end))
+    if not loaded.initial_skip:
+        empty = nullable(rules)
+        for name, found in rules.items():  # its texts that are not empty, without a gap before them
+            ways = [
+                Seq((item(Place(name, n, at), True), *items(name, n, at + 1)))
+                for n, symbols in enumerate(found)
+                for at in range(len(symbols))
+                if all(symbol in empty for symbol, _ in symbols[:at])
+            ]
+            table.define(_first_rule(name), origin(loaded, name), Alt(tuple(ways)))
+        # where nothing is written, there is no gap after it
+        whole = Repeat(Seq((Ref(_first_rule(loaded.start)), end)), 0 if loaded.start in empty else 1, 1)
+    start = table.define("start", "", whole)
+    for name, region in loaded.regions.items():
+        table.regions |= {rule: region for rule in (_rule(name), _first_rule(name)) if rule in table.rules}
+    for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last: their rules must not take the names of these
+        part = loaded.parts[name]
+        table.rules[_terminal_rule(name)] = table.embed(part) if isinstance(part, Grammar) else part
+    return Grammar(table.rules, start, table.origins, regions=table.regions, schemas=table.schemas)
+
+
+def _limited(table: RuleTable, loaded: Loaded, name: str, lazy: Collection[str]) -> str:
+    """The rule of a terminal that does not run over matches of lazy ones; see `lazy.py`."""
+    rule = " without ".join([_terminal_rule(name), *sorted(lazy)])
+    if rule not in table.rules:
+        more = seq([ANY_CHAR, ANY_TEXT]) if loaded.terminals[name].is_lazy else ANY_TEXT
+        node = table.rules[_terminal_rule(name)]
+        for each in sorted(lazy):
+            node = conj(node, negate(seq([table.rules[_terminal_rule(each)], more])))
+        table.define(rule, origin(loaded, name), node)
+    return rule
+
+
+def _rule(name: str) -> str:
+    return f"rule {name}"
+
+
+def _first_rule(name: str) -> str:
+    return f"first {name}"
+
+
+def _terminal_rule(name: str) -> str:
+    return f"terminal {name}"
+
+
+def origin(loaded: Loaded, name: str) -> str:
+    """What explanations say of a rule or terminal: its name and line; a terminal without a name is its pattern.
+
+    A rule that Lark made for a repetition or for the arguments of a template stands for the rule that it was made for.
+    """
+    if name not in loaded.lines:
+        name = next((rule for rule in _made_for(name) if rule in loaded.lines), name)
+    if line := loaded.lines.get(name):
+        return f"{_written(loaded, name)} (line {line})"
+    terminal = loaded.terminals.get(name)
+    return terminal.written if terminal is not None and terminal.written else loaded.sources.written(name)
+
+
+def _made_for(name: str) -> Iterator[str]:
+    """The names that Lark may have made a name of, as `__rule_star_0` or `rule{A}`, the longest first."""
+    made = name.removeprefix("__")
+    if made != name:
+        yield from (made[:at] for at in range(len(made) - 1, 0, -1) if made[at] == "_")
+    yield name.split("{")[0]
+
+
+def _written(loaded: Loaded, name: str) -> str:
+    """A name as the text has it; what is longer than a name is shortened."""
+    terminal = loaded.terminals.get(name)
+    written = loaded.written.get(name, terminal.written if terminal is not None and terminal.node is not None else "")
+    return brief(written) if len(written) > 40 else written or name

@@ -1,0 +1,148 @@
+"""Terminals as automata. In: the regular expression of a terminal. Out: the automaton of the texts that it
+matches.
+
+A terminal is matched in the middle of a text, and a lookaround at its border would see what stands beside it:
+`/a(?!b)/` is an `a`, but not before `b`. What stands there is another terminal's, so this is no property of the
+terminal's own text. `check_borders` refuses lookarounds that can see past the border; inside, as in
+`/".*?(?<!\\\\)"/`, they are the terminal's own and become boolean operations (`frontends/regex/lookarounds.py`).
+
+A terminal's texts are those that `re.match` takes as a whole, as Lark's lexers do: `".*?"` takes `"x"`, but never `"x"
+y"`, which `re.fullmatch` would accept (`frontends/regex/leftmost_match.py`). With `all_texts` they are those of the
+latter. Large counts are not unrolled where both are the same, as in `/(ab){2,50000}c/`: the core counts.
+"""
+
+from __future__ import annotations
+
+import re
+import re._constants as sre  # type: ignore[import-not-found]
+import re._parser as parser  # type: ignore[import-not-found]
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from guided.errors import GuidedError, SpecError, UnsupportedError
+from guided.frontends.common.regular_texts import keeps_counts
+from guided.frontends.regex import parse_regex
+from guided.frontends.regex.budget import Budget
+from guided.frontends.regex.derivatives import TooLarge
+from guided.frontends.regex.leftmost_match import Undecided, is_deterministic, leftmost_match
+from guided.frontends.regex.python_syntax import PythonReader
+from guided.frontends.regex.tree import erase
+from guided.ir.nodes import Automaton, Node
+from guided.limits import Limits
+
+from .loader import Loaded, LoadedTerminal
+
+__all__ = ["node_of", "terminal_node"]
+
+_FAR: Final = 1 << 30
+_SHORT: Final = 1_000  # longer strings are read as expressions are, within the limits of these
+
+
+def node_of(loaded: Loaded, name: str, limits: Limits) -> Node:
+    """The node of a terminal of a grammar. Raises as `terminal_node` does, with the place."""
+    try:
+        return terminal_node(loaded.terminals[name], limits)
+    except GuidedError as error:
+        raise loaded.located(error, name) from None
+
+
+def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
+    """The node of a terminal's texts: an automaton, unless Lark's notation cannot say them, or it has large counts.
+
+    Raises:
+        SpecError: its pattern is not valid. UnsupportedError: it is not regular, or looks past its border.
+    """
+    if terminal.node is not None:
+        return terminal.node
+    shown = terminal.shown or terminal.name
+    if terminal.is_text and any("\ud800" <= char <= "\udfff" for char in terminal.value):
+        raise SpecError(f"terminal {shown}: a lone surrogate, which no text holds")
+    if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _SHORT:
+        return _string(terminal.value, bool(terminal.flags))
+    try:
+        _check_borders(parser.parse(terminal.source), 0, 0)
+        if terminal.all_texts:
+            return parse_regex(terminal.source, limits=limits)
+        budget = Budget(limits)
+        tree = PythonReader(terminal.source, budget, classes="full", ordered=True).read()
+        if keeps_counts(tree) and is_deterministic(tree):
+            return cast(Node, erase(tree))  # it has no lookarounds
+        return leftmost_match(tree, budget)
+    except Undecided:
+        raise UnsupportedError(
+            f"terminal {shown}: which texts the pattern prefers depends on a lookahead, or on a repetition of "
+            "what may be empty",
+            hint="write [^x]* for .*?(?=x), and a* for (a*)*",
+        ) from None
+    except TooLarge as error:
+        reason = f"terminal {shown}: the pattern needs more than {error.most} {error.what}"
+        raise UnsupportedError(
+            reason, hint="bound its repetitions by smaller counts, or write several terminals"
+        ) from None
+    except UnsupportedError as error:
+        reason = f"terminal {shown}: {error.reason}"
+        raise UnsupportedError(reason, hint=error.hint, text=error.text, span=error.span) from None
+    except SpecError as error:
+        message = f"terminal {shown}: {error.message}"
+        raise SpecError(message, hint=error.hint, text=error.text, span=error.span) from None
+    except re.error as error:
+        span = (0, 0) if error.pos is None else (error.pos, error.pos + 1)
+        raise SpecError(f"terminal {shown}: {error.msg}", text=terminal.source, span=span) from None
+    except (RecursionError, OverflowError) as error:
+        raise SpecError(f"terminal {shown}: {error}") from None
+
+
+def _string(value: str, any_case: bool) -> Automaton:
+    """The automaton of one string, as reading its regular expression would make it."""
+    edges = [_either_case(char) if any_case else ((ord(char), ord(char)),) for char in value]
+    states = [(False, tuple((low, high, at + 1) for low, high in ranges)) for at, ranges in enumerate(edges)]
+    return Automaton((*states, (True, ())), 0)
+
+
+@lru_cache(maxsize=4096)
+def _either_case(char: str) -> tuple[tuple[int, int], ...]:
+    """The characters that a pattern of one character matches if case is ignored, as ranges."""
+    pattern = f"(?i:{re.escape(char)})"
+    budget = Budget(Limits())
+    node = leftmost_match(PythonReader(pattern, budget, classes="full", ordered=True).read(), budget)
+    return tuple((low, high) for low, high, _ in node.states[node.start][1])
+
+
+def _check_borders(pattern: Any, before: int, after: int) -> None:
+    """`before`, `after`: the least number of characters of the terminal on each side of the pattern."""
+    items = list(pattern)
+    widths = [_least(item) for item in items]
+    for at, (kind, value) in enumerate(items):
+        left, right = before + sum(widths[:at]), after + sum(widths[at + 1 :])
+        match kind:
+            case sre.ASSERT | sre.ASSERT_NOT:
+                direction, inner = value
+                if (direction > 0 and inner.getwidth()[1] > right) or (direction < 0 and inner.getwidth()[1] > left):
+                    raise _sees_past("a lookahead" if direction > 0 else "a lookbehind")
+                _check_borders(inner, _FAR, _FAR)
+            case sre.AT:
+                if left < 1 or right < 1:
+                    raise _sees_past("an anchor or a word boundary")
+            case sre.BRANCH:
+                for branch in value[1]:
+                    _check_borders(branch, left, right)
+            case sre.SUBPATTERN:
+                _check_borders(value[3], left, right)
+            case sre.MAX_REPEAT | sre.MIN_REPEAT | sre.POSSESSIVE_REPEAT:
+                _check_borders(value[2], left, right)
+            case sre.ATOMIC_GROUP:
+                _check_borders(value, left, right)
+
+
+def _least(item: Any) -> int:
+    """The least width of one item of a pattern; a reference to a group may be empty."""
+    if item[0] in (sre.GROUPREF, sre.GROUPREF_EXISTS):
+        return 0
+    return int(parser.SubPattern(parser.State(), [item]).getwidth()[0])
+
+
+def _sees_past(what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what} at the border of the terminal sees what stands beside it, which belongs to other terminals",
+        hint="write what may follow into the rule, or split the terminal",
+    )

@@ -1,0 +1,146 @@
+"""Why a grammar generates nothing. In: what a text defines. Out: an error that names the reason, with its place.
+
+    A: /a/ & /b/                       a terminal matches no text
+    sum: sum "+" sum                   a rule always needs itself
+    start: A "b"    A: /[ab]+/         with a lexer, the longest match of a terminal takes what the rules have behind it
+
+How: rules that generate something are found from the bottom up; from the first rule, those are followed that do not.
+For a lexer, a short output is made as the rules have it, and the first terminal that takes more of it is the reason.
+Cost: linear in the rules, for each of a few rounds. Not found: what goes wrong only if the output is longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from guided.errors import SpecError
+from guided.frontends.common.regular_texts import Texts
+from guided.ir.nodes import Length
+from guided.limits import Limits
+
+from .lalr import Rules, with_all
+from .loader import Loaded
+from .terminals import node_of
+
+__all__ = ["why_empty"]
+
+_MOST_ROUNDS: Final = 50
+_LONGEST: Final = 1_000  # terminals of an output
+
+
+def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | None:
+    """See the head; None if it is none of these reasons. `lexer`: "contextual", "basic", or None without one."""
+    rules: Rules = {name: [each.symbols for each in found] for name, found in loaded.rules.items()}
+    used = {name for found in rules.values() for symbols in found for name, is_terminal in symbols if is_terminal}
+    languages = {name: Texts(node_of(loaded, name, limits)) for name in sorted(used & loaded.terminals.keys())}
+    texts = {name: _shortest(language) for name, language in languages.items()}
+    texts |= dict.fromkeys(used - languages.keys(), "")
+    for name, terminal in loaded.terminals.items():
+        if terminal.max_tokens == 0 and texts.get(name):
+            texts[name] = None
+    dead = {name for name, text in texts.items() if text is None}
+    as_rules = {
+        name: [tuple((symbol, is_terminal and symbol not in dead) for symbol, is_terminal in each) for each in found]
+        for name, found in rules.items()
+    } | {name: [] for name in dead}
+    living = with_all(as_rules, terminals_count=True)
+    if loaded.start not in living:
+        return _of_rules(loaded, as_rules, living, dead)
+    if lexer is None:
+        return None
+    return _of_lexer(loaded, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic")
+
+
+def _of_rules(loaded: Loaded, rules: Rules, living: set[str], dead: set[str]) -> SpecError:
+    order = [loaded.start]
+    for name in order:  # grows while it is read
+        if name in dead:
+            return _of_terminal(loaded, name)
+        order += dict.fromkeys(
+            symbol for symbols in rules.get(name, ()) for symbol, _ in symbols if _is_dead(symbol, rules, living, order)
+        )
+    path = [loaded.start]
+    while True:
+        following = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in living)
+        path.append(next(following))
+        if path[-1] in path[:-1]:
+            break
+    name = loaded.sources.written(path[-1])
+    message = f"the specification allows no output at all: the rule {name} always needs itself"
+    return loaded.located(SpecError(message, hint="give it an alternative without itself"), path[-1])
+
+
+def _is_dead(symbol: str, rules: Rules, living: set[str], met: list[str]) -> bool:
+    return symbol in rules and symbol not in living and symbol not in met
+
+
+def _of_terminal(loaded: Loaded, name: str) -> SpecError:
+    terminal = loaded.terminals[name]
+    if terminal.max_tokens == 0:
+        hint = "max_tokens=0 leaves the empty text alone, which it does not match"
+    elif isinstance(terminal.node, Length):
+        hint = f"max_chars={terminal.node.max} is less than the shortest text has"
+    elif terminal.node is not None:
+        hint = "what stands on both sides of & has no text in common, or ~ leaves none"
+    else:
+        hint = "look for empty sets, and for lookarounds that contradict what is beside them"
+    message = f"the specification allows no output at all: the terminal {terminal.shown} matches no text"
+    return loaded.located(SpecError(message, hint=hint), name)
+
+
+def _of_lexer(
+    loaded: Loaded, rules: Rules, languages: Mapping[str, Texts], texts: Mapping[str, str], tries_all: bool
+) -> SpecError | None:
+    output = _shortest_output(rules, loaded.start, texts)
+    for at, name in enumerate(output[:-1]):
+        rest = "".join(texts[each] for each in output[at:])
+        for taker in languages if tries_all else languages.keys() & {name}:
+            taken = languages[taker].longest_match(rest)
+            if taken > len(texts[name]):
+                needed = " and then ".join(loaded.terminals[each].shown for each in output[at : at + 2])
+                shown = loaded.terminals[taker].shown
+                message = (
+                    f"the lexer cuts no text so that the rules take it: {shown} takes all of {rest[:taken]!r}, "
+                    f"where the rules need {needed}"
+                )
+                hint = f'let {shown} exclude what follows, or let every reading count: semantics="scannerless"'
+                return loaded.located(SpecError(message, hint=hint), taker)
+    return None
+
+
+def _shortest_output(rules: Rules, start: str, texts: Mapping[str, str]) -> list[str]:
+    """The terminals of an output that is short, if not the shortest of all."""
+    best: dict[str, list[str]] = {}
+    cost: dict[str, int] = {}
+    for _ in range(_MOST_ROUNDS):
+        is_changed = False
+        for name, found in rules.items():
+            for symbols in found:
+                if all(is_terminal or symbol in best for symbol, is_terminal in symbols):
+                    parts = [[symbol] if is_terminal else best[symbol] for symbol, is_terminal in symbols]
+                    made = [each for part in parts for each in part]
+                    length = sum(len(texts[each]) + 1 for each in made)
+                    if len(made) <= _LONGEST and length < cost.get(name, length + 1):
+                        best[name], cost[name], is_changed = made, length, True
+        if not is_changed:
+            break
+    return best.get(start, [])
+
+
+def _shortest(texts: Texts) -> str | None:
+    """A shortest text; None if there is none."""
+    before: dict[int, tuple[int, str]] = {texts.start: (-1, "")}
+    todo = [texts.start]
+    for at in todo:  # grows while it is read
+        if texts.accepts(at):
+            found = []
+            while at >= 0:
+                at, char = before[at]
+                found.append(char)
+            return "".join(reversed(found))
+        for low, _, to in texts.edges(at):
+            if to not in before:
+                before[to] = at, chr(low)
+                todo.append(to)
+    return None

@@ -1,0 +1,99 @@
+"""The grammars that come with guided. In: a name. Out: a part of a specification.
+
+They are files in Lark's notation, in the folder `grammars/` of the project, which an installed package has as
+`guided/grammars/`. Each file begins with two lines that say what it is and how it is meant: as a lexer cuts it, that
+tries the terminals that a rule can take ("contextual lexer") or all of them ("basic lexer"), or in all readings
+("scannerless"). A third line may say which indenter of Lark's the lexer has: "python" is `PythonIndenter`.
+
+    // python: programs of Python 3
+    // semantics: basic lexer
+    // indentation: python
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from guided.close_names import close_name
+from guided.errors import SpecError, brief
+from guided.frontends.combinators import Expr, ReadPart, lark
+from guided.frontends.lark.indentation import INDENTERS
+
+__all__ = ["LibraryGrammar", "grammar", "library"]
+
+_PACKAGE: Final = Path(__file__).parent.parent
+_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "contextual lexer": {"semantics": "lexer"},
+    "basic lexer": {"semantics": "lexer", "lexer": "basic"},
+    "scannerless": {"semantics": "scannerless"},
+}
+_HEAD: Final = re.compile(
+    rf"// (?P<name>\w+): (?P<title>.+)\n// semantics: (?P<semantics>{'|'.join(_OPTIONS)})\n"
+    rf"(?:// indentation: (?P<postlex>{'|'.join(INDENTERS)})\n)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryGrammar:
+    """A grammar that comes with guided: what it is called and is, its text, and the options of `guided.lark` for it."""
+
+    name: str
+    title: str
+    options: Mapping[str, Any]
+    text: str
+
+    @property
+    def semantics(self) -> Literal["lexer", "scannerless"]:
+        """Whether a lexer cuts the text."""
+        return cast(Literal["lexer", "scannerless"], self.options["semantics"])
+
+
+def library() -> dict[str, LibraryGrammar]:
+    """The grammars that come with guided, by name."""
+    return {name: _read(path) for name, path in _files().items()}
+
+
+def grammar(name: str) -> Expr:
+    """A grammar that comes with guided, as "json"; `guided.library()` lists them.
+
+    Raises:
+        SpecError: there is none of this name.
+    """
+    files = _files()
+    if name not in files:
+        close = close_name(str(name), files)
+        hint = f"did you mean {close!r}?" if close else f"there are {', '.join(files)}"
+        raise SpecError(f"no grammar {brief(name)} comes with guided", hint=hint)
+    return _part(files[name])
+
+
+@lru_cache(maxsize=64)
+def _part(path: Path) -> Expr:
+    """The same object each time, so that compilers find what they compiled; and it is read once for all wholes."""
+    found = _read(path)
+    part = cast(ReadPart, lark(found.text, **found.options))
+    read = lru_cache(maxsize=4)(lambda limits, options: part.read(limits, options, []))
+    return replace(part, read=lambda limits, options, _: read(limits, options))
+
+
+def _files() -> dict[str, Path]:
+    """Name -> file."""
+    installed = _PACKAGE / "grammars"
+    folder = installed if installed.is_dir() else _PACKAGE.parent / "grammars"
+    return {path.stem: path for path in sorted(folder.glob("*.lark"))}
+
+
+def _read(path: Path) -> LibraryGrammar:
+    text = path.read_text(encoding="utf-8")
+    head = _HEAD.match(text)
+    if head is None or head["name"] != path.stem:
+        raise SpecError(f"{path.name} does not begin as a grammar of the library does", text=text)
+    options = dict(_OPTIONS[head["semantics"]])
+    if head["postlex"] is not None:
+        options["postlex"] = head["postlex"]
+    return LibraryGrammar(path.stem, head["title"], options, text)

@@ -1,0 +1,170 @@
+"""What may go wrong in generation with a grammar that is valid. In: a grammar of the IR. Out: remarks.
+
+A small model that once repeats itself does so until something stops it. So every repetition without a bound is told
+with its place, but for white space; one with a high bound is noted, and so are rules that contain themselves.
+
+What it does not do: it knows no costs; the command `guided lint` measures these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from guided.frontends.common.finite import FiniteValues
+from guided.frontends.common.lint_finding import LintFinding
+from guided.frontends.common.rule_lint import reached, recursive
+from guided.frontends.common.rule_table import children, parts_of
+from guided.ir.nodes import Alt, And, Automaton, Chars, Distinct, Grammar, Length, MaxTokens, Node, Ref, Repeat, Text
+from guided.ir.serial import ByIdentity
+from guided.meter import spend
+
+__all__ = ["BOUNDS", "lint_grammar"]
+
+BOUNDS: Final = {
+    "schema": "give maxLength, maxItems or a pattern with a bound, or the options max_string, max_items, max_digits",
+    "regex": "write {0,n} for *, and {1,n} for +",
+    "lark": "write ~0..n for *, and ~1..n for +; in a regular expression {0,n} and {1,n}",
+    "gbnf": "write {0,n} for *, and {1,n} for +",
+    "structural_tag": "give max_chars, and bounds in the schemas",
+}
+"""Kind of specification -> how to bound a repetition in it."""
+_LONG: Final = 500
+_TOO_LONG: Final = "{} without a bound, which small models may go on with until the budget ends"
+
+
+def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
+    """The repetitions without a bound, and the rules that contain themselves.
+
+    Args:
+        kind: of the specification, a key of `BOUNDS` or another word.
+    """
+    out: dict[tuple[str, str], LintFinding] = {}
+    limited = set().union(*map(_limited, grammar.rules.values()))
+    used = reached(grammar.rules, grammar.start)
+    rules = [(name, grammar.rules[name]) for name in used if name not in limited]
+    items = [(grammar.origins.get(name, name), node) for name, node in rules]
+    skipped: frozenset[str] = frozenset()
+    if grammar.lexer is not None:
+        skipped = grammar.lexer.ignored
+        items += [(each.origin or each.name, each.item) for each in grammar.lexer.terminals if each.name not in skipped]
+    values = FiniteValues(grammar.rules)
+    for place, node in items:
+        for what, most in _repetitions(node, values):
+            hint = BOUNDS.get(kind, "bound it")
+            if most is None:
+                out.setdefault((place, what), LintFinding("unbounded", place, _TOO_LONG.format(what), hint))
+            elif most > _LONG:
+                message = f"{what} up to {most:,} times, which small models may go on with for as long"
+                out.setdefault((place, f"long {what}"), LintFinding("long", place, message, hint, matters=False))
+    is_used = set(used)
+    for name in recursive(grammar.rules):
+        if name not in is_used:
+            continue
+        place = grammar.origins.get(name, name)
+        if name.removeprefix("rule ").startswith("__"):  # Lark's own, for + and *
+            message = _TOO_LONG.format("a repetition")
+            out.setdefault((place, "a repetition"), LintFinding("unbounded", place, message, BOUNDS["lark"]))
+        else:
+            out.setdefault(
+                (place, ""), LintFinding("recursion", place, "it contains itself, to any depth", matters=False)
+            )
+    return list(out.values())
+
+
+def _limited(node: Node) -> set[str]:
+    """The rules whose texts are limited to some tokens."""
+    limits = (part for part in parts_of(node) if isinstance(part, MaxTokens))
+    return {limit.item.name for limit in limits if isinstance(limit.item, Ref)}
+
+
+def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | None]]:
+    """What is repeated, and how often at most; None: without a bound."""
+    met: ByIdentity[Any, None] = ByIdentity()
+    work: list[tuple[Any, bool]] = [(node, False)]  # and whether its entries must differ
+    while work:
+        item, differs = work.pop()
+        if item in met:
+            continue
+        spend()
+        met[item] = None
+        if isinstance(item, Automaton):
+            yield ("text", None) if _loops(item) else ("characters", _longest(item))
+        elif isinstance(item, Repeat) and not _is_space(item.item):
+            is_text = isinstance(item.item, Chars | Text | Alt)
+            most = item.max
+            if most is None and differs:
+                most = _found(values.most_entries, item.item)
+            yield ("text" if is_text and most is None else "characters" if is_text else "a repetition"), most
+        elif isinstance(item, Length) and item.max is not None:
+            yield "characters", item.max
+            continue
+        if isinstance(item, And) and _found(values.count, item) is not None:
+            work += [(each, differs) for each in item.items if _found(values.count, each) is not None]
+        elif not isinstance(item, MaxTokens):
+            work += [(each, differs or isinstance(item, Distinct)) for each in children(item)]
+
+
+def _found(count: Callable[[Any], int | None], node: Any) -> int | None:
+    try:
+        return count(node)
+    except RecursionError:  # it nests deeply: nothing is known
+        return None
+
+
+def _is_space(node: Node) -> bool:
+    match node:
+        case Chars(ranges):
+            return all(chr(code).isspace() for low, high in ranges for code in range(low, min(high, low + 40) + 1))
+        case Text(text):
+            return text.isspace()
+        case Alt(items):
+            return all(map(_is_space, items))
+    return False
+
+
+def _loops(automaton: Automaton) -> bool:
+    """Whether its texts may be of any length, white space aside."""
+    states = automaton.states
+    before: dict[int, set[int]] = {}
+    for at, (_, edges) in enumerate(states):
+        for low, high, to in edges:
+            if not _is_space(Chars(((low, high),))):
+                before.setdefault(to, set()).add(at)
+    live = {at for at, (accepts, _) in enumerate(states) if accepts}
+    work = list(live)
+    while work:
+        for at in before.get(work.pop(), ()):
+            if at not in live:
+                live.add(at)
+                work.append(at)
+    # States without a way on are taken away, again and again: what is left leads to a cycle.
+    ahead = {at: {to for low, high, to in states[at][1] if to in live and at in before.get(to, ())} for at in live}
+    work = [at for at in live if not ahead[at]]
+    gone = set(work)
+    while work:
+        at = work.pop()
+        for source in before.get(at, ()):
+            if source not in live or source in gone:
+                continue
+            ahead[source].discard(at)
+            if not ahead[source]:
+                gone.add(source)
+                work.append(source)
+    return bool(live - gone)
+
+
+def _longest(automaton: Automaton) -> int:
+    """The length of its longest text, if it has no cycle but of white space, which does not count."""
+    lengths: dict[int, int] = {}
+    todo: list[tuple[int, bool]] = [(automaton.start, False)]
+    entered: set[int] = set()
+    while todo:
+        at, done = todo.pop()
+        edges = [(to, not _is_space(Chars(((low, high),)))) for low, high, to in automaton.states[at][1]]
+        if done:
+            lengths[at] = max((lengths.get(to, 0) + counts for to, counts in edges), default=0)
+        elif at not in entered:
+            entered.add(at)
+            todo += [(at, True), *((to, False) for to, _ in edges)]
+    return lengths[automaton.start]

@@ -1,0 +1,82 @@
+"""The sizes that OpenAI's strict mode bounds. In: a schema. Out: a remark for each bound that it exceeds.
+
+The bounds are those of https://platform.openai.com/docs/guides/structured-outputs ("Supported schemas"). That page does
+not say how levels are counted: here an object is one, also where a reference leads to it, and a recursion counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
+
+from guided.frontends.json_schema.check import Entry
+from guided.frontends.openai.parts import schemas_in, target
+
+__all__ = ["limit_remarks"]
+
+_Json: TypeAlias = dict[str, Any]
+
+_MOST_LEVELS: Final = 10
+_MOST_MEMBERS: Final = 5000
+_MOST_CHARACTERS: Final = 120_000
+_MOST_VALUES: Final = 1000
+_LARGE: Final = 250  # values of one enumeration
+_MOST_OF_LARGE: Final = 15_000  # characters
+
+
+def limit_remarks(schema: _Json) -> Iterator[Entry]:
+    """See the head."""
+    members = values = characters = 0
+    for at, each in _schemas(schema):
+        for keyword in ("properties", "$defs", "definitions"):
+            names = each.get(keyword, ())
+            characters += sum(map(len, names))
+            members += len(names) if keyword == "properties" else 0
+        listed = each.get("enum", ()) if isinstance(each.get("enum"), list) else ()
+        constants = [each["const"]] if "const" in each else []
+        texts = [text for text in (*listed, *constants) if isinstance(text, str)]
+        written = sum(map(len, texts))
+        characters, values = characters + written, values + len(listed)
+        if len(listed) > _LARGE and len(texts) == len(listed) and written > _MOST_OF_LARGE:
+            yield _exceeds(f"{at}/enum", f"characters in more than {_LARGE} values", written, _MOST_OF_LARGE)
+    if members > _MOST_MEMBERS:
+        yield _exceeds("", "properties", members, _MOST_MEMBERS)
+    if values > _MOST_VALUES:
+        yield _exceeds("", "values of enumerations", values, _MOST_VALUES)
+    if characters > _MOST_CHARACTERS:
+        yield _exceeds("", "characters of names and values", characters, _MOST_CHARACTERS)
+    if (levels := _Levels(schema).of(schema)) > _MOST_LEVELS:
+        yield _exceeds("", "levels of objects", levels, _MOST_LEVELS)
+
+
+def _exceeds(pointer: str, what: str, found: int, most: int) -> Entry:
+    reason, hint = f"it has {found} {what}, and {most} are allowed", "make the schema smaller, or ask in several parts"
+    return Entry(pointer, pointer.rpartition("/")[2], "refused", reason, hint)
+
+
+def _schemas(schema: _Json) -> Iterator[tuple[str, _Json]]:
+    work: list[tuple[str, Any]] = [("", schema)]
+    while work:
+        at, value = work.pop()
+        if isinstance(value, dict):
+            yield at, value
+            work += [(at + below, each) for below, each in schemas_in(value)]
+
+
+class _Levels:
+    """How deep objects nest."""
+
+    def __init__(self, root: _Json) -> None:
+        self._root, self._known = root, dict[str, int]()
+
+    def of(self, schema: Any) -> int:
+        """Below and with a schema."""
+        if not isinstance(schema, dict):
+            return 0
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference not in self._known:
+            self._known[reference] = 0
+            self._known[reference] = self.of(target(self._root, reference))
+        inner = [each for at, each in schemas_in(schema) if not at.startswith(("/$defs/", "/definitions/"))]
+        below = [self._known[reference]] if isinstance(reference, str) else []
+        return max([*below, *map(self.of, inner)], default=0) + (schema.get("type") == "object")

@@ -1,0 +1,124 @@
+"""What strict.py asks of schemas: where a reference leads, what two schemas say together, which values exclude another.
+
+In: schemas as dicts. Out: answers. A "no" may be wrong ("this is not known"), a "yes" never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
+
+from guided.frontends.json_schema.documents.keywords import RESTRICTING
+
+__all__ = ["Finite", "describes", "differ", "joined", "listed", "schemas_in", "target", "token", "types_of"]
+
+_Json: TypeAlias = dict[str, Any]
+
+_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", list: "array"}
+_MAPS: Final = ("properties", "$defs", "definitions")
+_SCOPES: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")  # references may lead to them
+_LISTS: Final = ("anyOf", "oneOf", "prefixItems")
+
+
+class Finite:
+    """Which schemas have a value that ends, were all members required.
+
+    Attributes:
+        references: those whose targets have one: the least set of which that can be said.
+    """
+
+    def __init__(self, root: _Json) -> None:
+        self.references = set[str]()
+        all_of_them = {each["$ref"]: target(root, each["$ref"]) for each in _references(root)}
+        while found := {each for each in all_of_them.keys() - self.references if self.schema(all_of_them[each])}:
+            self.references |= found
+
+    def schema(self, value: Any) -> bool:
+        """Whether this one has."""
+        if not isinstance(value, dict):
+            return True
+        if isinstance(reference := value.get("$ref"), str) and reference not in self.references:
+            return False
+        for keyword in ("anyOf", "oneOf"):
+            if isinstance(cases := value.get(keyword), list) and not any(map(self.schema, cases)):
+                return False
+        members = value.get("properties")
+        if value.get("type") == "object" and isinstance(members, dict):
+            return all(map(self.schema, members.values()))
+        return not value.get("minItems") or self.schema(value.get("items"))
+
+
+def schemas_in(value: _Json) -> Iterator[tuple[str, Any]]:
+    """The schemas in those keywords of a schema that strict mode has, and where: JSON Pointers that begin at it."""
+    for keyword in _MAPS:
+        if isinstance(inner := value.get(keyword), dict):
+            yield from ((f"/{keyword}/{token(name)}", each) for name, each in inner.items())
+    for keyword in _LISTS:
+        if isinstance(inner := value.get(keyword), list):
+            yield from ((f"/{keyword}/{number}", each) for number, each in enumerate(inner))
+    if "items" in value:
+        yield "/items", value["items"]
+
+
+def describes(keyword: str) -> bool:
+    """Whether a keyword says nothing of the values; definitions hold what references say."""
+    return keyword not in RESTRICTING and keyword not in ("$defs", "definitions", *_SCOPES)
+
+
+def _references(root: _Json) -> Iterator[_Json]:
+    work: list[Any] = [root]
+    while work:
+        if isinstance(value := work.pop(), dict):
+            if isinstance(value.get("$ref"), str):
+                yield value
+            work += [each for _, each in schemas_in(value)]
+
+
+def joined(part: _Json, rest: _Json) -> _Json | None:
+    """Two schemas that both hold, as one; None where they speak of the same. Of annotations those of `rest` count."""
+    both = {each for each in part.keys() & rest.keys() if not describes(each) and part[each] != rest[each]}
+    others = {"additionalProperties", "unevaluatedProperties", "patternProperties", "properties"}
+    if both or (part.keys() & others and rest.keys() & others):
+        return None
+    return {**part, **rest}
+
+
+def differ(members: list[Any]) -> bool:
+    """Whether no two of these allow the same value, since each names its values."""
+    texts = list[str]()
+    for member in members:
+        values = [member["const"]] if isinstance(member, dict) and "const" in member else None
+        values = member.get("enum") if values is None and isinstance(member, dict) else values
+        if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+            return False
+        texts += values
+    return len(texts) == len(set(texts))
+
+
+def target(root: _Json, reference: Any) -> Any:
+    """What a reference inside the schema refers to; None: nothing."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    found: Any = root
+    for token in reference[1:].split("/")[1:]:
+        token = token.replace("~1", "/").replace("~0", "~")
+        found = found.get(token) if isinstance(found, dict) else None
+    return found
+
+
+def listed(types: Any) -> list[Any]:
+    """What stands under `type`, as a list."""
+    return types if isinstance(types, list) else [] if types is None else [types]
+
+
+def token(name: str) -> str:
+    """A name as a part of a JSON Pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def types_of(schema: _Json) -> list[str]:
+    """The types that a schema says, or that its values have; none where that is not known."""
+    if "type" in schema:
+        return listed(schema["type"])
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    return list(dict.fromkeys(_TYPES.get(type(each), "object") for each in values)) if isinstance(values, list) else []

@@ -1,0 +1,185 @@
+"""A specification as OpenAI's `response_format`, and the way back.
+
+In: a JSON Schema, a type, texts to choose from, or an expression that is one of these. Out: `response_format` of a
+request, with remarks: what strict mode refuses, and what was written otherwise (strict.py, limits.py).
+
+Cost: linear in the schema, and in the targets that are written out in it. OpenAI itself is not asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from guided.errors import SpecError, brief
+from guided.frontends.combinators import Expr
+from guided.frontends.composition import only_part
+from guided.frontends.json_schema.check import Entry, mistakes
+from guided.frontends.openai.limits import limit_remarks
+from guided.frontends.openai.parts import schemas_in
+from guided.frontends.openai.strict import strictly
+from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_schema
+from guided.frontends.python_types.type_schema import type_to_schema
+
+__all__ = ["ResponseFormat", "closed", "from_response_format", "to_openai_schema"]
+
+_Json: TypeAlias = dict[str, Any]
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_OF_OTHERS: Final = frozenset(("additionalProperties", "unevaluatedProperties", "patternProperties"))
+_COMPOSING: Final = frozenset(("anyOf", "oneOf", "allOf", "$ref", "if", "dependentSchemas"))
+"""Keywords beside which an object has the members that others name, too."""
+
+
+class ResponseFormat(dict[str, Any]):
+    """A `response_format`, as OpenAI's interface has it.
+
+    Attributes:
+        remarks: what strict mode refuses (status "refused"), and what was written otherwise ("note"), each with the
+            place in the schema that was given, the reason and a hint.
+    """
+
+    remarks: tuple[Entry, ...]
+
+    def __init__(self, body: Mapping[str, Any], remarks: tuple[Entry, ...]) -> None:
+        super().__init__(body)
+        self.remarks = remarks
+
+    @property
+    def ok(self) -> bool:
+        """Whether strict mode takes the schema, as far as OpenAI's documentation says."""
+        return not any(remark.status == "refused" for remark in self.remarks)
+
+
+def to_openai_schema(
+    constraint: Any, *, name: str | None = None, description: str | None = None, strict: bool = True
+) -> ResponseFormat:
+    """A specification as the `response_format` of a request to OpenAI, or to a server that speaks its interface.
+
+    Args:
+        constraint: a JSON Schema, a type (also a class of pydantic, a dataclass, ...), a list of texts to choose from,
+            or an expression that is one of these.
+        name: of the schema (its title, or "answer").
+        description: what the model is told of it.
+        strict: write the schema as strict mode takes it, as far as all answers still satisfy it; see `remarks` for the
+            rest. False: the schema as it is, with "strict": false; `remarks` tells what strict mode would refuse.
+
+    Raises:
+        SpecError: the constraint is no JSON Schema, the name has other characters than OpenAI takes, or the description
+            is no text.
+        LimitExceeded: it nests more than 100 deep.
+
+    Examples:
+        >>> format = to_openai_schema({"properties": {"age": {"type": "integer"}}}, name="person")
+        >>> format["json_schema"]["schema"]["required"]
+        ['age']
+        >>> [remark.pointer for remark in format.remarks]
+        ['', '/additionalProperties', '/properties/age']
+    """
+    schema = _schema_of(constraint)
+    if wrong := mistakes(schema):
+        raise wrong[0]
+    written, remarks = strictly(schema)
+    remarks += tuple(limit_remarks(written))
+    if name is None:
+        title = written.get("title")
+        name = re.sub(r"[^a-zA-Z0-9_-]+", "_", title)[:64] if isinstance(title, str) and title else "answer"
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        hint = "1 to 64 letters, digits, _ and - are taken"
+        raise SpecError(f"{brief(name)} is no name of a schema", hint=hint)
+    inner: _Json = {"name": name, "schema": written if strict else schema, "strict": strict}
+    if description is not None:
+        if not isinstance(description, str):
+            raise SpecError(f"the description is {brief(description)}, it must be a text")
+        inner["description"] = description
+    return ResponseFormat({"type": "json_schema", "json_schema": inner}, remarks)
+
+
+def from_response_format(format: Mapping[str, Any]) -> dict[str, Any] | bool | None:
+    """The JSON Schema that a `response_format` means, which any function takes that takes a constraint; None: any text.
+
+    The format of the Responses interface, whose schema stands beside its name, is read as well.
+
+    Raises:
+        SpecError: it has another type, or no schema.
+
+    Examples:
+        >>> from_response_format({"type": "json_object"})
+        {'type': 'object'}
+    """
+    if not isinstance(format, Mapping):
+        hint = 'write an object: {"type": "json_schema", "json_schema": {...}}'
+        raise SpecError(f"{brief(format)} is no response_format", hint=hint)
+    kind = format.get("type")
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        return {"type": "object"}
+    if kind != "json_schema":
+        hint = "text, json_object and json_schema are known"
+        raise SpecError(f"this is {brief(kind)}", pointer="/type", hint=hint)
+    inner = format.get("json_schema", format)
+    schema = inner.get("schema") if isinstance(inner, Mapping) else None
+    if not isinstance(schema, dict | bool):
+        place = "/json_schema/schema" if "json_schema" in format else "/schema"
+        raise SpecError(f"the schema is {brief(schema)}", pointer=place, hint="write a JSON Schema")
+    return schema
+
+
+def closed(schema: _Json) -> _Json:
+    """A schema all of whose objects that say nothing of other members have none, as strict mode has them."""
+    copy: _Json = json.loads(json.dumps(schema))
+    work: list[Any] = [copy]
+    while work:
+        value = work.pop()
+        if not isinstance(value, dict):
+            continue
+        is_object, composed = "properties" in value or value.get("type") == "object", value.keys() & _COMPOSING
+        if is_object and not value.keys() & _OF_OTHERS:
+            value["unevaluatedProperties" if composed else "additionalProperties"] = False
+        work += [each for at, each in schemas_in(value) if not (is_object and at.split("/")[1] in composed)]
+    return copy
+
+
+def _schema_of(constraint: Any) -> _Json:
+    if isinstance(constraint, Expr):
+        kind, constraint = only_part(constraint)
+        if kind not in ("json_schema", "type"):
+            message = "this expression is not one JSON Schema or type"
+            raise SpecError(message, hint="OpenAI's response_format takes a JSON Schema alone")
+    if isinstance(constraint, str) or constraint is None:
+        hint = "for a regular expression write an object with a member that has this pattern"
+        if isinstance(constraint, str) and constraint.lstrip().startswith("{"):
+            hint = "pass json.loads(text) for a JSON Schema"
+        raise SpecError(f"{brief(constraint)} is no JSON Schema", hint=hint)
+    if isinstance(constraint, bool):
+        return {} if constraint else {"not": {}}
+    if isinstance(constraint, Mapping):
+        found: _Json = json.loads(json.dumps(constraint))
+        return found
+    if isinstance(constraint, list | tuple):
+        if not constraint or not all(isinstance(each, str) for each in constraint):
+            raise SpecError("a list means one of its texts; this one is empty, or holds other things")
+        return {"type": "string", "enum": list(constraint)}
+    if is_read_by_pydantic(constraint):  # as OpenAI's own client has it: the definitions of its parts are the root's
+        return pydantic_schema(constraint, "#/$defs/{model}")
+    return _with_flat_definitions(type_to_schema(constraint))
+
+
+def _with_flat_definitions(schema: _Json) -> _Json:
+    """Definitions inside of others, which classes of pydantic among other types have, become those of the root."""
+    flat: _Json = {}
+    for name, definition in schema.get("$defs", {}).items():
+        inner = definition.get("$defs", {})
+        flat[name] = {keyword: value for keyword, value in definition.items() if keyword != "$defs"}
+        flat |= {f"{name}.{below}": value for below, value in inner.items()}
+    found: _Json = json.loads(json.dumps({**schema, "$defs": flat} if flat else schema))
+    work: list[Any] = [found]
+    while work:
+        if isinstance(value := work.pop(), dict):
+            if isinstance(reference := value.get("$ref"), str):
+                value["$ref"] = "#/$defs/" + reference.removeprefix("#/$defs/").replace("/$defs/", ".")
+            work += [each for _, each in schemas_in(value)]
+    return found

@@ -1,0 +1,227 @@
+"""A JSON Schema in the part of it that OpenAI's strict mode takes. In: a schema. Out: the same for strict mode, and
+remarks: what it refuses, and what was written otherwise.
+
+Strict mode has an object at the root; every member is required, every object closed; there is no `allOf`, and there
+are no lengths of texts (https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"). A schema is
+written so where every answer still satisfies it: members that may be left out are required, objects that name their
+members are closed, `oneOf` of cases that exclude each other is `anyOf`, a reference that does not stand alone is
+written out. What cannot be written so stays as it is, and has a remark. No keyword that says something of the values
+is dropped. So servers that enforce all of JSON Schema, as guided's, take the result as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from guided.errors import LimitExceeded, brief
+from guided.frontends.json_schema.check import Entry
+from guided.frontends.openai.parts import Finite, describes, differ, joined, listed, target, token, types_of
+
+__all__ = ["strictly"]
+
+_Json: TypeAlias = dict[str, Any]
+
+_MEMBERS: Final = "write a list of objects with a key and a value"
+_ITEMS: Final = "write an object with a member for each item, or bounds of the length"
+_HINTS: Final[Mapping[str, str]] = {
+    keyword: hint
+    for hint, keywords in (
+        ("write a pattern, as ^.{1,20}$", "minLength maxLength"),
+        ("write a pattern", "format"),
+        (
+            "write the cases out, under anyOf",
+            "allOf oneOf not if then else dependentRequired dependentSchemas dependencies",
+        ),
+        (_MEMBERS, "patternProperties propertyNames minProperties maxProperties additionalProperties"),
+        (_MEMBERS, "unevaluatedProperties"),
+        (_ITEMS, "prefixItems additionalItems unevaluatedItems contains minContains maxContains uniqueItems"),
+        ("write #/$defs/NAME", "$id $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor"),
+    )
+    for keyword in keywords.split()
+}
+_TAKEN: Final = frozenset(
+    ("type", "enum", "const", "anyOf", "$ref", "$defs", "definitions", "title", "description", "properties", "required",
+     "additionalProperties", "items", "pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
+     "exclusiveMaximum", "minItems", "maxItems")
+)  # fmt: skip
+_FORMATS: Final = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
+_SHOWN: Final = ("title", "description")  # annotations that the model reads
+_DEEPEST: Final = 100
+_MOST: Final = 100_000  # schemas that are written
+
+
+def strictly(schema: _Json) -> tuple[_Json, tuple[Entry, ...]]:
+    """See the head. A remark's place is in the schema that is given, with the target of a reference at the root there.
+
+    Raises:
+        LimitExceeded: it nests too deep, or becomes too large when its references are written out.
+    """
+    writer = _Writer(schema)
+    return writer.whole(), tuple(dict.fromkeys(writer.remarks))
+
+
+class _Writer:
+    """Writes one schema as strict mode takes it."""
+
+    def __init__(self, root: _Json) -> None:
+        self._root = root
+        self.remarks: list[Entry] = []
+        self._finite = Finite(root)
+        self._open = set[str]()  # references that are being written out
+        self._count = 0
+
+    def whole(self) -> _Json:
+        """The schema."""
+        written = self._schema(self._root, "", 0)
+        if not isinstance(written, dict) or written.get("type") != "object":
+            what = "anyOf" if isinstance(written, dict) and "anyOf" in written else "no object"
+            self._refuse("", f"the root is {what}, and has to be an object", "make it a member of an object")
+        return written if isinstance(written, dict) else {}
+
+    def _refuse(self, pointer: str, reason: str, hint: str = "") -> None:
+        self.remarks.append(Entry(pointer, pointer.rpartition("/")[2], "refused", reason, hint))
+
+    def _note(self, pointer: str, reason: str, hint: str = "") -> None:
+        self.remarks.append(Entry(pointer, pointer.rpartition("/")[2], "note", reason, hint))
+
+    def _schema(self, value: Any, at: str, depth: int) -> Any:
+        self._count += 1
+        for what, found, most in (("depth", depth, _DEEPEST), ("nodes", self._count, _MOST)):
+            if found > most:
+                raise LimitExceeded(what, found, most, fixed=True)
+        if not isinstance(value, dict):
+            self._refuse(at, f"{brief(value)} says no type", "write the type of the value")
+            return value
+        value = self._merged(value, at)
+        reference = value.get("$ref")
+        if not isinstance(reference, str) or len(value) == 1:
+            return self._written(value, at, depth)
+        merged = None if reference in self._open else self._with_target(value, at)
+        if merged is None:  # a recursion cannot be written out
+            alone = {keyword: inner for keyword, inner in value.items() if not describes(keyword)}
+            if len(alone) < len(value):
+                self._note(f"{at}/$ref", "a reference stands alone: what describes the value here is left out")
+            return self._written(alone, at, depth)
+        self._open.add(reference)
+        found = self._schema(merged, at if at == "" else reference[1:], depth + 1)
+        self._open.discard(reference)
+        return found
+
+    def _written(self, value: _Json, at: str, depth: int) -> _Json:
+        written: _Json = {}
+        for keyword, inner in value.items():
+            self._keyword(keyword, inner, f"{at}/{token(keyword)}", depth, written)
+        self._typed(written, at)
+        if written.get("type") == "object":
+            self._object(written, at)
+        if "array" in listed(written.get("type")) and "items" not in written:
+            self._refuse(f"{at}/items", "an array has to say what its items are", "write items")
+        return written
+
+    def _keyword(self, keyword: str, inner: Any, at: str, depth: int, written: _Json) -> None:
+        if keyword in ("properties", "$defs", "definitions") and isinstance(inner, dict):
+            each = {name: self._schema(one, f"{at}/{token(name)}", depth + 1) for name, one in inner.items()}
+            written[keyword] = each
+        elif keyword in ("anyOf", "oneOf") and isinstance(inner, list):
+            cases = [self._schema(one, f"{at}/{number}", depth + 1) for number, one in enumerate(inner)]
+            if keyword == "oneOf" and "anyOf" not in written and self._apart(inner):
+                self._note(at, "its cases exclude each other: it is written as anyOf")
+                keyword = "anyOf"
+            elif keyword == "oneOf":
+                self._refuse(at, "its cases may overlap", "write anyOf, if a value may be of several cases")
+            written[keyword] = cases
+        elif keyword == "items":
+            written[keyword] = self._schema(inner, at, depth + 1)
+        elif describes(keyword) and keyword not in _SHOWN:
+            self._note(at, "this keyword says nothing of the value: it is left out")
+        else:
+            written[keyword] = inner
+            self._check(keyword, inner, at)
+
+    def _check(self, keyword: str, inner: Any, at: str) -> None:
+        if keyword == "format" and inner not in _FORMATS:
+            self._refuse(at, f"the format {brief(inner)} is not known", _HINTS[keyword])
+        elif keyword == "$ref" and not isinstance(target(self._root, inner), dict):
+            self._refuse(at, "this reference leads to no schema of this document", "write #/$defs/NAME")
+        elif keyword == "additionalProperties" and inner is not False:
+            self._refuse(at, "objects have the members alone that they name", _HINTS[keyword])
+        elif keyword not in _TAKEN:
+            self._refuse(at, f"{keyword} is not supported", _HINTS.get(keyword, ""))
+
+    def _typed(self, written: _Json, at: str) -> None:
+        """Every schema says its type, but for references and unions."""
+        if written.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "not", "if"}:
+            return
+        types = types_of(written)
+        if not types and "properties" in written:
+            types = ["object"]
+            self._note(at, "its type is not said: it is an object, since it names members")
+        if types:
+            written["type"] = types[0] if len(types) == 1 else types
+        else:
+            self._refuse(at, "any value is allowed", "write the type of the value")
+
+    def _object(self, written: _Json, at: str) -> None:
+        """Its members are all there, and no others."""
+        members, required = written.get("properties"), written.get("required", [])
+        if not isinstance(members, dict):
+            if "additionalProperties" not in written:
+                self._refuse(f"{at}/properties", "an object has to name its members", _MEMBERS)
+            members = {}
+        elif not written.keys() & {"additionalProperties", "patternProperties", "unevaluatedProperties"}:
+            written["additionalProperties"] = False
+            self._note(f"{at}/additionalProperties", "the object is closed: it has the members alone that it names")
+        names = []
+        for name, member in members.items():
+            place = f"{at}/properties/{token(name)}"
+            if name in required or self._finite.schema(member):
+                names.append(name)
+            else:
+                self._refuse(place, "were this member required, no value would ever end", "let it be null")
+            if name not in required and name in names:
+                self._note(place, "the member may be left out: here it is required", "let it be null to leave it open")
+        for name in required:
+            if name not in members:
+                self._refuse(f"{at}/required", f"{brief(name)} is required, and not among the properties", "name it")
+                names.append(name)
+        written["required"] = names
+
+    def _with_target(self, value: _Json, at: str) -> _Json | None:
+        """A schema with the target of its reference written out; None where that cannot be."""
+        rest = {keyword: inner for keyword, inner in value.items() if keyword != "$ref"}
+        there = target(self._root, value["$ref"])
+        merged = joined(there, rest) if isinstance(there, dict) else None
+        if merged is None and not all(map(describes, rest)):
+            self._refuse(f"{at}/$ref", "a reference has to stand alone", "write its target out")
+        return merged
+
+    def _merged(self, value: _Json, at: str) -> _Json:
+        """A schema without `allOf`, where its parts do not speak of the same."""
+        parts = value.get("allOf")
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+            return value
+        merged: _Json | None = {keyword: inner for keyword, inner in value.items() if keyword != "allOf"}
+        for part in parts:
+            merged = None if merged is None else joined(part, merged)
+        if merged is None:
+            return value  # the keyword is refused
+        self._note(f"{at}/allOf", "its parts do not speak of the same: they are written as one schema")
+        return merged
+
+    def _apart(self, cases: list[Any]) -> bool:
+        """Whether no value can be of two cases."""
+        found = [
+            target(self._root, each["$ref"]) if isinstance(each, dict) and "$ref" in each else each for each in cases
+        ]
+        if not all(isinstance(case, dict) for case in found):
+            return False
+        types = [{"number" if each == "integer" else each for each in types_of(case)} for case in found]
+        if differ(found):
+            return True
+        if all(types) and sum(map(len, types)) == len(set().union(*types)):
+            return True
+        if any(each != {"object"} for each in types):
+            return False
+        common = set.intersection(*(set(case.get("properties", {})) & set(case.get("required", ())) for case in found))
+        return any(differ([case["properties"][name] for case in found]) for name in common)

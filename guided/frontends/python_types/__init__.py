@@ -1,0 +1,1 @@
+"""Python types as JSON Schema, and the values that are read back."""

@@ -1,0 +1,151 @@
+"""The parts and the name of a Python type. In: a type. Out: see each function. For `python_types`, `python_values`."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import functools
+import inspect
+import re
+import types
+import typing
+from typing import Any
+
+from guided.errors import SpecError, UnsupportedError, brief
+from guided.frontends.python_types.pydantic_types import is_read_by_pydantic
+from guided.frontends.python_types.string_types import TEXTS
+
+__all__ = [
+    "DICTS",
+    "LISTS",
+    "SETS",
+    "hint_for",
+    "hints_of",
+    "is_function",
+    "is_hashable_type",
+    "is_qualifier",
+    "members_of",
+    "name_of",
+    "parameters_of",
+    "supertype",
+]
+
+LISTS = (list, collections.abc.Sequence, collections.abc.MutableSequence, collections.abc.Iterable)
+SETS = (set, frozenset, collections.abc.Set, collections.abc.MutableSet)
+DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+_SCALARS = (str, int, float, bool, None, type(None), *TEXTS)
+_NOT_FUNCTIONS = ("typing", "typing_extensions", "types", "builtins", "collections.abc")
+
+Members = dict[str, tuple[Any, bool]]
+"""The name of each member -> (its type, whether it is required)."""
+
+
+def is_qualifier(origin: Any) -> bool:
+    """Whether it says something about a member and not about its type, as Required and Final do."""
+    return name_of(origin) in ("Required", "NotRequired", "ReadOnly", "ClassVar", "Final")
+
+
+def supertype(tp: Any) -> Any:
+    """The type that a NewType or a `type` statement names; None for other types."""
+    if isinstance(tp, typing.NewType):
+        return tp.__supertype__
+    return tp.__value__ if type(tp).__name__ == "TypeAliasType" else None
+
+
+def is_function(tp: Any) -> bool:
+    """Whether it can be called and is no type: a function, a method, a partial, an object with `__call__`."""
+    if isinstance(tp, type | typing.NewType) or not callable(tp) or typing.get_origin(tp) is not None:
+        return False
+    return inspect.isroutine(tp) or isinstance(tp, functools.partial) or type(tp).__module__ not in _NOT_FUNCTIONS
+
+
+def members_of(tp: Any) -> Members | None:
+    """The members of a dataclass or a TypedDict; None for other types."""
+    if typing.is_typeddict(tp):
+        return {name: (hint, name in tp.__required_keys__) for name, hint in hints_of(tp).items()}
+    if not dataclasses.is_dataclass(tp):
+        return None
+    hints, missing = hints_of(tp), dataclasses.MISSING
+    for name, hint in hints.items():
+        if isinstance(hint, dataclasses.InitVar):
+            raise UnsupportedError(f"{name_of(tp)}: {name} is an InitVar", hint="make it a field")
+    fields = [field for field in dataclasses.fields(tp) if field.init]
+    return {f.name: (hints[f.name], f.default is missing and f.default_factory is missing) for f in fields}
+
+
+def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
+    """The parameters of a function. A parameter without an annotation takes anything."""
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError) as error:
+        raise UnsupportedError(f"{name_of(function)} has no signature: {error}") from None
+    described = function
+    while isinstance(described, functools.partial):
+        described = described.func
+    hints = hints_of(described if inspect.isroutine(described) else type(described).__call__)
+    out: Members = {}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            hint = "give a function that names all of its parameters"
+            raise UnsupportedError(f"{name_of(function)}: {parameter} has no name for each argument", hint=hint)
+        out[name] = (hints.get(name, Any), parameter.default is parameter.empty)
+    return signature, out
+
+
+def is_hashable_type(tp: Any, above: tuple[Any, ...] = ()) -> bool:
+    """Whether every value of the type can be an item of a set.
+
+    `above`: the classes that contain the type; they are not visited again.
+    """
+    if isinstance(tp, collections.abc.Hashable) and (tp in _SCALARS or tp in above):
+        return True
+    if (named := supertype(tp)) is not None:
+        return is_hashable_type(named, above)
+    origin, args = typing.get_origin(tp), typing.get_args(tp)
+    if origin is typing.Literal:
+        return True
+    if origin is typing.Annotated or is_qualifier(origin):
+        return is_hashable_type(args[0], above)
+    if origin in (typing.Union, types.UnionType, tuple):
+        return all(arg is Ellipsis or is_hashable_type(arg, above) for arg in args)
+    if origin in (frozenset, collections.abc.Set):
+        return True
+    if not isinstance(tp, type) or tp in (*LISTS, *SETS, *DICTS, tuple, object, Any):
+        return tp in (frozenset, collections.abc.Set)
+    if tp.__hash__ is None or typing.is_typeddict(tp):
+        return False
+    if is_read_by_pydantic(tp) or len(above) > 50:
+        return True
+    members = [hint for hint, _ in (members_of(tp) or {}).values()]
+    if issubclass(tp, tuple):
+        members = [hints_of(tp).get(field, Any) for field in getattr(tp, "_fields", ())]
+    return all(is_hashable_type(member, (*above, tp)) for member in members)
+
+
+def hints_of(tp: Any) -> dict[str, Any]:
+    """The annotations of a class or a function, with those given as text looked up."""
+    try:
+        return typing.get_type_hints(tp, include_extras=True)
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        hint = "annotations given as text are looked up in the module of the class"
+        raise SpecError(f"{name_of(tp)}: an annotation cannot be resolved: {error}", hint=hint) from None
+
+
+def name_of(tp: Any) -> str:
+    """The name of a type in an error."""
+    return getattr(tp, "__name__", None) or (tp[:200] if isinstance(tp, str) else brief(tp, 200))
+
+
+def hint_for(tp: Any) -> str:
+    """A hint for something that is no type: what to pass instead."""
+    if isinstance(tp, str):
+        return "pass the type itself, not its name"
+    if isinstance(tp, re.Pattern):
+        return "pass its text, pattern.pattern: a string means a regular expression"
+    if isinstance(tp, collections.abc.Mapping):
+        return "a schema goes to compile_json_schema"
+    if isinstance(tp, typing.TypeVar):
+        return "put a type in the place of the type variable"
+    if is_function(tp):
+        return "a function stands by itself, not inside another type"
+    return "pass a type: int, list[str], Literal['a', 'b'], a dataclass, ..."

@@ -1,0 +1,259 @@
+"""Python types -> JSON Schema. In: a type. Out: the schema of its values as they stand in JSON, as a dict.
+
+    str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]    Literal Enum
+    Union Optional `A | B`  Annotated (annotated-types bounds)  NewType  dataclass  TypedDict  NamedTuple  pydantic
+    datetime date time timedelta UUID Decimal IPv4Address IPv6Address Path bytes (`python_texts`)
+    functions: their arguments   what pydantic reads: EmailStr, HttpUrl, Annotated[int, Field(ge=1)] (`python_pydantic`)
+
+Classes become `$defs`, so they may be recursive. Dataclasses, TypedDicts, arguments are closed: other keys could not be
+read back. Types of pydantic describe themselves; pydantic is not needed for anything else. What has
+no JSON form, or no value that JSON could be read into (`set[list[int]]`), is refused with its name. A function is
+described by itself, not inside other types. Cost: linear in the types reached. The way back is `python_values`.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import enum
+import types
+import typing
+from typing import Any
+
+from guided.errors import SpecError, UnsupportedError, brief
+from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_schema
+from guided.frontends.python_types.string_types import TEXTS
+from guided.frontends.python_types.type_parts import (
+    DICTS,
+    LISTS,
+    SETS,
+    hint_for,
+    hints_of,
+    is_function,
+    is_hashable_type,
+    is_qualifier,
+    members_of,
+    name_of,
+    parameters_of,
+    supertype,
+)
+
+__all__ = ["type_to_schema"]
+
+_SCALARS: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    None: {"type": "null"},
+    type(None): {"type": "null"},
+    Any: {},
+    object: {},
+    **{tp: text.schema for tp, text in TEXTS.items()},
+}
+_HASHABLE = {"type": ["null", "boolean", "number", "string"]}
+"""The items of a set of anything."""
+_BOUNDS = {
+    "Gt": ("gt", "exclusiveMinimum"),
+    "Ge": ("ge", "minimum"),
+    "Lt": ("lt", "exclusiveMaximum"),
+    "Le": ("le", "maximum"),
+    "MultipleOf": ("multiple_of", "multipleOf"),
+}
+_LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
+_DEEPEST = 100
+
+
+def type_to_schema(tp: Any) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of the values of a type, or of the arguments of a function, as they stand in JSON."""
+    reader = _Types()
+    schema = reader.members(parameters_of(tp)[1], tp, 0) if is_function(tp) else reader.schema(tp, 0)
+    return {**schema, "$defs": reader.definitions} if reader.definitions else schema
+
+
+class _Types:
+    def __init__(self) -> None:
+        self.definitions: dict[str, Any] = {}
+        self._names: dict[Any, str] = {}
+
+    def schema(self, tp: Any, depth: int) -> dict[str, Any]:
+        if depth > _DEEPEST:
+            raise SpecError(f"types nest more than {_DEEPEST} deep")
+        scalar = _SCALARS.get(tp) if _has_hash(tp) else None
+        if scalar is not None:
+            return dict(scalar)
+        if (named := supertype(tp)) is not None:
+            return self.schema(named, depth + 1)
+        if is_read_by_pydantic(tp):
+            return self._class(tp, depth + 1)
+        origin = typing.get_origin(tp)
+        if origin is not None:
+            return self._generic(tp, origin, typing.get_args(tp), depth + 1)
+        if tp in (*LISTS, *DICTS, tuple):
+            return {"type": "object" if tp in DICTS else "array"}
+        if tp in SETS:
+            return {"type": "array", "items": _HASHABLE, "uniqueItems": True}
+        if isinstance(tp, type):
+            return self._class(tp, depth + 1)
+        raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=hint_for(tp))
+
+    # --- generics
+
+    def _generic(self, tp: Any, origin: Any, args: tuple[Any, ...], depth: int) -> dict[str, Any]:
+        if origin is typing.Literal:
+            return _values(args, tp)
+        if origin in (typing.Union, types.UnionType):
+            return {"anyOf": [self.schema(arg, depth) for arg in args]}
+        if origin is typing.Annotated:
+            return self._annotated(args[0], args[1:], depth)
+        if is_qualifier(origin):
+            return self.schema(args[0], depth)
+        if origin in LISTS:
+            return {"type": "array", "items": self.schema(args[0], depth)}
+        if origin in SETS:
+            return {"type": "array", "items": self._set_items(tp, args[0], depth), "uniqueItems": True}
+        if origin is tuple:
+            if len(args) == 2 and args[1] is Ellipsis:
+                return {"type": "array", "items": self.schema(args[0], depth)}
+            return self._tuple(args, depth)
+        if origin in DICTS:
+            return self._dict(tp, args, depth)
+        raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=hint_for(tp))
+
+    def _tuple(self, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
+        if not args:
+            return {"type": "array", "maxItems": 0}
+        if any(getattr(arg, "__unpacked__", False) or typing.get_origin(arg) is typing.Unpack for arg in args):
+            raise UnsupportedError("a tuple with *tuple[...] inside has no JSON Schema", hint="write tuple[T, ...]")
+        items = [self.schema(arg, depth) for arg in args]
+        return {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}
+
+    def _set_items(self, tp: Any, item: Any, depth: int) -> dict[str, Any]:
+        if item is Any or item is object:
+            return dict(_HASHABLE)
+        if not is_hashable_type(item):
+            hint = "a set holds tuples, frozensets and frozen dataclasses; else write list[...]"
+            raise UnsupportedError(f"{name_of(tp)}: {name_of(item)} has no hash, so no set can hold it", hint=hint)
+        return self.schema(item, depth)
+
+    def _dict(self, tp: Any, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
+        """A mapping. Its keys are strings, or constants that are strings: different names must give different keys."""
+        out = {"type": "object", "additionalProperties": self.schema(args[1], depth)}
+        if args[0] is str or args[0] is bytes:
+            return out
+        schema = self.schema(args[0], depth) if isinstance(args[0], collections.abc.Hashable) else {}
+        names = self.definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+        constants = names.get("enum", [names["const"]] if "const" in names else [None])
+        open_text = names.get("type") == "string" and not {"format", "pattern"} & names.keys() and args[0] not in TEXTS
+        if not open_text and not all(isinstance(constant, str) for constant in constants):
+            raise UnsupportedError(f"{name_of(tp)}: the keys of a JSON object are strings", hint="write dict[str, ...]")
+        return {**out, "propertyNames": schema}
+
+    def _annotated(self, tp: Any, metadata: typing.Sequence[Any], depth: int) -> dict[str, Any]:
+        """Bounds of the annotated-types package are keywords, a string is a description; the rest is refused."""
+        schema = self.schema(tp, depth)
+        todo = list(metadata)
+        while todo:
+            item = todo.pop(0)
+            kind = type(item).__name__
+            suffix = _LENGTHS.get(schema.get("type", ""))
+            if item is None:  # pydantic.conint and its like leave them where a bound is not given
+                continue
+            if isinstance(item, str):
+                schema["description"] = item
+            elif type(item).__module__ != "annotated_types":
+                raise UnsupportedError(f"Annotated[{name_of(tp)}, {brief(item)}] is not understood",
+                                       hint="use annotated_types bounds, or a pydantic model")  # fmt: skip
+            elif kind in _BOUNDS and _is_number(schema):
+                attribute, keyword = _BOUNDS[kind]
+                _tighten(schema, keyword, getattr(item, attribute))
+            elif kind in ("MinLen", "MaxLen") and suffix is not None and tp not in TEXTS:
+                low = kind == "MinLen"
+                _tighten(schema, ("min" if low else "max") + suffix, item.min_length if low else item.max_length)
+            elif kind in ("Interval", "Len"):
+                todo = [*item, *todo]
+            else:
+                raise UnsupportedError(f"Annotated[{name_of(tp)}, {brief(item)}] is not enforced")
+        return schema
+
+    # --- classes
+
+    def _class(self, tp: Any, depth: int) -> dict[str, Any]:
+        """A reference to the definition of a class. The definition is made when the class is first met."""
+        hashable = _has_hash(tp)
+        if hashable and tp in self._names:
+            return {"$ref": f"#/$defs/{self._names[tp]}"}
+        name = self._fresh_name(tp)
+        if hashable:
+            self._names[tp] = name
+        self.definitions[name] = {}
+        self.definitions[name] = self._definition(tp, name, depth)
+        return {"$ref": f"#/$defs/{name}"}
+
+    def _fresh_name(self, tp: Any) -> str:
+        name = stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in name_of(tp))
+        number = 1
+        while name in self.definitions:
+            number += 1
+            name = f"{stem}_{number}"
+        return name
+
+    def _definition(self, tp: Any, name: str, depth: int) -> dict[str, Any]:
+        if is_read_by_pydantic(tp):
+            return pydantic_schema(tp, f"#/$defs/{name}/$defs/{{model}}")
+        if issubclass(tp, enum.Enum):
+            return _values(tuple(tp), tp)
+        if (members := members_of(tp)) is not None:
+            return self.members(members, tp, depth)
+        if issubclass(tp, tuple) and hasattr(tp, "_fields"):
+            hints = hints_of(tp)
+            return {"title": tp.__name__, **self._tuple([hints.get(field, Any) for field in tp._fields], depth)}
+        raise UnsupportedError(
+            f"{name_of(tp)} has no JSON Schema", hint="use a dataclass, a TypedDict or a pydantic model"
+        )
+
+    def members(self, members: typing.Mapping[str, tuple[Any, bool]], tp: Any, depth: int) -> dict[str, Any]:
+        """The schema of objects with these members and no others."""
+        return {
+            "title": name_of(tp),
+            "type": "object",
+            "properties": {name: self.schema(hint, depth) for name, (hint, _) in members.items()},
+            "required": [name for name, (_, required) in members.items() if required],
+            "additionalProperties": False,
+        }
+
+
+def _has_hash(tp: Any) -> bool:
+    """Whether a type can be looked up: Annotated with something that has no hash cannot."""
+    try:
+        hash(tp)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_number(schema: typing.Mapping[str, Any]) -> bool:
+    kinds = [part.get("type") for part in schema.get("anyOf", [schema])]
+    return all(kind in ("integer", "number", "null") for kind in kinds)
+
+
+def _tighten(schema: dict[str, Any], keyword: str, bound: Any) -> None:
+    """Add a bound to a schema. If there is one already, both hold."""
+    if bound is None:  # annotated_types.Len has no upper one
+        return
+    if keyword == "multipleOf" and schema.get(keyword, bound) != bound:
+        raise UnsupportedError(f"multiples of {schema[keyword]} and of {bound} at once", hint="give one divisor")
+    stricter = max if keyword.startswith(("min", "exclusiveMin")) else min
+    schema[keyword] = stricter(schema.get(keyword, bound), bound)
+
+
+def _values(values: typing.Sequence[Any], tp: Any) -> dict[str, Any]:
+    if not values:
+        raise SpecError(f"{name_of(tp)} has no members, so no value satisfies it")
+    plain = [value.value if isinstance(value, enum.Enum) else value for value in values]
+    for value in plain:
+        if value is not None and not isinstance(value, str | int | float):
+            raise UnsupportedError(
+                f"{name_of(tp)}: the value {brief(value)} is not a JSON scalar",
+                hint="use strings, numbers, True, False and None",
+            )
+    return {"const": plain[0]} if len(plain) == 1 else {"enum": plain}

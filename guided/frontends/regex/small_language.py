@@ -1,0 +1,65 @@
+"""The words of a small regular language. In: a node. Out: its words, or None where there may be too many.
+
+How: the derivatives (`derivatives.py`) from which a word can still end form an automaton. If it has a cycle, the
+language is infinite. So the words are spelled out character by character for at most as many characters as there are
+states; if some word could still go on then, there is a cycle. Cost: MOST_TERMS terms and `most` words.
+"""
+
+from __future__ import annotations
+
+from guided.ir.nodes import Node, Ranges
+
+from .derivatives import Terms, TooLarge
+
+__all__ = ["small_language"]
+
+MOST_TERMS = 256
+
+
+def small_language(terms: Terms, node: Node, most: int) -> tuple[str, ...] | None:
+    """The words of a language, the shortest first; None where there may be more than `most`."""
+    try:
+        transitions = _transitions(terms, start := terms.read(node))
+    except TooLarge:
+        return None
+    if transitions is None:
+        return None
+    words: list[str] = []
+    open_words = [("", start)] if start in transitions else []
+    for _ in range(len(transitions) + 1):
+        words += [word for word, term in open_words if terms.nullable[term]]
+        following: list[tuple[str, int]] = []
+        for word, term in open_words:
+            for ranges, target in transitions[term]:
+                if len(words) + len(following) + sum(high - low + 1 for low, high in ranges) > most:
+                    return None
+                following += [(word + chr(code), target) for low, high in ranges for code in range(low, high + 1)]
+        open_words = following
+        if not open_words:
+            return tuple(words) if len(words) <= most else None
+    return None
+
+
+def _transitions(terms: Terms, start: int) -> dict[int, list[tuple[Ranges, int]]] | None:
+    """The transitions between the terms from which a word can end; None where there are too many terms."""
+    transitions: dict[int, list[tuple[Ranges, int]]] = {}
+    before: dict[int, list[int]] = {start: []}
+    work = [start]
+    while work:
+        term = work.pop()
+        if len(transitions) >= MOST_TERMS:
+            return None
+        transitions[term] = terms.transitions(term)
+        for _, target in transitions[term]:
+            if target not in before:
+                before[target] = []
+                work.append(target)
+            before[target].append(term)
+    live = set[int]()
+    work = [term for term in transitions if terms.nullable[term]]
+    while work:
+        term = work.pop()
+        if term not in live:
+            live.add(term)
+            work += before[term]
+    return {term: [edge for edge in transitions[term] if edge[1] in live] for term in live}

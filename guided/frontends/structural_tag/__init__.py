@@ -1,0 +1,96 @@
+"""The front end for structural tags: xgrammar's JSON format for text with constrained parts, and vLLM's older one.
+
+    {"type": "structural_tag", "format": {
+        "type": "triggered_tags", "triggers": ["<tool>"],
+        "tags": [{"begin": "<tool>", "content": {"type": "json_schema", "json_schema": {...}}, "end": "</tool>"}]}}
+
+How: `formats.py` names the formats and their fields, `reader.py` reads and checks them, `lower.py` says what they mean,
+and `arguments.py` how the XML styles write the arguments of a call. `styles/` has the formats
+in which families of models write tool calls and reasoning, as data; `tool_styles.py` makes structural tags of them, and
+`calls.py` reads back what was called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief
+from guided.frontends.combinators import Expr, ReadPart
+from guided.frontends.composition import expr_to_grammar
+from guided.frontends.json_schema.documents.source_spans import locate
+from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
+from guided.frontends.structural_tag.lower import Lowering
+from guided.frontends.structural_tag.reader import read_structural_tag
+from guided.ir.nodes import Grammar
+from guided.keywords import keywords_checked, read_items
+from guided.limits import Limits
+from guided.meter import compiling
+
+__all__ = ["structural_tag", "structural_tag_to_grammar"]
+
+
+def structural_tag_to_grammar(
+    spec: str | Mapping[str, Any],
+    options: JsonSchemaOptions = DEFAULTS,
+    *,
+    allow_special_tokens: bool = False,
+    special_tokens: Collection[str] = (),
+    limits: Limits | None = None,
+    found: list[Finding] | None = None,
+    ask_for_values: bool = True,
+    later: bool = False,
+) -> Grammar:
+    """The grammar of a structural tag, which is JSON text, or a dict as `json.loads` gives.
+
+    Args:
+        options: how JSON is written.
+        allow_special_tokens: whether the structural tag may name tokens that are to be written. Those of strangers
+            should not. Tokens that are excluded may always be named.
+        special_tokens: names of control tokens; a string of the structural tag that contains one means the token.
+        found: takes what is read and not enforced; without it, it is warned of.
+        ask_for_values: raise the error of a schema that allows nothing, with its reason.
+        later: leave schemas of which nothing has to be told to be compiled when they are entered, if they are many.
+
+    Raises:
+        SpecError: it is malformed, or names a token without permission. UnsupportedError: a part is not enforced.
+        LimitExceeded: length, depth, or the size of a part.
+    """
+    limits = Limits() if limits is None else limits
+    later = later and limits.are_usual  # else a part might be beyond them, and that is told now
+    try:
+        with compiling(limits, work=False):
+            read = read_structural_tag(spec, limits)
+            part = Lowering(limits, special_tokens, allow_special_tokens, ask_for_values, options).part(read)
+            grammar = expr_to_grammar(part, limits, found, options=options, later=later)
+        return replace(grammar, origins={**grammar.origins, grammar.start: read.pointer})
+    except RecursionError:
+        raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
+    except (SpecError, UnsupportedError) as error:
+        if isinstance(spec, str) and not error.text and (error.pointer == "" or error.pointer.startswith("/")):
+            error.text, error.span = spec, locate(spec, error.pointer)
+        raise
+
+
+@keywords_checked()
+def structural_tag(
+    spec: str | Mapping[str, Any], *, allow_special_tokens: bool = False, special_tokens: Collection[str] = ()
+) -> Expr:
+    """A structural tag as a part of a specification; see `GrammarCompiler.compile_structural_tag`.
+
+    A part does not know the vocabulary. `special_tokens`: the names of control tokens that strings in it mean.
+    """
+    if not isinstance(spec, str | Mapping):
+        raise SpecError(
+            f"a structural tag is an object or JSON text, not {brief(spec)}",
+            hint='write {"type": "structural_tag", "format": {...}}',
+        )
+    names = frozenset(read_items("special_tokens", special_tokens))
+
+    def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+        return structural_tag_to_grammar(
+            spec, whole, allow_special_tokens=allow_special_tokens, special_tokens=names, limits=limits, found=found
+        )
+
+    return ReadPart(read, "structural_tag", None)

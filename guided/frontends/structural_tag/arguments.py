@@ -1,0 +1,143 @@
+"""The arguments of a call in the XML styles: the elements of an object, or of all objects and arrays in it.
+
+In: a schema, and a style of `element_forms.py`. Out: a part of a specification. All keywords of JSON Schema are
+enforced as they are in JSON, since the same code works out what they mean; `element_text.py` says how it is written,
+and what cannot be.
+
+A string stands as it is, without quotation marks and escapes, and ends where the element ends, so it cannot contain the
+closing tag; strings in JSON do not contain it either. Any other value is JSON. Where the schema allows both, both may
+be written. The style may say in an attribute which of them it is. If it does not, what looks like JSON of a type that
+the schema allows there is no string (`argument_places.py`).
+
+Properties stand in their order, or with `any_order` in any; required ones are there, and none is there twice. Where the
+schema says which properties there are, and nothing of others, there are no others. A schema that says nothing at all
+allows any of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from guided.errors import Finding, SpecError, UnsupportedError, brief
+from guided.frontends.combinators import Expr, ReadPart
+from guided.frontends.json_schema.compile import json_schema_to_grammar
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.json_schema.simple import least_text
+from guided.frontends.json_schema.text.lower import Lowering as Writer
+from guided.frontends.json_schema.text.spelling import GAP
+from guided.frontends.regex import parse_regex
+from guided.frontends.structural_tag.element_forms import FORMS, ElementForm
+from guided.frontends.structural_tag.element_text import ElementNotation
+from guided.frontends.structural_tag.excluded import without_strings
+from guided.ir.embedded import Embedded
+from guided.ir.nodes import And, Grammar, Node, Seq, Special, Text
+from guided.limits import Limits
+
+if TYPE_CHECKING:
+    from guided.frontends.structural_tag.formats import Format
+    from guided.frontends.structural_tag.lower import Lowering
+
+__all__ = ["arguments", "least_arguments"]
+
+_NAME: Final = re.compile("[A-Za-z0-9_]+")
+_REFERS: Final = re.compile(r'"\$(ref|dynamicRef|recursiveRef|id|schema)"')
+
+
+def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any]) -> Expr:
+    """The elements of a schema's properties, with white space around each. `changes`: of the options of the whole."""
+    schema, at, form = it["json_schema"], f"{it.pointer}/json_schema", FORMS[style]
+    if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str) and kind != "object":
+        raise SpecError(f"arguments are an object, not {brief(kind)}", pointer=f"{at}/type", hint='write "object"')
+    excluded = (form.excluded, *it.fields.get("excludes", ()))
+    gap = And((parse_regex(changes["whitespace"], dialect="ecma"), GAP)) if "whitespace" in changes else GAP
+
+    def spell(text: str) -> Node:
+        """A string of the style. Quotation marks stand alone, so that it is not taken for JSON."""
+        parts: list[Node] = []
+        for piece in lowering.pieces(text, at):
+            parts += [piece] if isinstance(piece, Special) else map(Text, filter(None, re.split('(")', piece)))
+        return Seq(tuple(parts))
+
+    for text in _strings(form):
+        spell(text)  # control tokens need permission
+
+    def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+        from guided.frontends.structural_tag.lower import placed
+
+        seen: list[Finding] = []
+        options = whole.changed(**changes, surrounding_whitespace=False)
+        made: list[ElementNotation] = []
+
+        def notation(writer: Writer) -> ElementNotation:
+            made.append(ElementNotation(writer, form, spell, gap))
+            return made[-1]
+
+        try:
+            grammar = json_schema_to_grammar(schema, options, limits=limits, found=seen, notation=notation)
+            grammar = without_strings(grammar, excluded, limits)
+        except (SpecError, UnsupportedError) as error:
+            raise placed(error, at) from None
+        found += [replace(one, pointer=at + one.pointer) for one in seen]
+        embedded = {
+            name: Embedded(inner, options, {}, at + place)
+            for name, place in made[0].embedded.items()
+            if (inner := _alone(schema, place)) is not None
+        }
+        origins = {name: at + place for name, place in grammar.origins.items()}
+        return replace(grammar, origins=origins, schemas=embedded)
+
+    return ReadPart(read, "json_schema", schema)
+
+
+def _alone(schema: Any, pointer: str) -> Any:
+    """The schema at a place, for explanations; None if it refers to others, or lies elsewhere."""
+    try:
+        for token in pointer.split("/")[1:]:
+            name = token.replace("~1", "/").replace("~0", "~")
+            schema = schema[int(name) if isinstance(schema, list) else name]
+    except (LookupError, ValueError, TypeError):
+        return None
+    return schema if isinstance(schema, bool | dict) and not _REFERS.search(json.dumps(schema)) else None
+
+
+def _strings(form: ElementForm) -> tuple[str, ...]:
+    """What a style writes around values."""
+    return form.begin, form.after, form.string, form.other, form.end
+
+
+def least_arguments(it: Format, lowering: Lowering) -> int | None:
+    """No less than the bytes of the shortest elements, if the schema is one of which all is known; else None.
+
+    Of strings only those without bounds, or a few words, are known not to look like something else.
+    """
+    if it.type not in ("json_schema", "qwen_xml_parameter"):
+        return None
+    style, schema = it.fields.get("style", "qwen_xml"), it["json_schema"]
+    form = FORMS.get(style)
+    if (
+        form is None
+        or form.nests
+        or any(it.fields.get(name) for name in ("any_order", "max_whitespace_cnt", "excludes"))
+    ):
+        return None
+    least = least_text(schema, lowering.options) if isinstance(schema, dict) else None
+    if least is None or schema.get("type") != "object" or schema.get("additionalProperties", False) is not False:
+        return None
+    properties = schema["properties"]
+    if not all(_NAME.fullmatch(name) and _is_sure(value) for name, value in properties.items()):
+        return None
+    for part in _strings(form):
+        lowering.pieces(part, f"{it.pointer}/style")  # control tokens need permission
+    return least + len(schema.get("required", [])) * sum(len(part.encode()) for part in _strings(form))
+
+
+def _is_sure(schema: Any) -> bool:
+    """Whether a value of a schema that `least_text` knows can stand in an element."""
+    kind = schema.get("type")
+    if kind != "string":
+        return isinstance(kind, str)
+    words = schema.get("enum", ())
+    return "minLength" not in schema and all(map(_NAME.fullmatch, words))

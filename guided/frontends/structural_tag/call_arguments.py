@@ -1,0 +1,170 @@
+"""The arguments of one call, read while they are written. In: pieces of text. Out: valid JSON at any time.
+
+Readers with the same interface: `JsonArguments`, `XmlArguments` for the styles in which an argument is an element
+(element_forms.py), and `NestedArguments` for those whose elements nest (nested_call_arguments.py). `read` takes a piece
+and returns what lies behind the arguments; while they go on, that is nothing, or the begin of an element, which is to
+be given again with the next piece. `text` is valid JSON at any time; `fresh` is what is sure of the arguments' JSON
+text and was not told before, so that all of it put together is the text. Cost: each character is looked at once, and
+`text` copies the arguments so far.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from guided.frontends.structural_tag.argument_places import Places, is_json
+from guided.frontends.structural_tag.element_forms import ElementForm
+from guided.frontends.structural_tag.partial_json import PartialJson
+
+__all__ = ["JsonArguments", "XmlArguments", "json_string", "kept"]
+
+_SPACE = " \t\r\n"
+_STRING = frozenset(("string",))
+_OTHERS = frozenset(("object", "array", "number", "boolean", "null"))
+_ALL = _STRING | _OTHERS
+
+
+class JsonArguments:
+    """A JSON value."""
+
+    def __init__(self) -> None:
+        self._json, self._fresh = PartialJson(), list[str]()
+
+    @property
+    def may_end(self) -> bool:
+        """Whether they may end here."""
+        return self._json.end >= 0
+
+    def read(self, piece: str) -> str:
+        """Read on, and return what is behind the arguments."""
+        if self._json.end >= 0:
+            return piece
+        behind = self._json.read(piece)
+        self._fresh.append(piece[: len(piece) - len(behind)])
+        return behind
+
+    def fresh(self, *, ended: bool) -> str:
+        """What is sure and was not told before; `ended`: the arguments have."""
+        told, self._fresh = "".join(self._fresh), []
+        return told
+
+    def text(self) -> str:
+        """The arguments so far."""
+        return self._json.completed() or "{}"
+
+
+class XmlArguments:
+    """An element for each argument. `may_end`: whether they may end here."""
+
+    def __init__(self, form: ElementForm, parameters: Any) -> None:
+        self.may_end = True
+        self._form = form
+        self._places = None if form.is_typed else Places.of_schema(parameters, form)
+        self._header = _header(form)
+        self._done: list[str] = []  # members of the object
+        self._name, self._kinds = "", frozenset[str]()  # of the element that is written
+        self._value, self._searched = "", 0
+        self._escaped, self._escaped_to = "", 0
+        self._fresh, self._told = ["{"], -1  # characters of the string that is written; -1: its name is not told
+
+    def read(self, piece: str) -> str:
+        """Read on, and return what is behind the last element."""
+        while True:
+            if self.may_end:
+                found = self._header.match(piece)
+                if found is None:
+                    return piece
+                self._begin(found)
+                piece = piece[found.end() :]
+            self._value += piece
+            stop = self._value.find(self._form.end, self._searched)
+            if stop < 0:
+                self._searched = max(0, len(self._value) - len(self._form.end) + 1)
+                return ""
+            piece = self._value[stop + len(self._form.end) :]
+            self._end(self._value[:stop])
+
+    def text(self) -> str:
+        """The arguments so far."""
+        written = [] if self.may_end or self._kinds != _STRING else [f'{json_string(self._name)}: "{self._partial()}"']
+        return f"{{{', '.join([*self._done, *written])}}}"
+
+    def fresh(self, *, ended: bool) -> str:
+        """What is sure and was not told before; `ended`: the arguments have."""
+        if not self.may_end and self._kinds == _STRING:
+            self._tell(self._partial())
+        told, self._fresh = "".join([*self._fresh, "}" * ended]), []
+        return told
+
+    def _tell(self, escaped: str) -> None:
+        """Tell of a string as far as it goes."""
+        if self._told < 0:
+            self._fresh.append(f'{", " if self._done else ""}{json_string(self._name)}: "')
+            self._told = 0
+        self._fresh.append(escaped[self._told :])
+        self._told = len(escaped)
+
+    def _begin(self, found: re.Match[str]) -> None:
+        self.may_end, self._name, self._told = False, self._form.name_read(found["name"]), -1
+        if self._form.is_typed:
+            self._kinds = _STRING if found["string"] is not None else _OTHERS
+        else:
+            places = self._places
+            known = frozenset[str]() if places is None else places.read(places.root, self._name)[1]
+            self._kinds = known or _ALL  # nothing is known of a name that the options of the compiler let in
+        self._value, self._searched, self._escaped, self._escaped_to = "", 0, "", 0
+
+    def _end(self, written: str) -> None:
+        is_string = "string" in self._kinds and not is_json(written, self._kinds, nests=False)
+        if is_string and self._form.lines and len(written) > 1 and written[0] == "\n":
+            written = written[1:].removesuffix("\n")
+        value = json_string(written) if is_string else written.strip(_SPACE)
+        if is_string:
+            self._tell(value[1:-1])
+            self._fresh.append('"')
+        else:
+            self._fresh.append(f"{', ' if self._done else ''}{json_string(self._name)}: {value}")
+        self._done.append(f"{json_string(self._name)}: {value}")
+        self.may_end = True
+
+    def _partial(self) -> str:
+        """The string so far, escaped, without what may be the end of the element or of its frame."""
+        value = self._value
+        framed = self._form.lines and value.startswith("\n")
+        sure = len(value) - kept(value, {self._form.end: ""})
+        if framed and sure > 1 and value[sure - 1] == "\n":
+            sure -= 1
+        begin = max(self._escaped_to, 1 if framed else 0)
+        if sure > begin:
+            self._escaped += json_string(value[begin:sure])[1:-1]
+            self._escaped_to = sure
+        return self._escaped
+
+
+def kept(text: str, marks: Mapping[str, str]) -> int:
+    """How many characters at the end of the text may begin a mark."""
+    longest = max(map(len, marks), default=1) - 1
+    for size in range(min(longest, len(text)), 0, -1):
+        if any(mark.startswith(text[-size:]) for mark in marks):
+            return size
+    return 0
+
+
+def json_string(text: str) -> str:
+    """A string as JSON."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _header(form: ElementForm) -> re.Pattern[str]:
+    """What stands before a value: the begin of its element, and its name, which ends as soon as it may."""
+
+    def pattern(text: str) -> str:
+        gap = r"[ \t\r\n]*"
+        return re.escape(text).replace(re.escape("{gap}"), gap).replace(re.escape("{type}"), "[a-z]+")
+
+    name = f"(?P<name>{form.name_pattern})"
+    kinds = f"(?:(?P<string>{pattern(form.string)})|{pattern(form.other)})"
+    return re.compile(rf"[ \t\r\n]*{re.escape(form.begin)}{name}{pattern(form.after)}{kinds}")

@@ -1,0 +1,243 @@
+"""What was called: the text of an answer is read back while it is written.
+
+    reader = guided.tool_style("qwen_3").reader(tools)
+    for piece in pieces:                                  # text as it comes, control tokens by their names
+        for call in reader.read(piece):
+            print(call.index, call.name, call.arguments)  # valid JSON at any time: {"city": "Os"}
+
+In: the pieces of an answer that satisfies the structural tag of the same style and tools. Out: calls, free text, and
+reasoning. `parts` gives the same in the order in which it was written, as pieces that go on where the ones before
+ended. Cost: linear in the answer; each call that `read` returns holds a copy of its arguments so far.
+
+What it does not do: check. Of a text that does not satisfy the structural tag, it reads what it understands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
+
+from guided.frontends.structural_tag.call_arguments import JsonArguments, XmlArguments, kept
+from guided.frontends.structural_tag.element_forms import FORMS
+from guided.frontends.structural_tag.nested_call_arguments import NestedArguments
+from guided.frontends.structural_tag.tools import Function
+
+__all__ = ["Call", "CallPart", "CallReader", "TextPart"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call, or the part of it that was written.
+
+    Attributes:
+        index: its number in the answer, from 0.
+        name: of the tool.
+        arguments: JSON text: of all arguments, or of those that are sure so far, with strings as far as they go.
+        complete: whether the call has ended.
+    """
+
+    index: int
+    name: str
+    arguments: str
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A piece of the free text, or of the reasoning; `at`: how many characters of the answer were read before it."""
+
+    text: str
+    reasoning: bool = False
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CallPart:
+    """A piece of a call.
+
+    Attributes:
+        index, name: see `Call`.
+        arguments: JSON text, which goes on where the piece before ended. All pieces of a call are its arguments.
+        begins, ends: whether this is the first piece, or the last.
+    """
+
+    index: int
+    name: str
+    arguments: str
+    begins: bool = False
+    ends: bool = False
+
+
+Arguments: TypeAlias = JsonArguments | XmlArguments | NestedArguments
+
+
+class _Begin(NamedTuple):
+    tail: str  # after a number, if there is one
+    function: Function
+
+
+class CallReader:
+    """Reads one answer.
+
+    Attributes:
+        text: the free text so far, without a part at the end that may begin a call.
+        reasoning: the reasoning so far.
+        calls: the calls so far, the last of which may not be complete.
+    """
+
+    def __init__(self, style: Mapping[str, Any], functions: Sequence[Function], reasoning: str = "disabled") -> None:
+        self._texts: dict[bool, list[str]] = {False: [], True: []}
+        self.calls: list[Call] = []
+        call = style["call"]
+        begins = [call["begin"]] if isinstance(call["begin"], str) else call["begin"]
+        self._begins: dict[str, list[_Begin]] = {}  # by what comes before the number
+        for function in functions:
+            for begin in begins:
+                head, _, tail = begin.replace("{name}", function.name).partition("{index}")
+                self._begins.setdefault(head, []).append(_Begin(tail, function))
+        self._end: str = call["end"]
+        self._style: str = call["arguments"]
+        self._marks = _marks(style)
+        self._buffer, self._size = "", 0  # what was read and is not understood yet; how many characters were read
+        self._reads = _reads_first(style, reasoning)
+        self._current: Arguments | None = None  # of the call that is written
+        self._parts: list[TextPart | CallPart] = []  # of the piece that is read
+
+    @property
+    def text(self) -> str:
+        """See the class."""
+        return "".join(self._texts[False])
+
+    @property
+    def reasoning(self) -> str:
+        """See the class."""
+        return "".join(self._texts[True])
+
+    @property
+    def understood(self) -> int:
+        """How many characters of the answer are known to be text, or a part of a call."""
+        return self._size - len(self._buffer)
+
+    def read(self, piece: str) -> list[Call]:
+        """Read the next piece, and return the calls that it began or continued."""
+        changed: dict[int, Call] = {}
+        for part in self.parts(piece):
+            if isinstance(part, CallPart):
+                changed[part.index] = self.calls[part.index]
+        if self._current is not None:
+            before = self.calls[-1]
+            self.calls[-1] = now = replace(before, arguments=self._current.text())
+            if now != before or now.index in changed:
+                changed[now.index] = now
+        return list(changed.values())
+
+    def parts(self, piece: str) -> list[TextPart | CallPart]:
+        """Read the next piece, and return what it says, in order. `calls` has arguments once a call has ended."""
+        self._buffer += piece
+        self._size += len(piece)
+        while self._step():
+            pass
+        if self._current is not None and (fresh := self._current.fresh(ended=False)):
+            self._call_part(fresh)
+        parts, self._parts = self._parts, []
+        return parts
+
+    def rest(self) -> list[TextPart | CallPart]:
+        """The answer has ended: what was held back as the possible begin of a mark, as text."""
+        if self._current is None:
+            self._emit(self._buffer)
+            self._buffer = ""
+        parts, self._parts = self._parts, []
+        return parts
+
+    def _step(self) -> bool:
+        """Go on as far as the next mark; whether there was one."""
+        if self._current is not None:
+            return self._close()
+        marks = {**self._marks, **dict.fromkeys(self._begins, "call")}
+        found = _first(self._buffer, marks)
+        if found is None:
+            keep = kept(self._buffer, marks)
+            self._emit(self._buffer[: len(self._buffer) - keep])
+            self._buffer = self._buffer[len(self._buffer) - keep :]
+            return False
+        at, mark = found
+        self._emit(self._buffer[:at])
+        if marks[mark] == "call":
+            self._buffer = self._buffer[at:]
+            return self._begin(mark)
+        self._buffer = self._buffer[at + len(mark) :]
+        self._reads = marks[mark]
+        return True
+
+    def _begin(self, mark: str) -> bool:
+        """Begin the call that begins with this mark; false if it is not known yet which one that is."""
+        for begin in self._begins[mark]:
+            number = re.compile("[0-9]+" + re.escape(begin.tail)).match(self._buffer, len(mark)) if begin.tail else None
+            if number is not None or not begin.tail:
+                self._buffer = self._buffer[number.end() if number else len(mark) :]
+                self._current = _arguments(self._style, begin.function)
+                self.calls.append(Call(len(self.calls), begin.function.name, "{}", False))
+                self._call_part("", begins=True)
+                return True
+        return False
+
+    def _emit(self, text: str) -> None:
+        if text and self._reads in ("text", "reasoning"):
+            part = TextPart(text, self._reads == "reasoning", self.understood)
+            self._texts[part.reasoning].append(text)
+            self._parts.append(part)
+
+    def _call_part(self, arguments: str, *, begins: bool = False, ends: bool = False) -> None:
+        call = self.calls[-1]
+        self._parts.append(CallPart(call.index, call.name, arguments, begins, ends))
+
+    def _close(self) -> bool:
+        """Read the arguments, and end the call if it has ended."""
+        assert self._current is not None
+        self._buffer = self._current.read(self._buffer)
+        end = self._buffer.find(self._end) if self._current.may_end else -1
+        if end < 0:
+            return False
+        self.calls[-1] = replace(self.calls[-1], arguments=self._current.text(), complete=True)
+        self._call_part(self._current.fresh(ended=True), ends=True)
+        self._buffer, self._current = self._buffer[end + len(self._end) :], None
+        return True
+
+
+def _arguments(style: str, function: Function) -> Arguments:
+    """What reads the arguments of a call."""
+    form = FORMS.get(style)
+    if form is None:
+        return JsonArguments()
+    return NestedArguments(form, function.parameters) if form.nests else XmlArguments(form, function.parameters)
+
+
+def _marks(style: Mapping[str, Any]) -> dict[str, str]:
+    """The strings that change what is read, and what follows them."""
+    marks: dict[str, str] = {}
+    if (section := style.get("section")) is not None:
+        marks |= {section["begin"]: "marks", section["end"]: "marks" if "response" in style else "text"}
+    if (response := style.get("response")) is not None:
+        marks |= {response["begin"]: "text", response["end"]: "marks"}
+    if (channels := style.get("channels")) is not None:
+        marks |= {channels[name]["begin"]: name for name in ("text", "reasoning")}
+        marks |= dict.fromkeys((*channels["text"]["end"], channels["separator"]), "marks")
+    elif (reasoning := style.get("reasoning")) is not None:
+        marks |= {reasoning["begin"]: "reasoning", reasoning["end"] + reasoning["after"]: "text"}
+    return marks
+
+
+def _reads_first(style: Mapping[str, Any], reasoning: str) -> str:
+    if "channels" in style:
+        return "marks"
+    begun = reasoning == "enabled" and style.get("reasoning", {}).get("in_prompt", False)
+    return "reasoning" if begun else "text"
+
+
+def _first(text: str, marks: Mapping[str, str]) -> tuple[int, str] | None:
+    """The first mark that is complete in the text, and of those that begin there the longest."""
+    found = [(at, -len(mark), mark) for mark in marks if (at := text.find(mark)) >= 0]
+    return (min(found)[0], min(found)[2]) if found else None

@@ -1,0 +1,325 @@
+"""Arguments of calls in the XML styles: how members, items and strings are written where JSON is not.
+
+In: what `frontends/json_schema/` works out of a schema, so that all of its keywords mean the same here. Out: IR. Each
+member of the arguments is an element. A string stands in it as it is, without quotation marks and escapes; anything
+else is JSON, or in the styles that nest, made of elements. `arguments.py` sees to it that no string contains the end.
+
+Levels: from 0 on, values are JSON. A place of `argument_places.py` has an even negative number for the value in an
+element, and the odd one below it for the members or items of which that is made. In styles that write the types of
+values, all elements are one place.
+
+What cannot be written is refused: names that an element cannot have; where the end repeats the name, members whose
+names the schema does not give; items that must differ, if they are elements; an object beside an array, where neither
+the types are written.
+
+Names of additional members differ where they stand between quotation marks. In the other styles one may be there
+twice, and the reader keeps the last: what counts such members is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+from typing import Final
+
+from guided.errors import UnsupportedError, brief
+from guided.frontends.json_schema.algebra.expand import Goal
+from guided.frontends.json_schema.algebra.shape import Window
+from guided.frontends.json_schema.algebra.strings import either, sized
+from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.source_spans import escape
+from guided.frontends.json_schema.text.lower import Lowering
+from guided.frontends.json_schema.text.member_tries import Field
+from guided.frontends.json_schema.text.narrow import Narrowing
+from guided.frontends.json_schema.text.notation import Notation
+from guided.frontends.json_schema.text.spelling import QUOTE
+from guided.frontends.regex import parse_regex
+from guided.frontends.structural_tag.argument_places import ElementNarrowing, Place, Places, arguments_goal, looks
+from guided.frontends.structural_tag.element_forms import ElementForm
+from guided.ir.nodes import (
+    ANY_CHAR,
+    EPSILON,
+    UTF8,
+    Alt,
+    And,
+    Distinct,
+    Encoded,
+    Encoding,
+    Entry,
+    Form,
+    Node,
+    Not,
+    Repeat,
+    Seq,
+    Span,
+    Text,
+    charset,
+    complement,
+    intersect,
+)
+from guided.ir.serial import serial
+
+__all__ = ["ElementNotation"]
+
+_ROOT: Final = -1
+_BEGINS_A_LINE: Final = Seq((Text("\n"), Repeat(ANY_CHAR, 0, None)))
+_NAMES: Final = {
+    "plain": r'[^"&<>\s\x00-\x20\x7f-\xa0]+',
+    "quoted": r'[^"&<>\\\s\x00-\x20\x7f-\xa0]+',
+    "escaped": r"[^\\\x00-\x1f]+",
+}
+"""What additional members may be called. What stands between quotation marks is to be a string of JSON, as it is."""
+
+
+@cache
+def _escaped(style: tuple[tuple[str, str], ...]) -> Encoding:
+    """The characters of names, of which a style writes some with &lt; and the like."""
+    others = complement(charset((ord(char), ord(char)) for char, _ in style))
+    forms = [Form(both, form.digits) for form in UTF8.forms if (both := intersect(form.ranges, others))]
+    for char, written in style:
+        first, *rest = written.encode()
+        digits = ((Span(first, first, ord(char), 1),), *((Span(byte, byte, 0, 1),) for byte in rest))
+        forms.append(Form(((ord(char), ord(char)),), digits))
+    return Encoding(f"xml-attribute without {''.join(char for char, _ in style)}", tuple(forms))
+
+
+class ElementNotation(Notation):
+    """One style. `spell` writes a string of its form; `gap` is white space around elements.
+
+    Attributes:
+        embedded: the rules that are JSON in an element, and the places of their schemas.
+    """
+
+    def __init__(self, lowering: Lowering, form: ElementForm, spell: Callable[[str], Node], gap: Node) -> None:
+        super().__init__(lowering)
+        self._form, self._gap, self._parts = form, gap, spell
+        self._spelled: dict[str, Node] = {}
+        self._elements = ElementNarrowing(lowering.expander, lowering.options.additional_properties, form)
+        self.embedded: dict[str, str] = {}
+        self._places: Places | None = None  # in styles that do not write types
+        self._listed: list[Place] = []  # by half of their level
+        self._wheres: list[str] = []  # for messages
+        self._numbers: dict[Place, int] = {}
+
+    def _spell(self, text: str) -> Node:
+        if text not in self._spelled:
+            first, *more = [self._parts(part) for part in text.split("{gap}")]
+            self._spelled[text] = Seq((first, *[one for part in more for one in (self._gap, part)]))
+        return self._spelled[text]
+
+    # --- levels
+
+    def top(self, goal: Goal) -> Node:
+        """The elements of the arguments."""
+        expander = self.lowering.expander
+        root = arguments_goal(expander, self.lowering.root)
+        if not self._form.is_typed:
+            self._places = Places(expander, root, self._elements)
+            self._listed, self._wheres = [self._places.root], [self.lowering.root.where]
+        return self.lowering.value(root, _ROOT)
+
+    def same_text(self, level: int) -> int:
+        """See `Notation`."""
+        return level if level < 0 else super().same_text(level)
+
+    def inside(self, level: int, step: str | int) -> int:
+        """See `Notation`."""
+        if level >= 0:
+            return level + 1
+        if self._places is None:
+            return -2
+        places, around, where = self._places, self._listed[-level // 2], self._wheres[-level // 2]
+        if isinstance(step, int):
+            return self._number(places.item(around, step), f"{where}/items")
+        return self._number(places.member(around, step), f"{where}/properties/{escape(step)}")
+
+    def apart(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
+        """See `Notation`. Where several alternatives say what other members are, names differ in what they may hold."""
+        if level >= 0:
+            return super().apart(level, goal, known)
+        if self._places is None:
+            return [((), -2)]
+        places, around, where = self._places, self._listed[-level // 2], self._wheres[-level // 2]
+        if self._form.repeats_names:
+            raise UnsupportedError(
+                "properties without a name cannot be written in this style, which repeats the name at the end",
+                pointer=goal[0].where if goal else where,
+                hint='write "additionalProperties": false, and name the properties',
+            )  # fmt: skip
+        alone = frozenset([goal])
+        if places.is_alone(around) or "string" not in places.kinds(alone):
+            return [((), self._number(alone, where))]
+        names: dict[frozenset[str], list[Node]] = {}
+        levels: dict[frozenset[str], int] = {}
+        for some, place in places.apart(around, known):
+            kinds = places.kinds(place)
+            names.setdefault(kinds, []).append(some)
+            levels[kinds] = self._number(place, where)
+        return [((either(some),), levels[kinds]) for kinds, some in names.items()]
+
+    def _number(self, place: Place, where: str) -> int:
+        if place not in self._numbers:
+            assert self._places is not None
+            if self._form.nests and {"object", "array"} <= self._places.kinds(place):
+                raise UnsupportedError(
+                    "an object and an array cannot be told apart in this style",
+                    pointer=min((goal[0].where for goal in place if goal), default=where),
+                    hint="put them into two properties",
+                )
+            self._numbers[place] = len(self._listed)
+            self._listed.append(place)
+            self._wheres.append(where)
+        return -2 * self._numbers[place]
+
+    def content_level(self, level: int) -> int:
+        """See `Notation`."""
+        if not _is_element(level):
+            return level
+        return level - 1 if self._form.nests else 0
+
+    def narrowing_at(self, level: int) -> Narrowing:
+        """See `Notation`."""
+        return self._elements if level < 0 else self.narrowing
+
+    # --- values
+
+    def text_of(self, kind: str, make: Callable[[int], Node], where: str, level: int) -> Node:
+        """See `Notation`."""
+        inner = self.content_level(level) if kind in ("object", "array") else level
+        if level < 0 <= inner:
+            json = self.lowering.rule(object(), f"json of #{where}", where, lambda: make(inner))
+            self.embedded[json.name] = where
+            return self.framed(kind, json, level)
+        return self.framed(kind, make(inner), level)
+
+    def names_integers(self, level: int) -> bool:
+        """See `Notation`."""
+        return _is_element(level) and self._form.names_integers
+
+    def framed(self, kind: str, text: Node, level: int) -> Node:
+        """See `Notation`."""
+        if not _is_element(level):
+            return text
+        head, form = self._spell(self._form.head(kind)), self._form
+        around = kind != "string" and form.around and not (form.nests and kind in ("object", "array"))
+        return Seq((head, self._gap, text, self._gap)) if around else Seq((head, text))
+
+    def string(self, key: object, label: str, where: str, content: Callable[[], Node], level: int) -> Node:
+        """See `Notation`."""
+        if level >= 0:
+            return super().string(key, label, where, content, level)
+        return self.lowering.rule((key, level), f"text of {label}", where, lambda: self._raw(content(), level))
+
+    def quoted(self, content: Node, encoding: Encoding, level: int) -> Node:
+        """See `Notation`."""
+        return self._raw(content, level) if level < 0 else super().quoted(content, encoding, level)
+
+    def quoted_text(self, text: str, level: int) -> Node:
+        """See `Notation`."""
+        return self._raw(Text(text), level) if level < 0 else super().quoted_text(text, level)
+
+    def _raw(self, content: Node, level: int) -> Node:
+        """Strings as they are. If one may be framed by line ends, one that begins with a line end itself is always
+        framed, so that it is read back as it is, and a reader knows from its first character whether it is framed."""
+        if self._places is not None:
+            kinds = self._places.kinds(self._listed[-level // 2])
+            if others := looks(kinds, nests=self._form.nests):
+                content = And((content, Not(parse_regex(others))))
+        if not self._form.lines:
+            return Encoded(content, UTF8)
+        alone = Encoded(And((content, Not(_BEGINS_A_LINE))), UTF8)
+        return Alt((alone, Seq((Text("\n"), Encoded(content, UTF8), Text("\n")))))
+
+    # --- containers
+
+    def between(self, level: int) -> Node:
+        """See `Notation`."""
+        return EPSILON if level < 0 else super().between(level)
+
+    def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
+        """See `Notation`."""
+        if level >= 0:
+            return super().wrap(brackets, body, may_be_empty, level)
+        after = self._gap if brackets == "[]" and not self._form.between else EPSILON  # else elements bring it
+        cases = [self._gap] if may_be_empty else []
+        return either(cases if body is None else [*cases, Seq((self._gap, body, after))])
+
+    def item(self, value: Node, level: int) -> Node:
+        """See `Notation`."""
+        if level >= 0:
+            return value
+        begin, end = self._spell(self._form.item), self._spell(self._form.item_end)
+        return Seq((begin, value, end, self._gap if self._form.between else EPSILON))
+
+    def check_unique(self, asked: Schema, level: int) -> None:
+        """See `Notation`."""
+        if level < 0:
+            raise UnsupportedError(
+                "that items differ is not enforced in this style", pointer=asked.at("uniqueItems"),
+                hint="leave uniqueItems out",
+            )  # fmt: skip
+
+    def field(self, name: str, value: Node, required: bool, level: int, where: str | None = None) -> Field:
+        """See `Notation`."""
+        if level >= 0:
+            return super().field(name, value, required, level, where)
+        if not self._form.may_be_called(name):
+            raise UnsupportedError(
+                f"the name {brief(name)} cannot stand in an element", hint="use letters, digits and _",
+                pointer=f"{where}/properties/{escape(name)}" if where is not None else "",
+            )  # fmt: skip
+        written = self._form.name(name)
+        return Field(name, self._rest(value, written), required, Seq((self._spell(self._form.begin), Text(written))))
+
+    def _rest(self, value: Node, written: str) -> Node:
+        """What follows the name of a member."""
+        end = self._form.end.replace("{name}", written)
+        return Seq((self._spell(self._form.after), value, self._spell(end), self._gap))
+
+    def spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
+        """See `Notation`."""
+        if level >= 0:
+            return super().spelling(level)
+        return lambda text: Text(self._form.name(text)), (self._spell(self._form.begin), EPSILON)
+
+    def many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
+        """See `Notation`."""
+        return None if level < 0 else super().many_optional(fields, window, level)
+
+    def other(
+        self, names: tuple[Node, ...], known: Collection[str], value: Node, level: int, where: str, in_place: bool
+    ) -> Node:
+        """See `Notation`."""
+        if level >= 0:
+            return super().other(names, known, value, level, where, in_place)
+        form, most = self._form, self.lowering.options.max_string
+        allowed = parse_regex(_NAMES["escaped" if form.escapes else "quoted" if form.quotes else "plain"])
+        excluded = () if form.quotes else (Not(either([Text(name) for name in known])),)
+        content = sized(And((*names, allowed, *excluded)), 0, most)
+        name: Node = Encoded(content, _escaped(tuple(form.escapes.items())) if form.escapes else UTF8)
+        if form.quotes:
+            name = Entry(Seq((QUOTE, name, QUOTE)))
+        key = ("name", level, *map(serial, names), *known)
+        label = f"other name of #{where}" if names else "other name"
+        named = name if in_place else self.lowering.rule(key, label, where, lambda: name)
+        after = Seq((self._spell(form.after.removeprefix('"')), value, self._spell(form.end), self._gap))
+        return Seq((self._spell(form.begin.removesuffix('"')), named, after))
+
+    def distinct(self, text: Node, known: Collection[str], level: int, counted: str | None) -> Node:
+        """See `Notation`."""
+        if level >= 0:
+            return super().distinct(text, known, level, counted)
+        if self._form.quotes:
+            names = tuple(map(self._form.name, known))
+            cases = text.items if isinstance(text, Alt) else (text,)  # the gap is no member
+            return either([case if case is self._gap else Distinct(case, names) for case in cases])
+        if counted is not None:
+            raise UnsupportedError(
+                "properties without a name may be there twice in this style, so they are not counted", pointer=counted,
+                hint='write "additionalProperties": false, and name the properties',
+            )  # fmt: skip
+        return text
+
+
+def _is_element(level: int) -> bool:
+    return level < 0 and level % 2 == 0

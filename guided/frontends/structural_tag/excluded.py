@@ -1,0 +1,56 @@
+"""JSON without some strings in it: `excludes` of the format json_schema.
+
+In: the grammar of a schema, and strings. Out: the grammar of those texts in which no string, and no name of a member,
+contains one of them, however it is escaped. How: the front end writes a string of JSON as `Encoded` between quotation
+marks, or as a text with its quotation marks. The first gets a language without the strings, the second is dropped if it
+has one. Cost: linear in the grammar, and for each language of strings in the characters of the excluded ones.
+
+What it does not do: look into values that are written in another way. There are none that hold a quotation mark; if
+there were, the grammar would be refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from guided.errors import UnsupportedError
+from guided.frontends.common.aho_corasick import free_text
+from guided.frontends.common.rule_table import with_children
+from guided.frontends.regex.algebra import run
+from guided.ir.nodes import EMPTY, And, Automaton, Chars, Encoded, Grammar, Text
+from guided.ir.serial import ByIdentity
+from guided.limits import Limits
+
+__all__ = ["without_strings"]
+
+_QUOTE = ord('"')
+
+
+def without_strings(grammar: Grammar, excluded: Sequence[str], limits: Limits) -> Grammar:
+    """See the head.
+
+    Raises:
+        LimitExceeded: the strings have too many characters.
+    """
+    without = free_text([], excluded, limits=limits).without
+    done: ByIdentity[Any, Any] = ByIdentity()
+
+    def of(node: Any) -> Generator[Any, Any, Any]:
+        if node not in done:
+            match node:
+                case Encoded(item, encoding):
+                    done[node] = Encoded(And((item, without)), encoding)
+                case Text(text) if len(text) > 1 and '"' in text:
+                    done[node] = EMPTY if any(one in json.loads(text) for one in excluded) else node
+                case Chars(ranges) if any(low <= _QUOTE <= high for low, high in ranges):
+                    raise UnsupportedError("strings of this schema cannot be told from other text")
+                case Automaton(states) if any(low <= _QUOTE <= high for _, edges in states for low, high, _ in edges):
+                    raise UnsupportedError("strings of this schema cannot be told from other text")
+                case _:
+                    done[node] = yield with_children(node, of)
+        return done[node]
+
+    return replace(grammar, rules={name: run(of(node)) for name, node in grammar.rules.items()})

@@ -1,0 +1,404 @@
+"""Formats become parts of a specification (`guided.frontends.combinators`), and these become one grammar.
+
+What a format means is what xgrammar means by it. The points that need care:
+
+- *Free text* (`any_text`, and the text between tags) is any text in which the strings of `excludes` do not occur.
+  Inside of a tag, the strings in `end` do not occur in it either. This holds for all free text between begin and end,
+  but not inside of inner tags, which have ends of their own, nor for `dispatch`.
+- *Triggers and patterns*: as soon as one is complete in free text, its tag or format follows. Free text never contains
+  one otherwise, and does not end within one either, if it is complete.
+- *at_least_one* of triggered tags: the output begins with a tag.
+- *Control tokens*: free text has none. A string in which the name of one of them occurs means that token, see `names`.
+
+Cost: linear in the strings and schemas. All triggers share one automaton, whose states lead to what follows them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from guided.errors import Finding, SpecError, UnsupportedError, brief
+from guided.frontends.combinators import (
+    DispatchPart,
+    Expr,
+    LaterPart,
+    ReadPart,
+    choice,
+    optional,
+    repeat,
+    rule,
+    rules,
+    sequence,
+    special,
+    text,
+)
+from guided.frontends.common.aho_corasick import FreeText, free_text
+from guided.frontends.composition import expr_to_grammar
+from guided.frontends.gbnf import gbnf_to_grammar
+from guided.frontends.gbnf.patterns import regex_node
+from guided.frontends.json_schema.compile import json_schema_to_grammar
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.json_schema.simple import least_text
+from guided.frontends.structural_tag.arguments import arguments, least_arguments
+from guided.frontends.structural_tag.excluded import without_strings
+from guided.frontends.structural_tag.formats import Format
+from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, OtherTokens, Repeat, Seq, Special, Text
+from guided.limits import Limits
+
+__all__ = ["Lowering"]
+
+_ANY_TEXT = Repeat(ANY_CHAR, 0, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What free text must not contain because of the tag around it: the strings and the token that end the tag."""
+
+    strings: tuple[str, ...] = ()
+    tokens: tuple[int | str, ...] = ()
+
+
+_NOTHING_AROUND = _Around()
+
+
+class Lowering:
+    """Lowers the formats of one structural tag.
+
+    Args:
+        names: the names of control tokens that strings may contain.
+        allowed: whether the structural tag may name control tokens.
+        ask: whether a grammar that allows nothing is an error with a reason. A schema that does always is.
+        options: of the whole.
+    """
+
+    def __init__(
+        self, limits: Limits, names: Collection[str], allowed: bool, ask: bool, options: JsonSchemaOptions
+    ) -> None:
+        self.limits, self.allowed, self.ask, self.options = limits, allowed, ask, options
+        longest_first = sorted(filter(None, names), key=len, reverse=True)
+        self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def part(self, it: Format, around: _Around = _NOTHING_AROUND) -> Expr:
+        """The part that a format means."""
+        match it.type:
+            case "const_string":
+                return self.spelled(it["value"], f"{it.pointer}/value")
+            case "json_schema" | "qwen_xml_parameter":
+                return self._schema(it)
+            case "any_text":
+                return _node(self._any_text(it, around))
+            case "token":
+                return self._token(it["token"], f"{it.pointer}/token")
+            case "exclude_token":
+                return _node(OtherTokens((*it["exclude_tokens"], *around.tokens), 1, 1))
+            case "any_tokens":
+                return _node(OtherTokens((*it["exclude_tokens"], *around.tokens), 0, it["max_tokens"]))
+            case "grammar":
+                return self._grammar(it)
+            case "regex":
+                return self._regex(it)
+            case "sequence":
+                return sequence(*[self.part(one, around) for one in it["elements"]])
+            case "or":
+                return choice(*[self.part(one, around) for one in it["elements"]])
+            case "tag":
+                return sequence(self._begin(it), self._rest(it))
+            case "optional":
+                return optional(self.part(it["content"], around))
+            case "plus":
+                return repeat(self.part(it["content"], around), 1)
+            case "star":
+                return repeat(self.part(it["content"], around))
+            case "repeat":
+                return self._repeat(it, around)
+            case "tags_with_separator":
+                return self._separated(it)
+            case "triggered_tags":
+                return self._triggered(it, around)
+            case "token_triggered_tags":
+                return self._token_triggered(it, around)
+            case "dispatch":
+                return self._dispatch(it)
+            case "token_dispatch":
+                return self._token_dispatch(it)
+        raise AssertionError(it.type)
+
+    # --- strings and tokens
+
+    def pieces(self, string: str, pointer: str) -> list[str | Special]:
+        """A string, cut at the control tokens that it names."""
+        out: list[str | Special] = []
+        at = 0
+        for found in self.names.finditer(string) if self.names else ():
+            if not self.allowed:
+                raise SpecError(
+                    f"the string contains the control token {brief(found[0])} of this vocabulary, which is not allowed",
+                    pointer=pointer, hint="allow_special_tokens=True, if you trust the author; then the token is meant",
+                )  # fmt: skip
+            out += [string[at : found.start()], Special(found[0])]
+            at = found.end()
+        return [piece for piece in (*out, string[at:]) if piece != ""]
+
+    def spelled(self, string: str, pointer: str) -> Expr:
+        """Exactly this string."""
+        parts = [text(one) if isinstance(one, str) else special(one.token) for one in self.pieces(string, pointer)]
+        return parts[0] if len(parts) == 1 else sequence(*parts)
+
+    def _token(self, token: int | str, pointer: str) -> Expr:
+        if not self.allowed:
+            raise SpecError(
+                f"the structural tag names the token {brief(token)}, which is not allowed", pointer=pointer,
+                hint="a text is a const_string; allow_special_tokens=True lets a structural tag name tokens",
+            )  # fmt: skip
+        return special(token)
+
+    # --- formats that are specifications of their own
+
+    def _schema(self, it: Format) -> Expr:
+        style = it.fields.get("style", "qwen_xml")
+        changes: dict[str, Any] = {}
+        if it.fields.get("any_order"):
+            changes["property_order"] = "any"
+        most = it.fields.get("max_whitespace_cnt")
+        if most is not None:
+            changes["whitespace"] = f"[ \\t\\n\\r]{{0,{most}}}"
+        if style != "json":
+            return arguments(it, style, self, changes)
+        schema, at = it["json_schema"], f"{it.pointer}/json_schema"
+        part = self.json(schema, at, changes, it["excludes"])
+        least = None if changes or it["excludes"] else least_text(schema, self.options)
+        return part if least is None else LaterPart(part, at, repr(schema).encode(), least)
+
+    def json(
+        self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str], own: str = ""
+    ) -> Expr:
+        """The JSON of a schema, without these strings in its strings.
+
+        `own`: where in it the schema that the author gave stands, which has the place `pointer` in the whole.
+        """
+
+        def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+            seen: list[Finding] = []
+            try:
+                options = whole.changed(**changes)
+                grammar = json_schema_to_grammar(schema, options, limits=limits, found=seen)
+                if excludes:
+                    grammar = without_strings(grammar, excludes, limits)
+            except (SpecError, UnsupportedError) as error:
+                error.pointer = error.pointer.removeprefix(own)
+                raise placed(error, pointer) from None
+            found += [replace(one, pointer=pointer + one.pointer.removeprefix(own)) for one in seen]
+            return replace(
+                grammar,
+                origins={name: pointer + place.removeprefix(own) for name, place in grammar.origins.items()},
+                schemas={name: replace(one, prefix=pointer) for name, one in grammar.schemas.items()},
+            )
+
+        return ReadPart(read, "json_schema", schema)
+
+    def _grammar(self, it: Format) -> Expr:
+        def read(limits: Limits, _: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+            try:
+                return gbnf_to_grammar(
+                    it["grammar"], allow_special_tokens=self.allowed, limits=limits, found=found, ask_why_empty=self.ask
+                )
+            except (SpecError, UnsupportedError) as error:
+                raise placed(error, f"{it.pointer}/grammar") from None
+
+        return ReadPart(read)
+
+    def _regex(self, it: Format) -> Expr:
+        def read(limits: Limits, whole: JsonSchemaOptions, _: list[Finding]) -> Node:
+            try:
+                return regex_node(it["pattern"], limits, classes=whole.classes)
+            except (SpecError, UnsupportedError) as error:
+                raise placed(error, f"{it.pointer}/pattern") from None
+
+        return ReadPart(read, "regex")
+
+    # --- free text
+
+    def _any_text(self, it: Format, around: _Around) -> Node:
+        strings, most = (*it["excludes"], *around.strings), it["max_chars"]
+        node: Node = free_text([], strings, limits=self.limits).without if strings else _ANY_TEXT
+        if most is not None:
+            node = Length(node, 0, most) if strings else Repeat(ANY_CHAR, 0, most)
+        return node if it["max_tokens"] is None else MaxTokens(node, it["max_tokens"])
+
+    def _repeat(self, it: Format, around: _Around) -> Expr:
+        low, high = it["min"], None if it["max"] == -1 else it["max"]
+        if high is not None and high < low:
+            raise SpecError(
+                f'"max" is {high}, less than "min", {low}', pointer=f"{it.pointer}/max", hint="-1 is unbounded"
+            )
+        return repeat(self.part(it["content"], around), low, high)
+
+    # --- tags
+
+    def _begin(self, tag: Format) -> Expr:
+        begin, at = tag["begin"], f"{tag.pointer}/begin"
+        return self.part(begin) if isinstance(begin, Format) else self.spelled(begin, at)
+
+    def _rest(self, tag: Format) -> Expr:
+        """What follows the begin of a tag, as a rule of its own."""
+        end = tag["end"]
+        if isinstance(end, Format):
+            inside, closing = _Around((), (end["token"],)), self.part(end)
+        else:
+            inside = _Around(tuple(filter(None, end)))
+            closing = choice(*[self.spelled(one, f"{tag.pointer}/end") for one in dict.fromkeys(end)])
+        name, content = tag.pointer or "/", tag["content"]
+        least = None if isinstance(end, Format) else least_arguments(content, self)
+        if least is None:
+            return rules(rule(name), **{name: sequence(self.part(content, inside), closing)})
+
+        def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+            return expr_to_grammar(sequence(self.part(content, inside), closing), limits, found, options=whole)
+
+        about = repr((content.fields, end, self.allowed)).encode()
+        return LaterPart(ReadPart(read), name, about, least + sum(len(one.encode()) for one in end))
+
+    def _separated(self, it: Format) -> Expr:
+        one = choice(*[self.part(tag) for tag in it["tags"]])
+        separator = self.spelled(it["separator"], f"{it.pointer}/separator")
+        several = one if it["stop_after_first"] else sequence(one, repeat(sequence(separator, one)))
+        return several if it["at_least_one"] else optional(several)
+
+    def _triggered(self, it: Format, around: _Around) -> Expr:
+        triggers: Sequence[str] = it["triggers"]
+        of: dict[str, list[Format]] = {trigger: [] for trigger in triggers}
+        lengths = sorted({len(trigger) for trigger in triggers})
+        for tag in it["tags"]:
+            begin, at = tag["begin"], f"{tag.pointer}/begin"
+            if not isinstance(begin, str):
+                raise SpecError("the begin of a triggered tag is a string", pointer=at, hint="use token_triggered_tags")
+            fitting = [begin[:size] for size in lengths if size <= len(begin) and begin[:size] in of]
+            if len(fitting) != 1:
+                which = "none of the triggers begins it" if not fitting else f"triggers {fitting} both begin it"
+                raise SpecError(f"{brief(begin)}: {which}", pointer=at, hint="each tag begins with exactly one trigger")
+            of[fitting[0]].append(tag)
+        for number, trigger in enumerate(triggers):
+            if not of[trigger]:
+                raise SpecError(
+                    f"no tag begins with the trigger {brief(trigger)}", pointer=f"{it.pointer}/triggers/{number}",
+                    hint="remove it; what must not occur belongs into excludes",
+                )  # fmt: skip
+        follows = [
+            (trigger, [(tag["begin"], f"{tag.pointer}/begin", self._rest(tag)) for tag in tags])
+            for trigger, tags in of.items()
+        ]
+        free, dispatched = self._between(it, follows, (*it["excludes"], *around.strings), f"{it.pointer}/triggers")
+        direct = choice(*[sequence(self.spelled(b, at), rest) for _, tags in follows for b, at, rest in tags])
+        return _arranged(free, dispatched, direct, it)
+
+    def _between(
+        self, it: Format, follows: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]], never: Sequence[str], at: str
+    ) -> tuple[Expr, Expr]:
+        """Free text without triggers; and free text that ends with one, and what follows.
+
+        Where a control token stands before the end of the trigger, or at it, the token is what triggers.
+        """
+        ends: list[str] = []
+        after_text: list[Expr] = []
+        by_token: dict[str, list[Expr]] = {}  # by the text before the token
+        for trigger, tags in follows:
+            rests: list[Expr] = []
+            for begin, pointer, rest in tags:
+                first, *_ = (*self.pieces(begin, pointer), "")
+                plain = first if isinstance(first, str) else ""
+                if len(trigger) <= len(plain) or plain == begin:
+                    rests.append(sequence(self.spelled(begin[len(trigger) :], pointer), rest))
+                else:
+                    by_token.setdefault(plain, []).append(sequence(self.spelled(begin[len(plain) :], pointer), rest))
+            if rests:
+                ends.append(trigger)
+                after_text.append(choice(*rests))
+            else:
+                never = (*never, trigger)
+        free = free_text(ends, never, limits=self.limits)
+        self._reachable(free, ends, at)
+        parts: list[Expr] = [DispatchPart(free, tuple(after_text))] if ends else []
+        for plain, rests in by_token.items():
+            parts.append(sequence(_node(_ending_with(free.without, plain)), choice(*rests)))
+        return _node(free.without), choice(*parts)
+
+    def _reachable(self, free: FreeText, ends: Sequence[str], at: str) -> None:
+        for number in free.unreachable:
+            raise SpecError(
+                f"{brief(ends[number])} can never be complete: another of the strings here is within it",
+                pointer=at, hint="make the strings differ from each other earlier",
+            )  # fmt: skip
+
+    def _dispatch(self, it: Format) -> Expr:
+        follows = [
+            (pattern, [(pattern, f"{it.pointer}/rules/{number}/0", self.part(content))])
+            for number, (pattern, content) in enumerate(it["rules"])
+        ]
+        free, dispatched = self._between(it, follows, it["excludes"], f"{it.pointer}/rules")
+        return sequence(repeat(dispatched), free) if it["loop"] else choice(free, dispatched)
+
+    # --- triggers that are tokens
+
+    def _token_triggered(self, it: Format, around: _Around) -> Expr:
+        triggers = it["trigger_tokens"]
+        tags = []
+        for tag in it["tags"]:
+            begin, at = tag["begin"], f"{tag.pointer}/begin"
+            if not isinstance(begin, Format):
+                raise SpecError(
+                    "the begin of a tag here is a token", pointer=at, hint='write {"type": "token", "token": ...}'
+                )
+            if begin["token"] not in triggers:
+                raise SpecError(
+                    f"{brief(begin['token'])} is none of the trigger tokens",
+                    pointer=at,
+                    hint="add it to trigger_tokens",
+                )
+            tags.append(sequence(self._begin(tag), self._rest(tag)))
+        begun = {tag["begin"]["token"] for tag in it["tags"]}
+        for number, trigger in enumerate(triggers):
+            if trigger not in begun:
+                raise SpecError(
+                    f"no tag begins with the token {brief(trigger)}",
+                    pointer=f"{it.pointer}/trigger_tokens/{number}",
+                    hint="remove it, or move it to exclude_tokens",
+                )
+        free = _node(OtherTokens((*triggers, *it["exclude_tokens"], *around.tokens), 0, None))
+        one = choice(*tags)
+        return _arranged(free, sequence(free, one), one, it)
+
+    def _token_dispatch(self, it: Format) -> Expr:
+        patterns = [pattern for pattern, _ in it["rules"]]
+        free = _node(OtherTokens((*patterns, *it["exclude_tokens"]), 0, None))
+        formats = [
+            sequence(self._token(pattern, f"{it.pointer}/rules/{number}/0"), self.part(content))
+            for number, (pattern, content) in enumerate(it["rules"])
+        ]
+        dispatched = sequence(free, choice(*formats))
+        return sequence(repeat(dispatched), free) if it["loop"] else choice(free, dispatched)
+
+
+def _arranged(free: Expr, dispatched: Expr, direct: Expr, it: Format) -> Expr:
+    """Free text and tags, in the order that `at_least_one` and `stop_after_first` allow."""
+    if it["stop_after_first"]:
+        return direct if it["at_least_one"] else choice(free, dispatched)
+    more = sequence(repeat(dispatched), free)
+    return sequence(direct, more) if it["at_least_one"] else more
+
+
+def _ending_with(node: Node, end: str) -> Node:
+    return And((node, Seq((_ANY_TEXT, Text(end))))) if end else node
+
+
+def _node(node: Node) -> Expr:
+    return ReadPart(lambda *_: node)
+
+
+def placed(error: SpecError | UnsupportedError, pointer: str) -> SpecError | UnsupportedError:
+    """An error about a specification inside of this one, with its place in the whole."""
+    if error.pointer == "" or error.pointer.startswith("/"):
+        error.pointer = pointer + error.pointer
+    return error

@@ -1,0 +1,330 @@
+"""Reading a structural tag: JSON text, or what `json.loads` gives, becomes a tree of `Format`s.
+
+Two documents are read: `{"type": "structural_tag", "format": {...}}`, and vLLM's older `{"structures": [...],
+"triggers": [...]}`, which means triggered tags. As in xgrammar, the type may be left out of both. Each value is checked
+where it stands. An error has the JSON Pointer of the place, and, if there is a text, its span.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from guided.close_names import close_name
+from guided.errors import LimitExceeded, SpecError, brief
+from guided.frontends.json_schema.documents.source_spans import escape, syntax_hint
+from guided.frontends.structural_tag.formats import ARGUMENT_STYLES, FORMATS, REQUIRED, Format
+from guided.limits import Limits
+
+__all__ = ["read_structural_tag"]
+
+_MOST = 2**31 - 1
+_NODES = 10  # of the IR, for a format at least
+
+
+def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format:
+    """The format of a structural tag.
+
+    Raises:
+        SpecError: it is not JSON, or not a structural tag.
+        LimitExceeded: it is too long, or nests too deeply.
+    """
+    document = _parsed(spec, limits) if isinstance(spec, str) else spec
+    if not isinstance(document, dict):
+        raise SpecError(
+            f"a structural tag is an object, not {_kind(document)}",
+            hint='write {"type": "structural_tag", "format": {...}}',
+        )
+    reader = _Reader(limits)
+    if "structures" in document or "triggers" in document:
+        return reader.legacy(document)
+    reader.only(document, "", ("type", "format"))
+    if document.get("type", "structural_tag") != "structural_tag":
+        known = isinstance(document["type"], str) and document["type"] in FORMATS
+        raise SpecError(
+            f'"type" is {brief(document["type"])}, not "structural_tag"',
+            pointer="/type",
+            hint='put the format inside of {"type": "structural_tag", "format": ...}' if known
+            else 'write "type": "structural_tag"',
+        )  # fmt: skip
+    if "format" not in document:
+        raise SpecError('"format" is missing', hint='write "format": {"type": "any_text"}, or another format')
+    return reader.format(document["format"], "/format", 1)
+
+
+def _parsed(text: str, limits: Limits) -> object:
+    if len(text) > limits.spec_length:
+        raise LimitExceeded("spec_length", len(text), limits.spec_length)
+    try:
+        return json.loads(text, object_pairs_hook=_members)
+    except json.JSONDecodeError as error:
+        raise SpecError(
+            f"the structural tag is not JSON: {error.msg}", text=text, span=(error.pos, error.pos + 1),
+            hint=syntax_hint(text, error.pos) or "check commas, quotation marks and brackets around this place",
+        ) from None  # fmt: skip
+    except RecursionError:
+        raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
+    except ValueError as error:
+        raise SpecError(f"the structural tag is not JSON: {error}", hint="write shorter numbers") from None
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SpecError(f"the member {brief(twice)} occurs twice in one object", hint="leave one of them out")
+    return members
+
+
+def _kind(value: object) -> str:
+    names = {
+        dict: "an object",
+        list: "an array",
+        str: "a string",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+    }
+    return "null" if value is None else names.get(type(value), f"a {type(value).__name__}")
+
+
+class _Reader:
+    """Reads values of the kinds that `FORMATS` names: each kind is a method that takes a value and its pointer."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.depth = self.formats_read = 0
+
+    def legacy(self, document: dict[str, Any]) -> Format:
+        """vLLM's older form; `{"type": "structural_tag"}` may stand in it."""
+        self.only(document, "", ("type", "structures", "triggers"))
+        for name in ("structures", "triggers"):
+            if name not in document:
+                raise SpecError(f'"{name}" is missing', hint='write {"structures": [...], "triggers": [...]}')
+        if document.get("type", "structural_tag") != "structural_tag":
+            raise SpecError('"type" is not "structural_tag"', pointer="/type", hint="leave it out")
+        tags = []
+        for at, item in self._items(document["structures"], "/structures", "structures"):
+            self.only(item, at, ("begin", "schema", "end"))
+            for name in ("begin", "schema", "end"):
+                if name not in item:
+                    raise SpecError(f'"{name}" is missing', pointer=at, hint="a structure has begin, schema and end")
+            schema = self.schema(self._schema_text(item["schema"], f"{at}/schema"), f"{at}/schema")
+            content = Format("json_schema", f"{at}/schema", {**_defaults("json_schema"), "json_schema": schema})
+            begin, end = self.string(item["begin"], f"{at}/begin"), (self.string(item["end"], f"{at}/end"),)
+            tags.append(Format("tag", at, {"begin": begin, "content": content, "end": end}))
+        triggers = self.some_strings(document["triggers"], "/triggers")
+        fields = {**_defaults("triggered_tags"), "tags": tuple(tags), "triggers": triggers}
+        return Format("triggered_tags", "", fields)
+
+    def _schema_text(self, schema: Any, at: str) -> Any:
+        if not isinstance(schema, str):
+            return schema
+        try:
+            return json.loads(schema, object_pairs_hook=_members)
+        except ValueError as error:
+            raise SpecError(
+                f"the schema is not JSON: {error}", pointer=at, hint="write the schema as an object"
+            ) from None
+
+    def format(self, value: Any, at: str, depth: int = 0) -> Format:
+        """A format of any type."""
+        if not isinstance(value, dict):
+            raise SpecError(f"a format is an object, not {_kind(value)}", pointer=at, hint='write {"type": "any_text"}')
+        if "type" not in value:
+            raise SpecError('"type" is missing', pointer=at, hint=f"one of {', '.join(FORMATS)}")
+        name = value["type"]
+        if not isinstance(name, str) or name not in FORMATS:
+            close = close_name(name, FORMATS)
+            hint = f"did you mean {close!r}?" if close else f"one of {', '.join(FORMATS)}"
+            raise SpecError(f"there is no format {brief(name)}", pointer=f"{at}/type", hint=hint)
+        return self.of_type(name, value, at)
+
+    def of_type(self, name: str, value: dict[str, Any], at: str) -> Format:
+        """The fields of a format."""
+        self.depth, self.formats_read = self.depth + 1, self.formats_read + 1
+        if self.formats_read * _NODES > self.limits.nodes:
+            raise LimitExceeded("nodes", self.formats_read * _NODES, self.limits.nodes)
+        if self.depth > self.limits.depth:
+            raise LimitExceeded("depth", self.depth, self.limits.depth)
+        known = FORMATS[name]
+        self.only(value, at, ("type", *known))
+        fields = {}
+        for field, (kind, default) in known.items():
+            if field in value and not (value[field] is None and default is None):
+                fields[field] = getattr(self, kind)(value[field], f"{at}/{field}")
+            elif default is REQUIRED:
+                raise SpecError(
+                    f'"{field}" of the format {name} is missing', pointer=at, hint=f"write {_example(kind, field)}"
+                )
+            else:
+                fields[field] = default
+        self.depth -= 1
+        return Format(name, at, fields)
+
+    def only(self, value: Any, at: str, known: tuple[str, ...]) -> None:
+        """Refuse what is no object, and members that are not known."""
+        if not isinstance(value, dict):
+            raise SpecError(
+                f"this is {_kind(value)}, not an object", pointer=at, hint=f"its members are {', '.join(known)}"
+            )
+        for name in value:
+            if name not in known:
+                close = close_name(name, known)
+                hint = f"did you mean {close!r}?" if close else f"the members here are {', '.join(known)}"
+                raise SpecError(
+                    f"there is no member {brief(name)} here", pointer=f"{at}/{escape(str(name))}", hint=hint
+                )
+
+    # --- kinds of fields
+
+    def string(self, value: Any, at: str) -> str:
+        if not isinstance(value, str):
+            raise SpecError(f"this is {_kind(value)}, not a string", pointer=at, hint='write "text"')
+        if any("\ud800" <= c <= "\udfff" for c in value):
+            raise SpecError("the string has a lone surrogate, which no text has", pointer=at, hint="remove \\udXXX")
+        return value
+
+    def boolean(self, value: Any, at: str) -> bool:
+        if not isinstance(value, bool):
+            raise SpecError(f"this is {_kind(value)}, not a boolean", pointer=at, hint="write true or false")
+        return value
+
+    def _integer(self, value: Any, at: str, least: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
+            raise SpecError(
+                f"this is {brief(value)}, not an integer from {least} to {_MOST}", pointer=at, hint="write 8"
+            )
+        return value
+
+    def count(self, value: Any, at: str) -> int:
+        return self._integer(value, at, 0)
+
+    def at_least(self, value: Any, at: str) -> int:
+        return self._integer(value, at, 0)
+
+    def at_most(self, value: Any, at: str) -> int:
+        return self._integer(value, at, -1)
+
+    def style(self, value: Any, at: str) -> str:
+        if value not in ARGUMENT_STYLES:
+            raise SpecError(
+                f"there is no style {brief(value)}", pointer=at, hint=f"one of {', '.join(ARGUMENT_STYLES)}"
+            )
+        return str(value)
+
+    def schema(self, value: Any, at: str) -> dict[str, Any] | bool:
+        if not isinstance(value, dict | bool):
+            raise SpecError(
+                f"this is {_kind(value)}, not a schema", pointer=at, hint="a schema is an object or a boolean"
+            )
+        return value
+
+    def token(self, value: Any, at: str) -> int | str:
+        if isinstance(value, bool) or not isinstance(value, int | str) or (isinstance(value, int) and value < 0):
+            raise SpecError(
+                f"this is {brief(value)}, not a token", pointer=at, hint='write an id, 17, or a name, "<|call|>"'
+            )
+        return value
+
+    def _items(self, value: Any, at: str, what: str, least: int = 1) -> list[tuple[str, Any]]:
+        if not isinstance(value, list | tuple):
+            raise SpecError(f"this is {_kind(value)}, not an array of {what}", pointer=at, hint="write [...]")
+        if len(value) < least:
+            raise SpecError(f"the array of {what} is empty", pointer=at, hint="at least one is needed")
+        return [(f"{at}/{number}", item) for number, item in enumerate(value)]
+
+    def strings(self, value: Any, at: str, least: int = 0) -> tuple[str, ...]:
+        texts = [(place, self.string(item, place)) for place, item in self._items(value, at, "strings", least)]
+        for place, text in texts:
+            if not text:
+                raise SpecError(
+                    "the string is empty, and so would be in every text", pointer=place, hint="leave it out"
+                )
+        return tuple(text for _, text in texts)
+
+    def some_strings(self, value: Any, at: str) -> tuple[str, ...]:
+        return self.strings(value, at, 1)
+
+    def tokens(self, value: Any, at: str, least: int = 0) -> tuple[int | str, ...]:
+        return tuple([self.token(item, place) for place, item in self._items(value, at, "tokens", least)])
+
+    def some_tokens(self, value: Any, at: str) -> tuple[int | str, ...]:
+        return self.tokens(value, at, 1)
+
+    def formats(self, value: Any, at: str) -> tuple[Format, ...]:
+        return tuple([self.format(item, place) for place, item in self._items(value, at, "formats")])
+
+    def begin(self, value: Any, at: str) -> str | Format:
+        return self._of_token(value, at) if isinstance(value, dict) else self.string(value, at)
+
+    def end(self, value: Any, at: str) -> tuple[str, ...] | Format:
+        if isinstance(value, dict):
+            return self._of_token(value, at)
+        if isinstance(value, list):
+            return tuple([self.string(item, place) for place, item in self._items(value, at, "strings")])
+        return (self.string(value, at),)
+
+    def _of_token(self, value: dict[str, Any], at: str) -> Format:
+        if value.get("type", "token") != "token":
+            raise SpecError(
+                'this is no format of type "token"', pointer=f"{at}/type", hint="write a string, or a token"
+            )
+        return self.of_type("token", value, at)
+
+    def tags(self, value: Any, at: str) -> tuple[Format, ...]:
+        out = []
+        for place, item in self._items(value, at, "tags"):
+            if not isinstance(item, dict):
+                raise SpecError(
+                    f"a tag is an object, not {_kind(item)}", pointer=place, hint="it has begin, content, end"
+                )
+            if item.get("type", "tag") != "tag":
+                raise SpecError(
+                    f'a format of type "tag" belongs here, not {brief(item["type"])}',
+                    pointer=f"{place}/type",
+                    hint='write "type": "tag"',
+                )
+            out.append(self.of_type("tag", item, place))
+        return tuple(out)
+
+    def _rules(self, value: Any, at: str) -> list[tuple[str, Any, Format]]:
+        out = []
+        for place, item in self._items(value, at, "rules"):
+            if not isinstance(item, list | tuple) or len(item) != 2:
+                raise SpecError(
+                    "a rule is a pair of a pattern and a format", pointer=place, hint='write ["<tool>", {...}]'
+                )
+            out.append((f"{place}/0", item[0], self.format(item[1], f"{place}/1")))
+        return out
+
+    def string_rules(self, value: Any, at: str) -> tuple[tuple[str, Format], ...]:
+        rules = [(place, self.string(pattern, place), content) for place, pattern, content in self._rules(value, at)]
+        seen = set[str]()
+        for place, pattern, _ in rules:
+            if not pattern or pattern in seen:
+                raise SpecError(
+                    "the pattern is empty" if not pattern else f"the pattern {brief(pattern)} occurs twice",
+                    pointer=place,
+                    hint="each rule has a pattern of its own; for several formats use the format or",
+                )
+            seen.add(pattern)
+        return tuple((pattern, content) for _, pattern, content in rules)
+
+    def token_rules(self, value: Any, at: str) -> tuple[tuple[int | str, Format], ...]:
+        return tuple([(self.token(pattern, place), content) for place, pattern, content in self._rules(value, at)])
+
+
+def _defaults(name: str) -> dict[str, Any]:
+    return {field: default for field, (_, default) in FORMATS[name].items() if default is not REQUIRED}
+
+
+def _example(kind: str, field: str) -> str:
+    examples = {
+        "string": '"..."', "schema": "{...}", "format": '{"type": "any_text"}', "formats": '[{"type": "any_text"}]',
+        "begin": '"<tag>"', "end": '"</tag>"', "token": '"<|call|>"', "some_strings": '["<tag"]', "tags": "[{...}]",
+        "some_tokens": '["<|call|>"]', "at_least": "0", "at_most": "8, or -1 for unbounded",
+    }  # fmt: skip
+    return f'"{field}": {examples.get(kind, "[...]")}'

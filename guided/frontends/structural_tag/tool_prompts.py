@@ -1,0 +1,141 @@
+"""What the prompt of a model says of its tools: which there are, how they are called, and what was called before.
+
+In: a style of tool calls, tools as in OpenAI's API, calls with their arguments. Out: text in the form of the style, in
+which names of control tokens mean these, and text that is the tools' own, in which they mean nothing (`Piece.literal`).
+
+Source: the chat templates of the models. Where a style's file has no sentence of its own (`told`), the form of a call
+is shown by an example. Cost: linear in the tools and the arguments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from guided.errors import SpecError, UnsupportedError, brief
+from guided.frontends.structural_tag.element_forms import FORMS, ElementForm
+from guided.frontends.structural_tag.tool_styles import TOOL_STYLES, ToolStyle, tool_style
+
+__all__ = ["Piece", "check_style", "found_style", "read_arguments", "tools_told", "written_calls"]
+
+_HEAD: Final = (
+    "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+    "You are provided with function signatures within <tools></tools> XML tags:\n<tools>"
+)
+_EXAMPLE: Final = ("example_function_name", '{"example_parameter": "value"}')
+
+
+class Piece(NamedTuple):
+    """A text. `literal`: names of control tokens in it are text; else they mean the tokens."""
+
+    text: str
+    literal: bool = False
+
+
+def check_style(style: ToolStyle) -> None:
+    """Raises UnsupportedError where messages of a style have a form of their own, so that ChatML cannot hold them."""
+    if "channels" in style.data or "response" in style.data:
+        message = f"messages of the style {style.name} have a form of their own, which is not ChatML's"
+        raise UnsupportedError(message, hint="use another style")
+
+
+def tools_told(style: ToolStyle, tools: Sequence[Mapping[str, Any]]) -> list[Piece]:
+    """What the system message says of the tools."""
+    listed = "".join(f"\n{json.dumps(tool, ensure_ascii=False)}" for tool in tools)
+    told = style.data.get("told")
+    how = [Piece(told)] if told else [Piece("For each function call, write this:\n"), *written_calls(style, [_EXAMPLE])]
+    return [Piece(_HEAD), Piece(listed, True), Piece("\n</tools>\n\n"), *how]
+
+
+def written_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piece]:
+    """Calls as a model of the style writes them; of each the name, and the arguments as JSON text.
+
+    Raises:
+        SpecError: arguments that are no JSON object. UnsupportedError: a style whose messages have a form of their own.
+    """
+    check_style(style)
+    section, separator = style.data.get("section"), style.between
+    out = [] if section is None else [Piece(section.get("lead", "") + section["begin"] + section.get("open", ""))]
+    try:
+        for number, (name, written) in enumerate(calls):
+            out += [Piece(separator)] if number else []
+            out += _call(style.data["call"], name, written, number)
+    except RecursionError:
+        raise SpecError("the arguments of a call nest too deeply", hint="leave the call out") from None
+    return [*out, *([] if section is None else [Piece(section["end"])])]
+
+
+def _call(call: Mapping[str, Any], name: str, written: str, number: int) -> list[Piece]:
+    begin = call["begin"] if isinstance(call["begin"], str) else call["begin"][0]
+    kind, arguments = call["arguments"], read_arguments(written)
+    inner = [Piece(written, True)]
+    if kind in FORMS:
+        inner = _members(FORMS[kind], arguments)
+    before, _, after = begin.replace("{index}", str(number)).partition("{name}")
+    return [Piece(before), Piece(name, True), Piece(after), *inner, Piece(call["end"])]
+
+
+def read_arguments(written: object) -> dict[str, Any]:
+    """The arguments of a call, from their JSON text.
+
+    Raises:
+        SpecError: it is none, or no object.
+    """
+    try:
+        value = json.loads(written) if isinstance(written, str) else None
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"the arguments of a call are not JSON: {error}", hint='write "{...}"') from None
+    if not isinstance(value, dict):
+        message = f"the arguments of a call are {brief(written)}, no text of a JSON object"
+        raise SpecError(message, hint='write "{...}"')
+    return value
+
+
+def _members(form: ElementForm, value: Mapping[str, Any]) -> list[Piece]:
+    out: list[Piece] = []
+    for number, (key, inner) in enumerate(value.items()):
+        name, around = form.name(key), "\n" if form.lines else ""
+        head = f"{form.after}{form.head(_type(inner))}".replace("{gap}", "")
+        end, repeats, tail = form.end.partition("{name}")
+        closing = [Piece(around + end), Piece(name, True), Piece(tail)] if repeats else [Piece(around + end)]
+        begin = [Piece((around if number else "") + form.begin), Piece(name, True), Piece(head + around)]
+        out += [*begin, *_value(form, inner), *closing]
+    return out
+
+
+def _value(form: ElementForm, value: Any) -> list[Piece]:
+    if form.nests and isinstance(value, dict):
+        return _members(form, value)
+    if form.nests and isinstance(value, list):
+        items = [(Piece(form.item + form.head(_type(item))), item) for item in value]
+        return [piece for begin, item in items for piece in (begin, *_value(form, item), Piece(form.item_end))]
+    return [Piece(_plain(value), True)]
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _type(value: Any) -> str:
+    kinds = {str: "string", dict: "object", list: "array", bool: "boolean", type(None): "null"}
+    return kinds.get(type(value), "number")
+
+
+def found_style(template: str) -> str | None:
+    """The style in which a chat template writes calls; None if that is not sure."""
+    text, best = template.replace("\\n", "\n").replace('\\"', '"'), ("", "")
+    for name in TOOL_STYLES:
+        call = tool_style(name).data["call"]
+        begin = call["begin"] if isinstance(call["begin"], str) else call["begin"][0]
+        head = begin.partition("{name}")[0]
+        form = FORMS.get(call["arguments"])
+        sure = head.startswith(("<", "]")) and head in text and (form is None or form.nests or form.begin in text)
+        if sure and len(head) > len(best[0]):
+            best = (head, name)
+    shown = (
+        name
+        for name in TOOL_STYLES
+        if "shown" in (data := tool_style(name).data) and all(part in text for part in data["shown"])
+    )
+    return next(shown, None) or best[1] or None

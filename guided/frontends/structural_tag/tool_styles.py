@@ -1,0 +1,274 @@
+"""The formats in which families of models write tool calls and reasoning, as structural tags.
+
+    style = guided.tool_style("qwen_3")
+    tag = style.structural_tag(tools, tool_choice="required")
+    grammar = compiler.compile_structural_tag(tag, allow_special_tokens=True)
+    reader = style.reader(tools)              # what was called, while it is written: calls.py
+
+Each file of `styles/` is one format:
+
+    models            whose format it is
+    reasoning         begin, end, after: the markers and what follows them; in_prompt: the prompt ends with begin;
+                      disabled: what stands in its place; skipped: the same, where it may be there; excludes: what does
+                      not occur in it; auto_excludes: the same, where the reasoning may be there
+    excludes          what does not occur in free text
+    trigger           how a call begins in free text (without a section)
+    section           calls stand together: lead, begin, open, separator, end; begin is the trigger; text_after: whether
+                      text and more of them follow also where a call is required; excludes: what does not occur in free
+                      text either, where there may be a section
+    response          the answer is a message of blocks: begin and end of the one with the text, which comes before the
+                      section. Without reasoning the prompt ends with begin. `end`: of the message
+    channels          the output consists of messages: separator, and the messages text and reasoning
+    call              begin, with {name} and {index}; end; arguments: how they are written, see `ARGUMENT_STYLES`;
+                      excludes: what strings in them do not contain
+    told              the sentence that tells a model how to call, if its chat template has one (tool_prompts.py)
+    shown             what all chat templates of the style contain, where they write the begin of a call in pieces
+
+Source: the chat templates of the models, as xgrammar 0.2.8 writes them (`builtin_structural_tag.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from guided.close_names import close_name
+from guided.errors import SpecError, UnsupportedError, brief
+from guided.frontends.structural_tag.calls import CallReader
+from guided.frontends.structural_tag.tools import ChosenTools, Function, ToolChoice, chosen_tools
+
+__all__ = ["TOOL_STYLES", "ToolStyle", "tool_style"]
+
+Reasoning: TypeAlias = Literal["enabled", "disabled", "auto"]
+Json: TypeAlias = dict[str, Any]
+_FOLDER: Final = Path(__file__).parent / "styles"
+TOOL_STYLES: Final = tuple(sorted(path.stem for path in _FOLDER.glob("*.json")))
+"""The names of all styles."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStyle:
+    """How a family of models writes tool calls.
+
+    Attributes:
+        name: one of `TOOL_STYLES`.
+        data: the file.
+    """
+
+    name: str
+    data: Mapping[str, Any]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that write so."""
+        return tuple(self.data["models"])
+
+    def structural_tag(
+        self,
+        tools: Sequence[Mapping[str, Any]] | None,
+        *,
+        tool_choice: ToolChoice = "auto",
+        parallel_tool_calls: bool = True,
+        reasoning: Reasoning = "disabled",
+        mixed: bool = True,
+        text: Mapping[str, Any] | None = None,
+    ) -> Json:
+        """The structural tag of an answer in which these tools may be called.
+
+        Args:
+            tools, tool_choice: as in OpenAI's API. With "auto" there is free text, in which tools may be called;
+                with "required" the answer begins with a call, and with a named tool it is one call.
+            parallel_tool_calls: whether there may be several calls. If not, the answer ends after the first one.
+            reasoning: "enabled": the answer begins with reasoning; "auto": it may; "disabled": it does not. Where the
+                prompt of a model ends with the begin of its reasoning, so does the prompt here with "enabled".
+            mixed: whether text and calls may stand in one answer. If not, it is text or calls, and with "required" it
+                is calls alone.
+            text: the format of the text, for answers that are not mixed; None: any text.
+
+        Raises:
+            SpecError: see `chosen_tools`. UnsupportedError: the same; or the style writes messages of several blocks,
+                whose answers are always mixed.
+        """
+        if reasoning not in ("enabled", "disabled", "auto"):
+            raise SpecError(f"there is no reasoning {brief(reasoning)}", hint='"enabled", "disabled" or "auto"')
+        if not isinstance(parallel_tool_calls, bool):
+            raise SpecError(f"parallel_tool_calls is {brief(parallel_tool_calls)}", hint="write True or False")
+        chosen = chosen_tools(tools, tool_choice)
+        if text is not None and mixed:
+            raise SpecError("a format of the text goes with answers that are not mixed", hint="write mixed=False")
+        if not mixed:
+            if "channels" in self.data or "response" in self.data or reasoning != "disabled":
+                raise UnsupportedError(
+                    f"answers of the style {self.name} with reasoning {reasoning!r} are always mixed",
+                    hint="leave mixed out",
+                )
+            return _whole(self._separate(chosen, parallel_tool_calls, text))
+        if "channels" in self.data:
+            return _whole(self._messages(chosen, parallel_tool_calls, reasoning))
+        if "response" in self.data:
+            answer = self._blocks(chosen, parallel_tool_calls, reasoning)
+        else:
+            answer = [self._answer(chosen, parallel_tool_calls)]
+        elements = [*self._reasoning(reasoning), *answer]
+        return _whole(elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements})
+
+    def reader(self, tools: Sequence[Mapping[str, Any]] | None, *, reasoning: Reasoning = "disabled") -> CallReader:
+        """Reads an answer back, while it is written."""
+        return CallReader(self.data, chosen_tools(tools).functions, reasoning)
+
+    @property
+    def between(self) -> str:
+        """What stands between calls that follow each other."""
+        section = self.data.get("section")
+        return "\n" if section is None else str(section["separator"])
+
+    def _calls(self, function: Function) -> list[Json]:
+        """The tags of one tool: how it is called."""
+        call = self.data["call"]
+        schema = {"type": "json_schema", "json_schema": function.parameters, "style": call["arguments"]}
+        schema |= {name: call[name] for name in ("excludes",) if name in call}
+        out = []
+        for begin in [call["begin"]] if isinstance(call["begin"], str) else call["begin"]:
+            head, index, tail = begin.replace("{name}", function.name).partition("{index}")
+            number = {"type": "regex", "pattern": "[0-9]+"}
+            parts = [number, *([_text(tail)] if tail else []), schema]
+            content = {"type": "sequence", "elements": parts} if index else schema
+            out.append({"type": "tag", "begin": head, "content": content, "end": call["end"]})
+        return out
+
+    def _reasoning(self, mode: Reasoning) -> list[Json]:
+        marks = self.data.get("reasoning")
+        if marks is None:
+            return []
+        if mode == "disabled":
+            return [_text(marks["disabled"])] if marks["disabled"] else []
+        begin = "" if mode == "enabled" and marks["in_prompt"] else marks["begin"]
+        never = marks["auto_excludes"] if mode == "auto" and "auto_excludes" in marks else marks.get("excludes", [])
+        free = {"type": "any_text", "excludes": never}
+        block: Json = {"type": "tag", "begin": begin, "content": free, "end": marks["end"]}
+        if marks["after"]:
+            block = {"type": "sequence", "elements": [block, _text(marks["after"])]}
+        if mode == "enabled":
+            return [block]
+        ways = {"type": "or", "elements": [block, _text(marks["skipped"])]} if "skipped" in marks else block
+        return [{"type": "optional", "content": ways}]
+
+    def _answer(self, chosen: ChosenTools, parallel: bool) -> Json:
+        tags = [tag for function in chosen.functions for tag in self._calls(function)]
+        if not tags:
+            return {"type": "any_text", "excludes": self.data["excludes"]}
+        section = self.data.get("section")
+        if section is not None:
+            if chosen.mode == "named" or (chosen.mode == "required" and not section.get("text_after", False)):
+                return self._section(chosen, parallel, section.get("lead", ""))
+            tags = [self._section(chosen, parallel)]
+        elif chosen.mode == "named":
+            return tags[0]
+        trigger = section["begin"] if section is not None else self.data["trigger"]
+        never = [*self.data["excludes"], *(section or {}).get("excludes", [])]
+        return {
+            "type": "triggered_tags", "triggers": [trigger], "tags": tags, "at_least_one": chosen.mode == "required",
+            "stop_after_first": not parallel, "excludes": [one for one in never if one != trigger],
+        }  # fmt: skip
+
+    def _separate(self, chosen: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
+        """Calls alone, or text alone where none must be called."""
+        trigger = self.data.get("trigger") or self.data["section"]["begin"]
+        marks = [trigger] if chosen.functions else []
+        plain = {"type": "any_text", "excludes": [*self.data["excludes"], *marks]} if text is None else dict(text)
+        if not chosen.functions:
+            return plain
+        if "section" in self.data:
+            calls = self._section(chosen, parallel, self.data["section"].get("lead", ""))
+        else:
+            tags = [tag for function in chosen.functions for tag in self._calls(function)]
+            calls = _separated(tags, self.between, not parallel or chosen.mode == "named")
+        return calls if chosen.mode != "auto" else {"type": "or", "elements": [plain, calls]}
+
+    def _section(self, chosen: ChosenTools, parallel: bool, lead: str = "") -> Json:
+        """Calls that stand together."""
+        section = self.data["section"]
+        tags = [tag for function in chosen.functions for tag in self._calls(function)]
+        calls = _separated(tags, section["separator"], not parallel or chosen.mode == "named")
+        begin = lead + section["begin"] + section.get("open", "")
+        return {"type": "tag", "begin": begin, "content": calls, "end": section["end"]}
+
+    def _blocks(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
+        """An answer of blocks: text, and calls if there are any."""
+        response = self.data["response"]
+        begin = "" if reasoning == "disabled" else response["begin"]
+        free = {"type": "any_text", "excludes": self.data["excludes"]}
+        blocks: list[Json] = [{"type": "tag", "begin": begin, "content": free, "end": response["end"]}]
+        if chosen.functions:
+            section = self._section(chosen, parallel)
+            blocks.append({"type": "optional", "content": section} if chosen.mode == "auto" else section)
+        return [*blocks, _text(self.data["end"])]
+
+    def _messages(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> Json:
+        """An answer of messages: calls, text, and reasoning before each of them."""
+        channels = self.data["channels"]
+        message = {
+            name: {"type": "tag", **channels[name], "content": {"type": "any_text"}} for name in ("text", "reasoning")
+        }
+        calls = [tag for function in chosen.functions for tag in self._calls(function)]
+        tags = calls if chosen.mode != "auto" else [*calls, message["text"]]
+        single = chosen.mode == "named" or not parallel
+        if reasoning == "disabled":
+            return _separated(tags, channels["separator"], single)
+        thoughts = {"type": "sequence", "elements": [message["reasoning"], _text(channels["separator"])]}
+        if single:
+            return {
+                "type": "sequence",
+                "elements": [{"type": "star", "content": thoughts}, _separated(tags, channels["separator"], True)],
+            }
+        first = {"type": "star", "content": thoughts}
+        return {
+            "type": "sequence",
+            "elements": [
+                first,
+                _separated(tags, channels["separator"], True),
+                {
+                    "type": "star",
+                    "content": {
+                        "type": "sequence",
+                        "elements": [
+                            _text(channels["separator"]),
+                            {"type": "or", "elements": [*tags, message["reasoning"]]},
+                        ],
+                    },
+                },
+            ],
+        }
+
+
+def _separated(tags: list[Json], separator: str, single: bool) -> Json:
+    return {
+        "type": "tags_with_separator", "tags": tags, "separator": separator, "at_least_one": True,
+        "stop_after_first": single,
+    }  # fmt: skip
+
+
+def _text(value: str) -> Json:
+    return {"type": "const_string", "value": value}
+
+
+def _whole(form: Json) -> Json:
+    return {"type": "structural_tag", "format": form}
+
+
+@cache
+def tool_style(name: str) -> ToolStyle:
+    """The style of this name.
+
+    Raises:
+        SpecError: there is none.
+    """
+    if name not in TOOL_STYLES:
+        close = close_name(name, TOOL_STYLES)
+        hint = f"did you mean {close!r}?" if close else f"one of {', '.join(TOOL_STYLES)}"
+        raise SpecError(f"there is no style of tool calls {brief(name)}", hint=hint)
+    return ToolStyle(name, json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8")))

@@ -1,0 +1,35 @@
+"""Rows in which no token is left. In: a bitmask, and logits under it. Out: the rows where all logits are -inf.
+
+Other processors forbid tokens as well, and may forbid all that a mask allows. Cost: a look at one logit of each row,
+and only where that is forbidden, at all of them. It does not import torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from guided.matching.bitmask import first_allowed
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["rows_without_tokens"]
+
+
+def rows_without_tokens(rows: Sequence[int], bitmask: npt.NDArray[np.int32], logits: torch.Tensor) -> list[int]:
+    """Those of the rows in which all logits are -inf.
+
+    Args:
+        rows: which are looked at.
+        bitmask: int32 (rows, ceil(vocabulary / 32)), one row for each row of logits.
+        logits: float (rows, vocabulary), masked.
+    """
+    last = logits.shape[-1] - 1
+    some = logits[list(rows), [min(first_allowed(bitmask[row]), last) for row in rows]].tolist()
+    doubtful = [row for row, logit in zip(rows, some, strict=True) if logit == -inf]
+    return [row for row in doubtful if logits[row].max() == -inf]

@@ -1,0 +1,1 @@
+"""Why a text or a token is allowed or not, in the words of the specification."""

@@ -1,0 +1,164 @@
+"""Sets of characters in words, for messages: "a digit, a letter from a to f or 語".
+
+In: code points as ranges. Out: parts, each a set with the words for it. The parts are disjoint, and together they are
+exactly the set that was given, so a message neither promises nor hides a character.
+
+Classes with a name are taken first, the largest first; a class that lacks only a few characters is "a letter other
+than 'q'". What remains is listed: single characters, and ranges. A set of most characters is described by the ones that
+it lacks. Where the list would be long, its end is counted: "or one of 312 other characters".
+
+A letter without further words is one of A-Z and a-z, and a digit one of 0-9; the words say where other scripts are
+meant.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+from guided.frontends.regex.ecma_chars import category as ecma_category
+from guided.frontends.regex.ecma_chars import property_set
+from guided.frontends.regex.python_chars import category
+from guided.ir.nodes import ALL_CHARS, Ranges, charset, complement, intersect
+
+__all__ = ["Part", "count", "described", "joined", "name_of", "parts_of"]
+
+_MOST_PARTS: Final = 6
+_MOST_MISSING: Final = 3
+_MOST_EXCEPTIONS: Final = 5
+_SHORT_RANGE: Final = 3  # characters; a longer run is shown by its ends
+_SHORT_RANGE_OF_SIGNS: Final = 8  # of ASCII, whose order few know
+_NAMES: Final = {
+    " ": "a space",
+    "\t": "a tab",
+    "\n": "a line break",
+    "\r": "a carriage return",
+    '"': "a quotation mark",
+    "'": "an apostrophe",
+    "\\": "a backslash",
+    "\x7f": "the delete character",
+    "\u00a0": "a no-break space",
+    "\ufeff": "a byte order mark",
+}
+
+
+class Part(NamedTuple):
+    """Some of the characters of a set, and what they are called.
+
+    Attributes:
+        words: with their article: "a digit", "'}'", "語".
+        characters: code points; sorted, disjoint ranges.
+    """
+
+    words: str
+    characters: Ranges
+
+
+def described(characters: Ranges) -> str:
+    """A set of characters in words; "nothing" where it is empty."""
+    return joined([part.words for part in parts_of(characters)]) or "nothing"
+
+
+def joined(words: Sequence[str]) -> str:
+    """'a', 'b' or 'c'."""
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def count(characters: Ranges) -> int:
+    """How many characters there are in a set."""
+    return sum(high - low + 1 for low, high in characters)
+
+
+def name_of(character: str) -> str:
+    """A character as a reader recognises it: in quotes where it is ASCII, by name where it cannot be seen."""
+    if character in _NAMES:
+        return _NAMES[character]
+    if character.isascii() and character.isprintable():
+        return f"'{character}'"
+    if not character.isprintable() or unicodedata.category(character).startswith("M"):
+        code = f"U+{ord(character):04X}"
+        name = unicodedata.name(character, "").lower()
+        return f"{code} ({name})" if name else code
+    return character
+
+
+def parts_of(characters: Ranges) -> tuple[Part, ...]:
+    """The parts of a set, as the head of this file says."""
+    if not characters:
+        return ()
+    if characters == ALL_CHARS:
+        return (Part("any character", characters),)
+    missing = complement(characters)
+    if count(missing) < count(characters):
+        without = _listed(missing)
+        if len(without) <= _MOST_MISSING:
+            return (Part(f"any character but {joined([part.words for part in without])}", characters),)
+    parts = _listed(characters)
+    if len(parts) <= _MOST_PARTS:
+        return tuple(parts)
+    shown, hidden = parts[: _MOST_PARTS - 1], parts[_MOST_PARTS - 1 :]
+    rest = charset(bounds for part in hidden for bounds in part.characters)
+    return (*shown, Part(f"one of {count(rest):,} other characters", rest))
+
+
+def _listed(characters: Ranges) -> list[Part]:
+    """Classes, then what remains of the set."""
+    parts, left = [], characters
+    for words, members in _classes():
+        if not (common := intersect(left, members)):
+            continue
+        lacking = _minus(members, common)
+        if not lacking:
+            parts.append(Part(words, members))
+        elif count(lacking) <= min(_MOST_EXCEPTIONS, count(members) // 5) and len(common) > 1:
+            names = [name_of(chr(code)) for low, high in lacking for code in range(low, high + 1)]
+            parts.append(Part(f"{words} other than {joined(names)}", common))
+        else:
+            continue
+        left = _minus(left, common)
+    return parts + [part for low, high in left for part in _run(low, high)]
+
+
+def _run(low: int, high: int) -> list[Part]:
+    """Neighbouring characters: one by one where they are few, else by the first and the last."""
+    first, last = chr(low), chr(high)
+    signs = (first + last).isascii() and not (first + last).isalnum()
+    if high - low < (_SHORT_RANGE_OF_SIGNS if signs else _SHORT_RANGE):
+        return [Part(name_of(chr(code)), ((code, code),)) for code in range(low, high + 1)]
+    if first.isascii() and last.isascii() and (first + last).isalpha() and first.isupper() == last.isupper():
+        words = f"a letter from {first} to {last}"
+    elif (first + last).isascii() and (first + last).isdigit():
+        words = f"a digit from {first} to {last}"
+    else:
+        words = f"a character from {name_of(first)} to {name_of(last)}"
+    return [Part(words, ((low, high),))]
+
+
+def _minus(a: Ranges, b: Ranges) -> Ranges:
+    return intersect(a, complement(b))
+
+
+@cache
+def _classes() -> tuple[tuple[str, Ranges], ...]:
+    """The classes that have names, the largest first; where two overlap, the larger one takes what they share."""
+    letters, lower, upper = charset(((0x41, 0x5A), (0x61, 0x7A))), ((0x61, 0x7A),), ((0x41, 0x5A),)
+    named: dict[str, Ranges] = {
+        "a character beyond ASCII": charset([(0x80, 0x10FFFF)]),
+        "a letter, digit or underscore of any script": category("w", False),
+        "a letter of any script": property_set("L"),
+        "a digit of any script": category("d", False),
+        "an ASCII character": ((0, 0x7F),),
+        "a printable ASCII character": ((0x20, 0x7E),),
+        "a letter": letters,
+        "a control character": ((0, 0x1F),),
+        "white space of any kind": category("s", False),
+        "white space as ECMAScript has it": ecma_category("s", any_case=False),
+        "an uppercase letter": upper,
+        "a lowercase letter": lower,
+        "a hexadecimal digit": ((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
+        "a digit": ((0x30, 0x39),),
+        "white space": ((0x09, 0x0A), (0x0D, 0x0D), (0x20, 0x20)),
+    }
+    return tuple(sorted(named.items(), key=lambda item: -count(item[1])))

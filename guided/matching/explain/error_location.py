@@ -1,0 +1,107 @@
+"""Where a text stops being allowed: the line with a caret, what was expected, and the parts of the specification.
+
+In: a grammar, and bytes that are UTF-8 as a rule. Out: a `ErrorLocation`. All positions count characters; a byte that
+is not UTF-8 counts as one character.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from guided.errors import marked_line
+from guided.matching import CompiledGrammar, Expected, Explanation, GrammarMatcher
+from guided.matching.explain.explanation import explain, shortest_completion
+from guided.matching.explain.pointers import listed_refusals, named_places
+from guided.matching.explain.positions import in_words
+
+__all__ = ["ErrorLocation", "error_location_of"]
+
+
+@dataclass(frozen=True)
+class ErrorLocation:
+    """A place in a text.
+
+    Attributes:
+        text: all of it.
+        offset: characters before the place; all of them where the text only ends too early.
+        explanation: of the text.
+        completion: what would have completed the text up to there.
+    """
+
+    text: str
+    offset: int
+    explanation: Explanation
+    completion: bytes
+
+    @property
+    def expected(self) -> Expected:
+        """What could have stood there."""
+        return self.explanation.expected
+
+    @property
+    def line(self) -> int:
+        """Its line, from 1."""
+        return self.text.count("\n", 0, self.offset) + 1
+
+    @property
+    def column(self) -> int:
+        """Its column in characters, from 1."""
+        return self.offset - self.text.rfind("\n", 0, self.offset)
+
+    def __str__(self) -> str:
+        what = "ends too early" if self.offset == len(self.text) else "not allowed here"
+        lines = [marked_line(self.text, (self.offset, self.offset))]
+        lines.append(f"line {self.line}, column {self.column}: {what}; expected {self.expected}")
+        return "\n".join(lines) + self.asked_by
+
+    @property
+    def asked_by(self) -> str:
+        """Lines that name the parts of the specification, where there are names, and what a lexer has made of it."""
+        positions = self.explanation.positions
+        named = named_places(self.explanation.places, positions)
+        refusing = listed_refusals(self.explanation.refusals)
+        lines = [
+            f"asked for by {named}" if named else "",
+            f"refused by {refusing}" if refusing else "",
+            in_words(positions),
+            str(self.explanation.lexing or ""),
+        ]
+        return "".join(f"\n{line}" for line in lines if line)
+
+    def fields(self) -> dict[str, Any]:
+        """As data. Characters are given as ranges: pairs of the first and the last."""
+        return {
+            "offset": self.offset,
+            "line": self.line,
+            "column": self.column,
+            "expected": str(self.expected),
+            "expected_characters": [[chr(low), chr(high)] for low, high in self.expected.characters],
+            "expected_control_tokens": list(self.expected.control_tokens),
+            "may_end": self.expected.end,
+            "places": [part or "(root)" for part in self.explanation.places],
+            "refused_by": list(self.explanation.refused_by),
+            "refusals": [list(group) for group in self.explanation.refusals],
+            "partial": self.explanation.is_partial,
+            "positions": [position._asdict() for position in self.explanation.positions],
+            "lexing": _lexing(self.explanation),
+            "completion": self.completion.decode(errors="backslashreplace"),
+        }
+
+
+def _lexing(explanation: Explanation) -> dict[str, Any] | None:
+    cut = explanation.lexing
+    names = ("lexeme", "may_be", "following", "refusal")
+    return None if cut is None else {name: value for name, value in cut._asdict().items() if name in names}
+
+
+def error_location_of(grammar: CompiledGrammar, data: bytes, *, ends: bool = False) -> ErrorLocation:
+    """Where `data` stops being allowed, or its end where it is only incomplete. `ends`: it should be a whole output."""
+    matcher = GrammarMatcher(grammar)
+    asked = explain(matcher, data, ends=ends)
+    accepted = matcher.accept_string(data[: asked.read])
+    assert accepted, "what was read is allowed"
+    text, offset = data.decode(errors="replace"), asked.characters_read
+    if asked.expected.begun:  # it ends inside of a character, which is the last one of the text
+        offset = len(text)
+    return ErrorLocation(text, offset, asked, shortest_completion(matcher)[0] or b"")

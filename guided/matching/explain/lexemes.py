@@ -1,0 +1,113 @@
+"""The lexemes of a text, one after the other, as a grammar's lexer finds them. In: bytes as they come, and the
+terminals that are tried. Out: the terminal of each lexeme.
+
+How: `guided/ir/lexer.py` says which terminal a lexeme has. A lexeme has ended once no terminal that is tried can match
+more, so the last one of a text is pending. What was read of it is kept: each byte is read once, but for those that a
+terminal had hoped for in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from guided.automaton.build_lexer import ids_of_terminals
+from guided.ir.lexer import Lexer
+from guided.limits import Limits
+from guided.matching.regions.annotated_grammar import Automaton, State, automaton_of
+
+__all__ = ["Lexemes", "Pending"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A lexeme under way.
+
+    Attributes:
+        start: where it begins.
+        read: how far it was read.
+        tried: the terminals that can be taken.
+        matches: those that may match more, in their order.
+        winner, end: the terminal with the longest match so far, -1 if there is none, and where that ends.
+    """
+
+    start: int
+    read: int
+    tried: frozenset[int]
+    matches: tuple[tuple[int, State], ...]
+    winner: int = -1
+    end: int = -1
+
+
+class Lexemes:
+    """The lexer of a grammar. Not thread-safe."""
+
+    def __init__(self, lexer: Lexer, limits: Limits) -> None:
+        self._lexer, self._limits = lexer, limits
+        self._ids = ids_of_terminals(lexer)
+        self._automata: dict[tuple[int, int], Automaton] = {}
+        self._ignored = frozenset(self._ids[name] for name in lexer.ignored)
+        ids = self._ids
+        self._contexts = {
+            frozenset(ids[mark] for mark in marks): frozenset(ids[name] for name in names if name in ids)
+            for marks, names in lexer.contexts.items()
+        }
+        self._marks = frozenset().union(*self._contexts)
+
+    def is_ignored(self, pending: Pending) -> bool:
+        """Whether a lexeme that has ended is no part of what rules read."""
+        return pending.winner in self._ignored
+
+    def may_be(self, numbers: Collection[int], taken: Collection[int]) -> bool:
+        """Whether a lexeme under way may become one of the terminals that rules can take, or be ignored."""
+        of = self._lexer.terminals
+        names = {self._ids[each.name] for number in numbers if number >= 0 for each in of[number].keywords}
+        return not self._ignored.isdisjoint(numbers) or not (names | set(numbers)).isdisjoint(taken)
+
+    def begun(self, start: int, taken: Collection[int]) -> Pending:
+        """A lexeme that begins where the rules can take these terminals and marks."""
+        tried = frozenset(taken)
+        if not self._lexer.contextual:
+            tried = frozenset(range(len(self._lexer.terminals)))
+        tried = self._contexts.get(tried & self._marks, tried) | self._ignored
+        tried_here = [(number, self._lexer.terminals[number]) for number in sorted(tried - self._marks)]
+        embedded = {self._ids[each.name] for _, it in tried_here for each in it.keywords if each.embedded}
+        matches = [(number, self._automaton(number).start) for number, _ in tried_here if number not in embedded]
+        return Pending(start, start, tried, tuple(matches))
+
+    def read(self, pending: Pending, text: bytes | bytearray, end: int) -> Pending:
+        """The lexeme after more of the text; it has ended if it has no `matches` left."""
+        matches, winner, last = pending.matches, pending.winner, pending.end
+        at = pending.read
+        while at < end and matches:
+            after = []
+            for number, state in matches:
+                further = self._automaton(number).byte(state, text[at])
+                if further is None:
+                    continue
+                after.append((number, further))
+                if further.is_accepting:  # those behind the first that matches cannot win any more
+                    winner, last = number, at + 1
+                    break
+            matches = tuple(after)
+            at += 1
+        return replace(
+            pending, read=at, matches=tuple(each for each in matches if each[1].reads), winner=winner, end=last
+        )
+
+    def terminal(self, pending: Pending, text: bytes | bytearray) -> int:
+        """The terminal of a lexeme that has ended: a keyword, if it is one."""
+        for number, keyword in enumerate(self._lexer.terminals[pending.winner].keywords):
+            if self._ids[keyword.name] in pending.tried:
+                automaton = self._automaton(pending.winner, number)
+                if automaton.reads(bytes(text[pending.start : pending.end])):
+                    return self._ids[keyword.name]
+        return pending.winner
+
+    def _automaton(self, number: int, keyword: int = -1) -> Automaton:
+        key = number, keyword
+        if key not in self._automata:
+            terminal = self._lexer.terminals[number]
+            item = terminal.item if keyword < 0 else terminal.keywords[keyword].item
+            self._automata[key] = automaton_of(item, self._limits)
+        return self._automata[key]

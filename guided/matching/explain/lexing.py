@@ -1,0 +1,156 @@
+"""How the lexer of a grammar has cut a text, and where in the rules that is.
+
+In: a grammar with a lexer, and what was accepted. Out: a `Lexing`: the lexeme that is under way, the terminals that may
+match it or begin, the positions in the rules, and why the longest match refuses a byte.
+
+    start: IF NAME      IF: "if"      NAME: /[a-z]+/      %ignore " "
+    after  if x         the lexeme 'x' may be NAME; in start, after IF
+
+How: the readable twin of the lexer (`automaton/reference/lexer.py`) follows the readings, each with the places at which
+its lexemes begin, over a parser that knows its positions (`positions.py`, which also says what that costs). Readings
+that a longer match excludes are read on beside them: if one of them reads what is refused, the longest match is why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from guided.automaton.reference.language import ALL_BYTES
+from guided.automaton.reference.lexer import LexedLanguage, Reading
+from guided.errors import GuidedError
+from guided.ir.nodes import Grammar
+from guided.matching.explain.characters import joined
+from guided.matching.explain.notation import Names
+from guided.matching.explain.positions import MOST_SYMBOLS, SECONDS, Position, labelled
+from guided.meter import metered
+
+__all__ = ["LabelledLexer", "Lexing", "lexing"]
+
+_MOST_GHOSTS: Final = 100
+
+
+class Lexing(NamedTuple):
+    """How a text was cut.
+
+    Attributes:
+        lexeme: what was read of the lexeme that is under way; empty between lexemes, and in one that is ignored. Of
+            several ways to cut, the longest.
+        may_be: the terminals that it is or may become, as the grammar's author calls them.
+        following: the terminals that may begin here, without those that are ignored.
+        positions: where in the rules that is.
+        refusal: that the longest match does not let the asked text follow; empty if that is not why.
+    """
+
+    lexeme: str = ""
+    may_be: tuple[str, ...] = ()
+    following: tuple[str, ...] = ()
+    positions: tuple[Position, ...] = ()
+    refusal: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"the lexeme {self.lexeme!r} may be {joined(list(self.may_be))}"] if self.lexeme else []
+        parts += [f"{joined(list(self.following))} may follow"] if self.following else []
+        return "; ".join(filter(None, [", and ".join(parts), self.refusal]))
+
+
+_Cuts = dict[Reading, tuple[int, ...]]
+"""Reading -> where its lexemes begin, the one under way, or the next one, last."""
+_Ghosts = dict[Reading, str]
+"""A reading that a longer match excluded, read on as if it had not -> what excluded it."""
+
+
+def lexing(lexer: LabelledLexer, symbols: Sequence[int], refused: bytes = b"") -> Lexing:
+    """See the head. `symbols`: what was read. `refused`: what should follow, up to the first byte that does not."""
+    if len(symbols) > MOST_SYMBOLS or any(symbol > 255 for symbol in symbols):
+        return Lexing()
+    try:
+        with metered(SECONDS):
+            return lexer.cut(bytes(symbols), refused)
+    except (GuidedError, RecursionError):  # beyond what the twin can do
+        return Lexing()
+
+
+class LabelledLexer:
+    """A grammar with a lexer, whose parser knows its positions.
+
+    Raises:
+        LimitExceeded: it has too many parts.
+    """
+
+    def __init__(self, grammar: Grammar) -> None:
+        assert grammar.lexer is not None
+        self.lexer, self.names = grammar.lexer, Names(grammar)
+        self.parser = labelled(grammar, "lark")
+        self.language = LexedLanguage(grammar, grammar.lexer, ALL_BYTES, self.parser)
+
+    def cut(self, text: bytes, refused: bytes) -> Lexing:
+        """How `text` was cut, and why `refused` does not follow."""
+        cuts: _Cuts = dict.fromkeys(self.language.first, (0,))
+        ghosts: _Ghosts = {}
+        for at, byte in enumerate(text):
+            ghosts = self._ghosts(cuts, ghosts, text[: at + 1])
+            cuts = self._after(cuts, byte, at + 1)
+        started = {it: begins for it, begins in cuts.items() if it.started and self._names(self._under_way(it))}
+        begin = min((begins[-1] for begins in started.values()), default=len(text))
+        longest = [reading for reading, begins in started.items() if begins[-1] == begin]
+        found: dict[Position, None] = {}
+        for reading in cuts:
+            found |= dict.fromkeys(self.parser.positions(reading.place.parser, False))
+        return Lexing(
+            text[begin:].decode(errors="replace"),
+            self._names(number for reading in longest for number in self._under_way(reading)),
+            self._names(number for reading in cuts if not reading.started for number in self._under_way(reading)),
+            tuple(found),
+            self._refusal(cuts, ghosts, text, refused),
+        )
+
+    def _after(self, cuts: _Cuts, byte: int, at: int) -> _Cuts:
+        out: _Cuts = {}
+        for reading, begins in cuts.items():
+            for after in self.language.read_one(reading, byte):
+                out.setdefault(after, begins if after.started else (*begins, at))
+        return out
+
+    def _ghosts(self, cuts: _Cuts, ghosts: _Ghosts, text: bytes) -> _Ghosts:
+        """Those after the last byte of `text`."""
+        out: _Ghosts = {}
+        for reading, begins in cuts.items():
+            if won := self._longer_match(reading, begins, text):
+                for after in self.language.read_one(reading._replace(rivals=frozenset()), text[-1]):
+                    out[after._replace(rivals=frozenset())] = won
+        for ghost, won in list(ghosts.items())[:_MOST_GHOSTS]:
+            for after in self.language.read_one(ghost, text[-1]):
+                out.setdefault(after._replace(rivals=frozenset()), won)
+        return out
+
+    def _refusal(self, cuts: _Cuts, ghosts: _Ghosts, text: bytes, refused: bytes) -> str:
+        """Whether `refused` could follow if it were not for a longer match."""
+        for at, byte in enumerate(refused, 1):
+            whole = text + refused[:at]
+            ghosts, cuts = self._ghosts(cuts, ghosts, whole), self._after(cuts, byte, len(whole))
+        return next((won for won in reversed(ghosts.values())), "") if refused else ""
+
+    def _longer_match(self, reading: Reading, begins: tuple[int, ...], text: bytes) -> str:
+        """The rival that matches with the last byte of a text, in words; empty if none does."""
+        for rival in reading.rivals:
+            for number, run in rival:
+                if any(further.may_stop for further in run.after(text[-1])):
+                    lexeme = next((text[at:] for at in reversed(begins[:-1]) if self._matches(number, text[at:])), b"")
+                    name = self.names.terminals[self.lexer.terminals[number].name]
+                    shown = lexeme.decode(errors="replace")
+                    return f"the lexer takes the longest match, and {shown!r} is one {name}"
+        return ""
+
+    def _matches(self, number: int, text: bytes) -> bool:
+        runs = [self.language.run_of(number)]
+        for byte in text:
+            runs = [after for run in runs for after in run.after(byte)]
+        return bool(text) and any(run.may_stop for run in runs)
+
+    def _under_way(self, reading: Reading) -> list[int]:
+        return [*(number for number, _ in reading.matches), *(number for _, number, _ in reading.keywords)]
+
+    def _names(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        terminals = [self.lexer.terminals[number].name for number in sorted(set(numbers))]
+        return tuple(dict.fromkeys(self.names.terminals[name] for name in terminals if name not in self.lexer.ignored))

@@ -1,0 +1,90 @@
+"""What may follow a prefix, and why a text or a token may not. In: a matcher after the prefix. Out: a `NextTexts`.
+
+`Explanation` says it of one text or token. Here are the places as well (line and column), the tokens that the mask
+allows, those that are forced, and how many tokens complete the output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
+from guided.matching.explain.error_location import ErrorLocation
+from guided.matching.explain.explanation import Explanation, is_text, shortest_completion
+from guided.matching.least_tokens import LeastTokens, least_tokens
+from guided.matching.matcher import GrammarMatcher
+
+__all__ = ["NextTexts", "next_texts"]
+
+
+@dataclass(frozen=True, slots=True)
+class NextTexts:
+    """What there is to say about the place after a prefix.
+
+    Attributes:
+        explanation: of the text or token that was asked about, or of the place itself.
+        here: the end of the prefix.
+        place: where prefix and text together stop being allowed; None if they are allowed, or for a control token.
+        allowed: the ids that the mask allows.
+        forced: the tokens that must come next.
+        to_finish: the tokens to the end, the end token included, as budgets count; and whether fewer could do.
+        vocabulary_size: how many ids there are.
+    """
+
+    explanation: Explanation
+    here: ErrorLocation
+    place: ErrorLocation | None
+    allowed: list[int]
+    forced: list[int]
+    to_finish: LeastTokens
+    vocabulary_size: int
+
+    def fields(self, most: int | None = None) -> dict[str, Any]:
+        """As data, with `most` of the allowed tokens (None: all of them)."""
+        return {
+            "accepted": self.explanation.accepted,
+            "read": self.explanation.characters_read,
+            "reason": self.explanation.reason,
+            "place": self.place.fields() if self.place is not None else None,
+            "after_prefix": self.here.fields(),
+            "allowed_tokens": self.allowed[:most],
+            "forced_tokens": self.forced,
+            "min_tokens_to_finish": self.to_finish.count,
+            "min_tokens_is_exact": self.to_finish.is_exact,
+            "vocabulary_size": self.vocabulary_size,
+        }
+
+
+def next_texts(matcher: GrammarMatcher, prefix: bytes, asked: int | bytes | None) -> NextTexts:
+    """What may follow what a matcher has accepted.
+
+    Args:
+        matcher: after the prefix.
+        prefix: the text of that, without its control tokens.
+        asked: a token, a text, or None: only what is expected.
+    """
+    explanation, size = matcher.explain(asked), matcher.grammar.vocabulary.size
+    died = not explanation.accepted and explanation.data != b"" and is_text(explanation.data)
+    bitmask = allocate_token_bitmask(1, size)
+    matcher.fill_next_token_bitmask(bitmask)
+    return NextTexts(
+        explanation,
+        _place(matcher, prefix, explanation if asked is None else matcher.explain()),
+        _place(matcher, prefix, explanation) if died else None,
+        [token for token in allowed_tokens(bitmask) if token < size],
+        matcher.forced_tokens(),
+        least_tokens(matcher),
+        size,
+    )
+
+
+def _place(matcher: GrammarMatcher, prefix: bytes, explanation: Explanation) -> ErrorLocation:
+    """Where the prefix and what was asked stop being allowed."""
+    text, read = (prefix + explanation.data).decode(errors="replace"), explanation.data[: explanation.read]
+    offset = len((prefix + read).decode(errors="replace"))
+    if explanation.expected.begun:  # it ends inside of a character, which is the last one of the text
+        offset = len(text)
+    after = matcher.fork()
+    completion = shortest_completion(after)[0] or b"" if after.accept_string(read) else explanation.completion
+    return ErrorLocation(text, offset, explanation, completion)

@@ -1,0 +1,33 @@
+"""JSON Pointers and groups of them in messages. In: pointers. Out: words. At most eight are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from guided.frontends.json_schema.refusing import Groups
+from guided.matching.explain.positions import Position
+
+__all__ = ["listed_pointers", "listed_refusals", "named_places"]
+
+_MOST_POINTERS: Final = 8
+
+
+def named_places(places: Sequence[str], found: Sequence[Position]) -> str:
+    """Pointers into schemas, and other rules only where they have no positions."""
+    return listed_pointers([place for place in places if not found or "/" in place.partition(" ")[0]])
+
+
+def listed_pointers(pointers: Sequence[str]) -> str:
+    """JSON Pointers for a message, eight at most."""
+    more = [f"{len(pointers) - _MOST_POINTERS} more"] if len(pointers) > _MOST_POINTERS else []
+    return ", ".join([*(pointer or "(root)" for pointer in pointers[:_MOST_POINTERS]), *more])
+
+
+def listed_refusals(groups: Groups) -> str:
+    """Keywords that refuse something, for a message; those of one group do so together."""
+    named = [
+        group[0] if len(group) == 1 else f"{listed_pointers(group[:-1])} and {listed_pointers(group[-1:])} together"
+        for group in groups
+    ]
+    return listed_pointers(named)

@@ -1,0 +1,342 @@
+"""Where in its rules a text is: which alternative of which rule, and what of it was read last.
+
+In: a grammar and what was accepted, bytes and control tokens. Out: the `Position`s, and for a grammar with a lexer how
+the text was cut (`lexed.py` words it).
+
+    object: "{" pair ("," pair)* "}"        after  {"a":1   in object (line 1), after pair
+
+How: the core's automaton has merged what is alike, so it no longer knows. Its readable twin reads the rules as they
+were written (`automaton/reference/language.py`). Behind each part of an alternative a *label* is put, a control token
+that no text has. A part has been read where its label is reached; the parser then goes on behind it. What waits for a
+byte before any label was reached is inside of the part whose label comes next.
+
+Rules that nobody wrote by that name (those of a JSON Schema, whose places are pointers) have no labels: a text inside
+of one is inside of the part that refers to it.
+
+Cost: that of the twin, some microseconds to milliseconds for a byte. So texts longer than `MOST_SYMBOLS` have no
+positions, and neither have those for which the twin reaches its own limits, or takes more than `SECONDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from guided.automaton.reference.language import Item, Language, State
+from guided.errors import GuidedError, LimitExceeded
+from guided.ir.nodes import Alt, Grammar, Node, Ref, Repeat, Seq, Special
+from guided.matching.explain.notation import Names, is_helper
+from guided.meter import metered, spend
+
+__all__ = ["MOST_SYMBOLS", "SECONDS", "LabelledLanguage", "Position", "in_words", "labelled", "positions"]
+
+MOST_SYMBOLS: Final = 4000
+SECONDS: Final = 2.0
+_MOST_LABELS: Final = 4000
+_MOST_LABELS_IN_TURN: Final = 200
+_BEHIND: Final = "behind "  # in white space behind the part of a label
+_LABEL: Final = "\x00label "  # no control token is called so
+_WHOLES: Final = ("regex", "choice", "pattern", "expr", "structural_tag")
+_MOST_SHOWN: Final = 4
+
+
+class Position(NamedTuple):
+    """A place in an alternative.
+
+    Attributes:
+        rule: as its author calls it, with its line where there are lines; empty for the whole of a specification.
+        alternative: its number, from 1, among `alternatives`, as the grammar's loader has written them out.
+        after: the part of it that was read last; empty at its beginning.
+        inside: the part that is under way; empty between two parts.
+    """
+
+    rule: str
+    alternative: int
+    alternatives: int
+    after: str
+    inside: str
+
+    def __str__(self) -> str:
+        return self.words([self.alternative])
+
+    def words(self, numbers: Sequence[int]) -> str:
+        """It, for these alternatives."""
+        where = [f"in {self.rule}"] if self.rule else []
+        if self.alternatives > 1:
+            some = list(map(str, numbers[:_MOST_SHOWN])) + ["others"] * (len(numbers) > _MOST_SHOWN)
+            listed = some[0] if len(some) == 1 else f"{', '.join(some[:-1])} and {some[-1]}"
+            where.append(f"alternative{'s' if len(numbers) > 1 else ''} {listed} of {self.alternatives}")
+        if self.inside:
+            where.append(f"inside of {self.inside}")
+        else:
+            where.append(f"after {self.after}" if self.after else "at the beginning")
+        return ", ".join(where)
+
+
+def in_words(found: Sequence[Position]) -> str:
+    """Positions for a message: alternatives that are read alike together, at most four places."""
+    alike: dict[Position, list[int]] = {}
+    for it in found:
+        alike.setdefault(it._replace(alternative=0), []).append(it.alternative)
+    words = [it.words(numbers) for it, numbers in alike.items()]
+    more = [f"{len(words) - _MOST_SHOWN} more"] if len(words) > _MOST_SHOWN else []
+    return "; ".join(words[:_MOST_SHOWN] + more)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A part has been read: the alternative, the part, whether one follows, and the label before it in a row.
+
+    `behind`: what has been read is the white space behind the part of that label.
+    """
+
+    rule: str
+    alternative: int
+    alternatives: int
+    part: str
+    is_last: bool
+    is_nullable: bool
+    before: str | None
+    behind: str | None = None
+
+
+_AT_THE_BEGINNING: Final = Label("", 0, 0, "", True, True, None, "")
+"""White space at the beginning of an alternative belongs to what refers to the rule."""
+
+
+def positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping[int, str]) -> tuple[Position, ...]:
+    """Those of a text without a lexer. `symbols`: bytes, and 256 + id for control tokens. `names`: of these."""
+    if len(symbols) > MOST_SYMBOLS:
+        return ()
+    try:
+        with metered(SECONDS):
+            state = language.begin
+            for symbol in symbols:
+                spend()
+                if state is not None:
+                    token = {symbol - 256, names.get(symbol - 256, symbol - 256)}
+                    state = language.step(state, symbol) if symbol < 256 else language.special(state, token)
+            return language.positions(state, bool(symbols))
+    except (GuidedError, RecursionError):  # beyond what the twin can do
+        return ()
+
+
+def labelled(grammar: Grammar, kind: str) -> LabelledLanguage:
+    """The language of a grammar with labels behind the parts of the rules that somebody wrote.
+
+    Raises:
+        LimitExceeded: it has too many parts, or takes too long.
+    """
+    with metered(SECONDS):
+        return LabelledLanguage(*_Labels(grammar, kind).grammar())
+
+
+class _Labels:
+    def __init__(self, old: Grammar, kind: str) -> None:
+        self.old, self.kind = old, kind
+        self.names = Names(old, has_gaps=kind == "lark" and old.lexer is None)
+        self.marks = {mark for marks in old.lexer.contexts for mark in marks} if old.lexer is not None else set()
+        self.labels: dict[str, Label] = {}
+        self.authored = {name for name in old.rules if self._rule_name(name) is not None}
+
+    def _rule_name(self, name: str) -> str | None:
+        """What explanations call a rule; None if nobody wrote it."""
+        origin = self.old.origins.get(name, "")
+        if name.startswith("terminal "):
+            return None
+        if origin and not origin.startswith("/"):
+            return origin
+        is_whole = name == self.old.start and self.kind in _WHOLES
+        return "" if is_whole and not isinstance(self.old.rules[name], Ref) else None
+
+    def grammar(self) -> tuple[Grammar, dict[str, Label]]:
+        rules = dict(self.old.rules)  # regular parts refer to the rules without labels
+        for name in self.authored:
+            rules[_copy(name)] = self._rule(name)
+        start = _copy(self.old.start) if self.old.start in self.authored else self.old.start
+        if start == self.old.start:
+            rules[start] = self._referring(rules[start])
+        return Grammar(rules, start), self.labels
+
+    def _rule(self, name: str) -> Node:
+        node, rule = self.old.rules[name], self._rule_name(name) or ""
+        items = node.items if isinstance(node, Alt) and node.items else (node,)
+        many = 1 if is_helper(name) else len(items)
+        return Alt(tuple(self._parts(item, rule, number, many, node) for number, item in enumerate(items, 1)))
+
+    def _parts(self, node: Node, rule: str, number: int, many: int, owner: Node | None = None) -> Node:
+        """A sequence with a label behind each part. `owner`: the rule; what it repeats of itself has no label."""
+        spend()
+        parts = [part for part in (node.items if isinstance(node, Seq) else (node,)) if not self._is_mark(part)]
+        out: list[Node] = []
+        before: str | None = None
+        for at, part in enumerate(parts, 1):
+            if self._is_gap(part):
+                if not out:
+                    out.append(part)
+                continue
+            if isinstance(part, Seq) and part.items and self._is_gap(part.items[0]):  # white space before a terminal
+                behind = replace(self.labels[before], behind=before) if before else _AT_THE_BEGINNING
+                out += [part.items[0], Special(self._label(behind))]
+                part = part.items[1] if len(part.items) == 2 else Seq(part.items[1:])
+            out.append(self._nested(part, rule, number, many))
+            if isinstance(part, Ref) and is_helper(part.name) and self.old.rules[part.name] is owner:
+                continue
+            nullable = isinstance(part, Repeat) and part.min == 0
+            last = all(map(self._is_gap, parts[at:]))
+            label = self._label(Label(rule, number, many, self.names.of(part), last, nullable, before))
+            out.append(Special(label))
+            if at < len(parts) and self._is_gap(parts[at]):
+                out += [parts[at], Special(self._label(replace(self.labels[label], behind=label)))]
+            before = label
+        return Seq(tuple(out))
+
+    def _label(self, label: Label) -> str:
+        if len(self.labels) == _MOST_LABELS:
+            raise LimitExceeded("nodes", len(self.labels), _MOST_LABELS, fixed=True)
+        name = f"{_LABEL}{len(self.labels)}"
+        self.labels[name] = label
+        return name
+
+    def _is_mark(self, part: Node) -> bool:
+        return isinstance(part, Repeat) and isinstance(part.item, Special) and part.item.token in self.marks
+
+    def _is_gap(self, part: Node) -> bool:
+        """Whether these are the ignored terminals that Lark's grammars have between others."""
+        return self.names.has_gaps and isinstance(part, Repeat)
+
+    def _nested(self, node: Node, rule: str, number: int, many: int) -> Node:
+        """A part, with labels inside of it where it refers to rules that have labels."""
+        match node:
+            case Ref(name) if name in self.authored:
+                return Ref(_copy(name))
+            case Repeat(item, low, high) if not self._is_gap(node) and self._refers(item):
+                return Repeat(self._parts(item, rule, number, many), low, high)
+            case Alt(items) if self._refers(node):
+                return Alt(tuple(self._parts(item, rule, number, many) for item in items))
+            case Seq() if self._refers(node):
+                return self._parts(node, rule, number, many)
+        return node
+
+    def _referring(self, node: Node) -> Node:
+        """A rule that nobody wrote, and that refers to such with labels: the beginning of one of Lark's grammars."""
+        match node:
+            case Ref(name) if name in self.authored:
+                return Ref(_copy(name))
+            case Seq(items):
+                return Seq(tuple(map(self._referring, items)))
+        return node
+
+    def _refers(self, node: Node) -> bool:
+        match node:
+            case Ref(name):
+                return name in self.authored
+            case Special():
+                return True
+            case Seq(items) | Alt(items):
+                return any(map(self._refers, items))
+            case Repeat(item):
+                return self._refers(item)
+        return False
+
+
+def _copy(name: str) -> str:
+    return f"{_LABEL}{name}"
+
+
+class LabelledLanguage(Language):
+    """The states of a labelled grammar. Each goes on behind all labels that were reached; what these are is kept."""
+
+    def __init__(self, grammar: Grammar, labels: Mapping[str, Label]) -> None:
+        self.labels = labels
+        self.reached: dict[State, tuple[State, frozenset[str]]] = {}
+        """State -> the state before any label, and the labels that were reached."""
+        super().__init__(grammar)
+        self.begin: State | None = self._behind_labels(self.start)
+
+    def step(self, state: State, byte: int) -> State | None:
+        """See `Language`."""
+        return self._behind_labels(super().step(state, byte))
+
+    def special(self, state: State, names: Iterable[int | str]) -> State | None:
+        """See `Language`."""
+        return self._behind_labels(super().special(state, frozenset(names)))
+
+    def _if_viable(self, state: State | None) -> State | None:
+        """The text was accepted, so that no completion has to be searched for."""
+        return state
+
+    def positions(self, state: State | None, begun: bool) -> tuple[Position, ...]:
+        """Where the text is; `begun`: it is not empty."""
+        if state is None:
+            return ()
+        before, labels = self.reached[state]
+        inside = self._inside(before.items) if begun else set[str]()
+        reached = {label for label in labels if self.labels[label].behind is None}
+        reached |= {self.labels[label].behind or "" for label in inside if label in self.labels} - {""}
+        reached |= {label.removeprefix(_BEHIND) for label in inside if label.startswith(_BEHIND)}
+        inside = {label for label in inside if label in self.labels}
+        found: dict[Position, None] = {}
+        for label in sorted(inside, key=_number):
+            it = self.labels[label]
+            is_all = it.is_last and it.before is None and not it.rule and it.alternatives == 1
+            if it.behind or is_all or (label in reached and not it.is_last):
+                continue
+            after = self.labels[it.before].part if it.before else ""
+            found[Position(it.rule, it.alternative, it.alternatives, after, it.part)] = None
+        for label in sorted(reached, key=_number):
+            it = self.labels[label]
+            if not it.is_last and not (it.is_nullable and it.before in reached):
+                found[Position(it.rule, it.alternative, it.alternatives, it.part, "")] = None
+        return tuple(found)
+
+    def _behind_labels(self, state: State | None) -> State | None:
+        if state is None:
+            return None
+        whole, at, reached = state, state, set[str]()
+        for _ in range(_MOST_LABELS_IN_TURN):
+            here = {label for rest, _, _ in at.items if (label := _label_of(rest[0]))}
+            if not here:
+                break
+            reached |= here
+            following = super().special(at, here)
+            if following is None:
+                break
+            at = following
+            both = self.either(whole, at)
+            assert both is not None, "the union of two states"
+            if both is whole:
+                break
+            whole = both
+        self.reached[whole] = (state, frozenset(reached))
+        return whole
+
+    def _inside(self, items: Iterable[Item]) -> set[str]:
+        """The labels of the parts that are under way."""
+        found, seen = set[str](), set[object]()
+        todo = [(rest, back, False) for rest, back, _ in items if not _label_of(rest[0])]
+        while todo:
+            rest, back, is_before = todo.pop()
+            label = next(filter(None, map(_label_of, rest)), "")
+            before = self.labels[label].before if label else None
+            if label and self.labels[label] is not _AT_THE_BEGINNING and not (is_before and before is None):
+                found.add(_behind(before) if is_before and before else label)
+            elif (back, label) not in seen:
+                seen.add((back, label))
+                todo += [(further, caller, is_before or bool(label)) for further, caller in self.resumed(back)]
+        return found
+
+
+def _behind(label: str) -> str:
+    return f"{_BEHIND}{label}"
+
+
+def _label_of(term: object) -> str:
+    """The label that a term is; empty if it is none."""
+    name = str(term.token) if isinstance(term, Special) else ""
+    return name if name.startswith(_LABEL) else ""
+
+
+def _number(label: str) -> int:
+    return int(label.removeprefix(_LABEL))

@@ -1,0 +1,165 @@
+"""Where in the schemas of a specification a text is. In: a grammar and what was accepted. Out: JSON Pointers.
+
+A text is the JSON of one schema, or has such JSON in it, as those of structural tags do. Where that begins is found as
+captures are: the grammar is compiled once more with marks around the rules that are schemas, see
+`annotated_grammar.py`. What applies there is computed from the schema and the JSON so far, see
+`frontends/json_schema/instance_locations.py`, and what refuses the text that is asked about in
+`frontends/json_schema/refusing.py`.
+
+Cost: a second compilation of the grammar, if it is not the JSON of one schema alone, when this is first asked for.
+What it does not do: parts beside a lexer, and arguments that are written as text, have no places but those of their
+rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from threading import RLock
+from typing import Final
+
+from guided.errors import LimitExceeded, SpecError
+from guided.frontends.json_schema.asked import Asked
+from guided.frontends.json_schema.instance_locations import InstanceLocations, Judge
+from guided.frontends.json_schema.refusing import Groups, refusing
+from guided.ir.embedded import Embedded
+from guided.ir.nodes import Grammar
+from guided.ir.regions import Region
+from guided.limits import Limits
+from guided.matching.compiled import CompiledGrammar, text_ids
+from guided.matching.regions.annotated_grammar import AnnotatedGrammar, Automaton, automaton_of_rules
+from guided.matching.regions.parse_paths import Past, entered
+from guided.meter import is_exhausted, seconds_left, spend
+
+__all__ = ["SchemaPlaces", "SchemasHere"]
+
+_PATIENCE: Final = 60.0  # seconds, while another thread explains a text of the same grammar
+
+
+@dataclass(frozen=True, slots=True)
+class SchemasHere:
+    """What there is to say of the schemas at the end of a text.
+
+    Attributes:
+        pointers: the schemas that apply there.
+        refusing: their keywords that refuse what follows; those of one group do so together.
+        prefixes: the pointers of the whole schemas.
+        is_all: whether the text cannot be read in another way, outside of these.
+        is_partial: whether there is more to say, and a bound was reached.
+    """
+
+    pointers: tuple[str, ...] = ()
+    refusing: Groups = ()
+    prefixes: tuple[str, ...] = ()
+    is_all: bool = False
+    is_partial: bool = False
+
+
+class SchemaPlaces:
+    """Explains texts of one grammar, whose rules are `rules`.
+
+    Raises:
+        LimitExceeded: it is larger than the limits allow.
+    """
+
+    def __init__(self, grammar: CompiledGrammar, rules: Grammar) -> None:
+        self._limits = grammar.limits
+        self._schemas = list(rules.schemas.items())
+        self._known: dict[int, InstanceLocations] = {}
+        self._marked: AnnotatedGrammar | None = None
+        self._lock = RLock()
+        if self._schemas and rules.start not in rules.schemas and rules.lexer is None and not rules.composed:
+            regions = {name: Region(capture=name) for name, _ in self._schemas}
+            self._marked = AnnotatedGrammar(
+                replace(rules, regions=regions), grammar.vocabulary, lambda: text_ids(grammar.vocabulary), False,
+                self._limits,
+            )  # fmt: skip
+        self._is_one = rules.start in rules.schemas
+
+    def at(self, symbols: Sequence[int], asked: Asked | None) -> SchemasHere:
+        """After a text. `symbols`: bytes, and 256 + id for control tokens. `asked`: what is refused behind it.
+
+        Raises:
+            GuidedError: limits are exceeded.
+        """
+        if self._is_one:
+            begun: set[tuple[int, int]] = {(0, 0)}
+            is_all = True
+        elif self._marked is not None:
+            begun, is_all = self._begun(self._marked, symbols)
+        else:
+            return SchemasHere()
+        pointers: dict[str, None] = {}
+        groups: dict[tuple[str, ...], None] = {}
+        is_partial = False
+        for number, start in sorted(begun):
+            if any(symbol > 255 for symbol in symbols[start:]):  # the output has ended
+                continue
+            text = bytes(symbols[start:])
+            if not self._lock.acquire(timeout=seconds_left(_PATIENCE)):
+                is_partial = True
+                break
+            try:
+                applying = self._applying(number)
+                applying.begin()
+                pointers |= dict.fromkeys(applying.pointers(text))
+                groups |= dict.fromkeys(refusing(applying, text, asked) if asked is not None else ())
+                is_partial |= applying.is_partial
+            except LimitExceeded:
+                if not is_exhausted():
+                    raise
+                is_partial = True
+            finally:
+                self._lock.release()
+        prefixes = tuple(dict.fromkeys(self._schemas[number][1].prefix for number, _ in begun))
+        return SchemasHere(tuple(pointers), tuple(groups), prefixes, is_all and bool(begun), is_partial)
+
+    def _applying(self, number: int) -> InstanceLocations:
+        if number not in self._known:
+            source: Embedded = self._schemas[number][1]
+            self._known[number] = InstanceLocations(source, self._limits, lambda grammar: _judge(grammar, self._limits))
+        return self._known[number]
+
+    @staticmethod
+    def _begun(marked: AnnotatedGrammar, symbols: Sequence[int]) -> tuple[set[tuple[int, int]], bool]:
+        """The schemas that are open after a text, with the places where their JSON begins; whether nothing else is."""
+        with marked.lock:
+            automaton = marked.automaton
+            threads = entered(marked, [(automaton.start, None)], 0)
+            for at, symbol in enumerate(symbols, 1):
+                spend(len(threads))
+                steps = [
+                    (automaton.byte(state, symbol) if symbol < 256 else automaton.token(state, symbol - 256), past)
+                    for state, past in threads
+                ]
+                threads = entered(marked, [(state, past) for state, past in steps if state is not None], at)
+            found = {_innermost(marked, past) for _, past in threads}
+        return {each for each in found if each is not None}, None not in found
+
+
+def _innermost(marked: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:
+    """The number of the region that is open, and where it begins."""
+    ended = 0
+    while past is not None:
+        position, mark, past = past
+        number, is_end = divmod(mark - marked.first, 2)
+        if is_end:
+            ended += 1
+        elif ended:
+            ended -= 1
+        else:
+            return number, position
+    return None
+
+
+def _judge(grammar: Grammar, limits: Limits) -> Judge:
+    try:
+        automaton: Automaton = automaton_of_rules(grammar, limits)
+    except SpecError:  # it generates nothing
+        return lambda text, is_whole: False
+
+    def judge(text: bytes, is_whole: bool) -> bool:
+        is_complete = automaton.reads(text)
+        return is_complete is not None and (is_complete or not is_whole)
+
+    return judge

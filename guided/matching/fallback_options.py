@@ -1,0 +1,37 @@
+"""What a specification leaves open, narrowed as generation wants it, where something can then still be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+
+from guided.errors import SpecError, UnsupportedError
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.limits import Limits
+from guided.matching.compiled import CompiledGrammar
+from guided.meter import compiling
+
+__all__ = ["fallback_options"]
+
+
+def fallback_options(
+    compiled: Callable[[JsonSchemaOptions], CompiledGrammar], options: JsonSchemaOptions, limits: Limits
+) -> CompiledGrammar:
+    """The grammar with characters and members as they are wanted; with all of them where nothing else can be written.
+
+    Where it is the specification itself that is wrong, the last attempt says so.
+    """
+    minimal = options.additional_properties == "minimal"
+    attempts = product(
+        dict.fromkeys((options.additional_properties, None if minimal else options.additional_properties)),
+        dict.fromkeys((options.classes, "full") if options.classes == "plain" else (options.classes,)),
+    )
+    *first, last = [replace(options, additional_properties=others, classes=one) for others, one in attempts]
+    with compiling(limits, work=False):  # all attempts together
+        for attempt in first:
+            try:
+                return compiled(attempt)
+            except (SpecError, UnsupportedError):
+                pass
+        return compiled(last)

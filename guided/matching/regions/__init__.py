@@ -1,0 +1,1 @@
+"""Captures and temperatures: what the marked regions of an output are."""

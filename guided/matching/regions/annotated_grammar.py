@@ -1,0 +1,240 @@
+"""The automaton of a grammar with marks where its regions begin and end. In: a grammar, a vocabulary. Out: states.
+
+    value[capture]: /[a-z]+/         value: <begin 0> /[a-z]+/ <end 0>
+
+A mark is a control token that the grammar has and no text does. So the core parses texts with marks as it parses any
+text: a text that is marked in some way leads to a state, and equal states go on equally. `parse_paths.py` looks for the
+marks of a text.
+
+Of a grammar with a lexer these are the rules, whose letters are terminals.
+
+Cost: the grammar is compiled a second time, when its regions are first asked for. A step that was taken before is a
+look-up. At most `_MOST_STATES` states are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from threading import RLock
+from typing import Any, Final, TypeAlias
+
+from guided.automaton import _core
+from guided.automaton.build import compile_native
+from guided.automaton.build_lexer import ids_of_terminals
+from guided.errors import LimitExceeded
+from guided.ir.nodes import EPSILON, Alt, Grammar, Node, Seq, Special
+from guided.ir.regions import Ending, Region
+from guided.limits import Limits
+from guided.vocabulary import Vocabulary
+
+__all__ = ["AnnotatedGrammar", "Automaton", "Entry", "State", "automaton_of", "automaton_of_rules"]
+
+_MOST_STATES: Final = 50_000
+_MOST_ENTRIES: Final = 10_000
+_TABLE_BYTES: Final = 1 << 16
+_UNKNOWN: Final[Any] = object()
+
+
+class State:
+    """A state of an automaton, compared by identity. `steps`: byte, 256 + token, or -1 for a token's end -> state."""
+
+    __slots__ = ("entries", "is_accepting", "matcher", "reads", "steps", "tokens")
+
+    def __init__(self, matcher: _core.Matcher) -> None:
+        self.matcher, self.is_accepting = matcher, matcher.is_accepting()
+        self.tokens = matcher._next_tokens()
+        self.reads = bool(matcher._next_bytes())
+        self.steps: dict[int, State | None] = {}
+        self.entries: tuple[Entry, ...] | None = None
+
+
+Entry: TypeAlias = tuple[State, tuple[int, ...]]
+"""A state, and the marks that lead to it."""
+
+
+class Automaton:
+    """The states of a compiled grammar, made when they are reached. Not thread-safe."""
+
+    def __init__(self, compiled: _core.Compiled) -> None:
+        self._compiled, self._rebuilds = compiled, compiled.rebuilds
+        self._states: dict[int, State] = {}
+        self.start = self._state(_core.Matcher(compiled))
+
+    def byte(self, state: State, byte: int) -> State | None:
+        """The state after a byte, or None."""
+        after = state.steps.get(byte, _UNKNOWN)
+        if after is _UNKNOWN:
+            matcher = _core.Matcher(state.matcher)
+            after = state.steps[byte] = self._state(matcher) if matcher._accept_part(bytes([byte])) else None
+        return after  # type: ignore[no-any-return]
+
+    def token(self, state: State, token: int) -> State | None:
+        """The state after a control token, or None."""
+        after = state.steps.get(256 + token, _UNKNOWN)
+        if after is _UNKNOWN:
+            matcher = _core.Matcher(state.matcher)
+            after = state.steps[256 + token] = self._state(matcher) if matcher.accept_token(token) else None
+        return after  # type: ignore[no-any-return]
+
+    def token_end(self, state: State) -> State | None:
+        """The state once a token ends whose bytes were read, or None."""
+        after = state.steps.get(-1, _UNKNOWN)
+        if after is _UNKNOWN:
+            matcher = _core.Matcher(state.matcher)
+            after = state.steps[-1] = self._state(matcher) if matcher._end_token() else None
+        return after  # type: ignore[no-any-return]
+
+    def reads(self, data: bytes) -> bool | None:
+        """Whether a text is a whole one; None: nor the beginning of one. No state on the way is kept."""
+        matcher = _core.Matcher(self.start.matcher)
+        return matcher.is_accepting() if matcher._accept_part(data) else None
+
+    def _state(self, matcher: _core.Matcher) -> State:
+        # States have other numbers once the table of states was built anew.
+        if self._compiled.rebuilds != self._rebuilds or len(self._states) > _MOST_STATES:
+            self._rebuilds = self._compiled.rebuilds
+            self._states.clear()
+        number = matcher.state
+        if number not in self._states:
+            self._states[number] = State(matcher)
+        return self._states[number]
+
+
+class AnnotatedGrammar:
+    """A grammar with marks. `lock` is held while its automata are used.
+
+    Attributes:
+        first: the token of the first mark. The region with number k begins with the mark first + 2k, and ends with the
+            one after it.
+        regions: by number.
+        counts_tokens: whether the places where tokens end matter, see `MaxTokens`.
+    """
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        vocabulary: Vocabulary,
+        text_ids: Callable[[], frozenset[int]],
+        counts_tokens: bool,
+        limits: Limits,
+    ) -> None:
+        self.lock = RLock()
+        self.lexer, self.limits = grammar.lexer, limits
+        self.regions = list(grammar.regions.values())
+        self._splits: dict[Ending, tuple[Automaton, Automaton]] = {}
+        more = 2 * len(self.regions)
+        special_ids: dict[str, list[int]] = {}
+        tokens: list[bytes | None]
+        if grammar.lexer is not None:
+            ids = ids_of_terminals(grammar.lexer)
+            self.first, special_ids = len(ids), {name: [token] for name, token in ids.items()}
+            tokens, ends = [None] * (self.first + more), [self.first + more]
+        else:
+            for token, name in vocabulary.special_tokens.items():
+                special_ids.setdefault(name, []).append(token)
+            # The tokens of the vocabulary are needed if some are counted; single bytes are enough to read a text.
+            tokens, ends = [None] * vocabulary.size, sorted(vocabulary.eos_token_ids)
+            if counts_tokens:
+                tokens[: len(vocabulary.tokens)] = vocabulary.tokens
+            else:
+                tokens += [bytes([each]) for each in range(256)]
+            self.first = len(tokens)
+            tokens += [None] * more
+        of_marks = _core.TokenVocabulary(tokens, ends, max(len(tokens), max(ends, default=-1) + 1), _TABLE_BYTES)
+        rules = dict(grammar.rules)
+        for number, name in enumerate(grammar.regions):
+            rules[name] = self._marked(rules[name], number)
+        compiled = compile_native(
+            Grammar(rules, grammar.start), of_marks,
+            limits=limits, special_ids=special_ids, end_tokens=ends, text_ids=text_ids,
+        )  # fmt: skip
+        self.automaton = Automaton(compiled)
+        self.counts_tokens = compiled.limits_tokens
+
+    def _marked(self, node: Node, number: int) -> Node:
+        begin, end = Special(self.first + 2 * number), Special(self.first + 2 * number + 1)
+        marked = Seq((begin, node, end))
+        return Alt((EPSILON, marked)) if self.regions[number].ignored else marked
+
+    def region(self, mark: int) -> tuple[Region, bool]:
+        """The region of a mark, and whether it ends there."""
+        number, is_end = divmod(mark - self.first, 2)
+        return self.regions[number], bool(is_end)
+
+    def entries(self, state: State) -> tuple[Entry, ...]:
+        """The state, and those that marks lead to, as far as they read something or are accepting; the best first.
+
+        A region begins as early as it can and ends as late as it can; what is ignored begins late.
+
+        Raises:
+            LimitExceeded: there are too many.
+        """
+        if state.entries is None:
+            out: list[Entry] = []
+            met: set[State] = set()
+            todo: list[tuple[State, tuple[int, ...], bool]] = [(state, (), False)]
+            while todo:
+                at, marks, is_done = todo.pop()
+                if is_done:
+                    out.append((at, marks))
+                elif at not in met:
+                    met.add(at)
+                    if len(met) > _MOST_ENTRIES:
+                        hint = "let fewer regions begin or end at the same place"
+                        raise LimitExceeded("states", len(met), _MOST_ENTRIES, fixed=True, hint=hint)
+                    early, late, reads = self._marks(at)
+                    todo += [(after, (*marks, mark), False) for mark, after in reversed(late)]
+                    if reads or at.is_accepting:
+                        todo.append((at, marks, True))
+                    todo += [(after, (*marks, mark), False) for mark, after in reversed(early)]
+            state.entries = tuple(out)
+        return state.entries
+
+    def _marks(self, state: State) -> tuple[list[tuple[int, State]], list[tuple[int, State]], bool]:
+        """The marks before which a state goes on reading, those after which it does, and whether it reads at all."""
+        early: list[tuple[int, State]] = []
+        late: list[tuple[bool, int, State]] = []
+        for token in state.tokens:
+            if token >= self.first and (after := self.automaton.token(state, token)) is not None:
+                region, is_end = self.region(token)
+                if is_end or region.ignored:
+                    late.append((is_end, token, after))
+                else:
+                    early.append((token, after))
+        reads = state.reads or len(early) + len(late) < len(state.tokens)
+        return early, [(token, after) for _, token, after in sorted(late, key=lambda each: each[:2])], reads
+
+    def split(self, ending: Ending, text: bytes) -> int:
+        """Where the end of a text begins; all of it is before the end if it has none."""
+        if ending not in self._splits:
+            before = automaton_of(ending.before, self.limits)
+            self._splits[ending] = before, automaton_of(ending.end, self.limits)
+        before, end = self._splits[ending]
+        state: State | None = before.start
+        for at in range(len(text) + 1):
+            if state is None:
+                break
+            if state.is_accepting and end.reads(text[at:]):
+                return at
+            state = before.byte(state, text[at]) if at < len(text) else None
+        return len(text)
+
+
+def automaton_of(node: Node, limits: Limits) -> Automaton:
+    """The automaton of a regular node, over bytes."""
+    return automaton_of_rules(Grammar({"start": node}), limits)
+
+
+def automaton_of_rules(grammar: Grammar, limits: Limits) -> Automaton:
+    """The automaton of a grammar without control tokens, over bytes.
+
+    Raises:
+        SpecError: it generates nothing.
+    """
+    return Automaton(compile_native(grammar, _bytes(), limits=limits, special_ids={}, end_tokens=[]))
+
+
+@cache
+def _bytes() -> _core.TokenVocabulary:
+    return _core.TokenVocabulary([bytes([each]) for each in range(256)], [256], 257, _TABLE_BYTES)

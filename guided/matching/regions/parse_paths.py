@@ -1,0 +1,276 @@
+"""What the regions of a text are: captures, and the temperature. In: a grammar with marks (`annotated_grammar.py`), and
+an output, step by step. Out: the marks of one reading of it.
+
+A text may be read in many ways. The one that counts is found from left to right: a region begins as early as it can,
+and ends as late as it can, as long as the rest can be read. So of `name rest`, both `/[a-z]+/`, all letters but one are
+of the name.
+
+How: threads, as in Pike's virtual machine for regular expressions, whose states are those of the core instead of places
+in a program. A thread is a state, and the marks that led to it. At each byte all threads make a step, and where two
+meet in one state, only the better one goes on, since all that follows is the same for both. Threads are in order, the
+best first, which the order of `Marked.entries` gives. Source: Rob Pike's sam, as told in Russ Cox, "Regular Expression
+Matching: the Virtual Machine Approach" (2009).
+
+Cost: for each byte, a look-up for each thread; there are as many as the text so far has ways to go on. What was read is
+kept for each step of the matcher, so that an output is read once, while it streams and after a rollback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from guided.ir.regions import Region
+from guided.matching.explain.lexemes import Lexemes, Pending
+from guided.matching.regions.annotated_grammar import AnnotatedGrammar, State
+
+__all__ = ["Capture", "ParsePaths", "Past", "Snapshot", "entered"]
+
+Past: TypeAlias = tuple[int, int, "Past"] | None
+"""The marks of a thread, the last one first: where it stands, its token, and those before it."""
+Thread: TypeAlias = tuple[State, Past]
+_IGNORED_BEGINS, _IGNORED_ENDS = -2, -1  # marks of ignored lexemes
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A captured text. `complete`: it has ended. The rest are places in the output, in bytes; `closed`: where its rule
+    ends, after its `ending`."""
+
+    name: str
+    start: int
+    end: int
+    closed: int
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was read of an output up to some place."""
+
+    threads: tuple[Thread, ...]
+    pending: Pending | None = None
+
+
+class ParsePaths:
+    """Reads the steps of one output. Those of one grammar share its automata."""
+
+    def __init__(self, marked: AnnotatedGrammar) -> None:
+        self._marked = marked
+        self._lexemes = None if marked.lexer is None else Lexemes(marked.lexer, marked.limits)
+        with marked.lock:
+            threads: tuple[Thread, ...] = tuple(self._entered([(marked.automaton.start, None)], 0))
+        self.first = Snapshot(threads, self._begun(0, threads))
+
+    def after_bytes(self, before: Snapshot, text: bytearray, start: int, end: int) -> Snapshot:
+        """After the bytes from `start` to `end` of the text.
+
+        Raises:
+            LimitExceeded: there are too many ways to mark it.
+        """
+        if self._lexemes is not None:
+            return self._after_lexemes(before, text, end, is_all=False)
+        threads, automaton = before.threads, self._marked.automaton
+        for at in range(start, end):
+            byte = text[at]
+            kernel = [(after, past) for state, past in threads if (after := automaton.byte(state, byte))]
+            threads = self._entered(kernel, at + 1)
+        if self._marked.counts_tokens and start < end:
+            ended: dict[State, Past] = {}
+            for state, past in threads:
+                last = automaton.token_end(state)
+                if last is not None and (last.is_accepting or self._goes_on(last)):  # else it waits for a mark alone
+                    ended.setdefault(last, past)
+            threads = tuple(ended.items())
+        return Snapshot(threads)
+
+    def after_token(
+        self, before: Snapshot, token: int, text: bytearray, start: int, end: int, *, is_control: bool
+    ) -> Snapshot:
+        """After a token, whose text is that from `start` to `end`, or which the grammar names. A control token has no
+        text that could be read otherwise."""
+        is_text = start < end and not is_control
+        read = self.after_bytes(before, text, start, end) if is_text else Snapshot(())
+        if self._lexemes is not None:
+            return read if is_text else before
+        named = [
+            (after, past) for state, past in before.threads if (after := self._marked.automaton.token(state, token))
+        ]
+        if not named:
+            return read if is_text else before
+        met = {state for state, _ in read.threads}
+        return Snapshot((*read.threads, *(each for each in self._entered(named, end) if each[0] not in met)))
+
+    def complete(self, at: Snapshot, text: bytearray) -> Sequence[Capture]:
+        """The captures of a complete output."""
+        if self._lexemes is not None:
+            at = self._after_lexemes(at, text, len(text), is_all=True)
+        best = next((past for state, past in at.threads if state.is_accepting), None)
+        return self._captures(best, text)
+
+    def under_way(self, at: Snapshot, text: bytearray) -> Sequence[Capture]:
+        """The captures of an output that goes on; the last ones may be incomplete."""
+        threads = at.threads
+        if at.pending is not None and at.pending.read > at.pending.start:
+            may = {number for number, _ in at.pending.matches} | {at.pending.winner}
+            assert self._lexemes is not None
+            threads = tuple(thread for thread in threads if self._lexemes.may_be(may, thread[0].tokens)) or threads
+        return self._captures(threads[0][1] if threads else None, text)
+
+    def temperature(self, at: Snapshot, length: int) -> float | None:
+        """What the sampler takes for the next token of an output of so many bytes; None: what it takes anyway.
+
+        Where the text may go on within a region that has begun, that region's. Where one would only begin, its own if
+        nothing else can follow.
+        """
+        beginning: list[float | None] = []
+        for state, past in at.threads:
+            if not self._goes_on(state):
+                continue
+            start, found = self._innermost(past)
+            if found is not None and start < length:
+                return found
+            beginning.append(found)
+        return beginning[0] if beginning and None not in beginning else None
+
+    # --- reading
+
+    def _entered(self, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
+        return entered(self._marked, kernel, position)
+
+    def _begun(self, start: int, threads: Sequence[Thread]) -> Pending | None:
+        if self._lexemes is None:
+            return None
+        return self._lexemes.begun(
+            start, {token for state, _ in threads for token in state.tokens if token < self._marked.first}
+        )
+
+    def _after_lexemes(self, before: Snapshot, text: bytearray, end: int, *, is_all: bool) -> Snapshot:
+        """After the lexemes that have ended; `is_all`: no text follows, so the last one has."""
+        lexemes, threads, pending = self._lexemes, before.threads, before.pending
+        assert lexemes is not None and pending is not None
+        while pending.start < end:
+            pending = lexemes.read(pending, text, end)
+            if pending.winner < 0 or (pending.matches and not is_all):
+                break
+            if lexemes.is_ignored(pending):
+                ignored = [(state, self._skipped(past, pending)) for state, past in threads]
+                threads = tuple(ignored)
+            else:
+                number = lexemes.terminal(pending, text)
+                threads = self._entered(
+                    [
+                        (after, past)
+                        for state, past in threads
+                        if (after := self._marked.automaton.token(state, number))
+                    ],
+                    pending.end,
+                )
+            following = self._begun(pending.end, threads)
+            assert following is not None
+            pending = following
+        return Snapshot(threads, pending)
+
+    @staticmethod
+    def _skipped(past: Past, pending: Pending) -> Past:
+        return pending.end, _IGNORED_ENDS, (pending.start, _IGNORED_BEGINS, past)
+
+    def _goes_on(self, state: State) -> bool:
+        return state.reads or any(token < self._marked.first for token in state.tokens)
+
+    # --- marks
+
+    def _innermost(self, past: Past) -> tuple[int, float | None]:
+        """Where the innermost region with a temperature begins, and its temperature."""
+        ended = 0
+        while past is not None:
+            position, mark, past = past
+            if mark < 0:
+                continue
+            region, is_end = self._marked.region(mark)
+            if is_end:
+                ended += 1
+            elif ended:
+                ended -= 1
+            elif region.temperature is not None:
+                return position, region.temperature
+        return 0, None
+
+    def _captures(self, past: Past, text: bytearray) -> list[Capture]:
+        marks: list[tuple[int, int]] = []
+        while past is not None:
+            position, mark, past = past
+            marks.append((position, mark))
+        ignored = _Ignored()
+        opened: list[tuple[Region, int, int]] = []
+        found: list[tuple[int, Capture]] = []
+        for number, (position, mark) in enumerate(reversed(marks)):
+            region, is_end = (_SKIPPED, mark == _IGNORED_ENDS) if mark < 0 else self._marked.region(mark)
+            if region.ignored:
+                ignored.mark(position, is_end)
+            elif not is_end:
+                opened.append((region, position, number))
+            else:
+                region, start, order = opened.pop()
+                start, end = ignored.without(start, position)
+                found += [(order, each) for each in self._named(region, text, start, end)]
+        for region, position, order in opened:
+            start, end = ignored.without(position, len(text), is_open=True)
+            if region.capture and start < end:
+                found.append((order, Capture(region.capture, start, end, end, False)))
+        found.sort(key=lambda each: each[0])
+        return [capture for _, capture in found]
+
+    def _named(self, region: Region, text: bytearray, start: int, end: int) -> list[Capture]:
+        """The captures of a region that has ended."""
+        middle = end
+        if region.ending is not None and region.captures:
+            middle = start + self._marked.split(region.ending, bytes(text[start:end]))
+        out = [Capture(region.capture, start, middle, end)] if region.capture else []
+        if region.ending is not None and region.ending.capture:
+            out.append(Capture(region.ending.capture, middle, end, end))
+        return out
+
+
+def entered(marked: AnnotatedGrammar, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
+    """The threads after a step, with the marks that stand here. `marked.lock` is held."""
+    out: dict[State, Past] = {}
+    for state, past in kernel:
+        for entry, marks in marked.entries(state):
+            if entry not in out:
+                here = past
+                for mark in marks:
+                    here = position, mark, here
+                out[entry] = here
+    return tuple(out.items())
+
+
+_SKIPPED = Region(ignored=True)
+
+
+class _Ignored:
+    """Where ignored text begins and ends."""
+
+    def __init__(self) -> None:
+        self._end_of: dict[int, int] = {}
+        self._start_of: dict[int, int] = {}
+        self._open: int | None = None
+
+    def mark(self, position: int, is_end: bool) -> None:
+        if not is_end:
+            self._open = position
+        elif self._open is not None:
+            if self._open < position:
+                self._end_of[self._open], self._start_of[position] = position, self._open
+            self._open = None
+
+    def without(self, start: int, end: int, is_open: bool = False) -> tuple[int, int]:
+        """A part of the text without ignored text at its ends; `is_open`: nothing follows it yet."""
+        if is_open and self._open is not None:
+            end = max(self._open, start)
+        while self._end_of.get(start, end + 1) <= end:
+            start = self._end_of[start]
+        while self._start_of.get(end, -1) >= start:
+            end = self._start_of[end]
+        return start, end

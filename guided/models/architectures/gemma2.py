@@ -1,0 +1,54 @@
+"""Gemma 2: norms before and after, windows in every other layer, capped scores and logits (arXiv 2408.00118).
+
+Gains are 1 + weight, embeddings are multiplied by the root of their size, the gate is GELU by its approximation with
+tanh, and scores are scaled by a number of the config.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from guided.models.architectures.gemma import GEMMA_NAMES, gemma
+from guided.models.decoder import DecoderConfig, LayerKind
+from guided.models.loading.architecture import decoder, gguf_decoder
+from guided.models.loading.config_reader import ConfigReader
+from guided.models.loading.gguf_config import GgufNumbers
+from guided.models.loading.huggingface_config import attention_biases, layer_windows, read_rope, sizes
+from guided.models.model import AttentionKind
+from guided.models.rotary import Rope
+
+__all__ = ["ARCHITECTURE"]
+
+
+def _config(reader: ConfigReader) -> DecoderConfig:
+    for key in ("hidden_activation", "hidden_act"):  # older configs have both
+        reader.one_of(key, "gelu_pytorch_tanh", "gelu_pytorch_tanh")
+    c = sizes(reader, head_dim=256)
+    rope = read_rope(reader, c["head_dim"], c["context"])
+    softcap = reader.number_or_none("attn_logit_softcapping", 50.0)
+    scale = reader.number("query_pre_attn_scalar", 256) ** -0.5
+    windows = layer_windows(reader, c["layers"], lambda layer: layer % 2 == 0, window=4096)
+    kinds = tuple(LayerKind(AttentionKind(window, softcap, scale), rope) for window in windows)
+    last = reader.number_or_none("final_logit_softcapping", 30.0)
+    return DecoderConfig(**c, **attention_biases(reader), **gemma(c["dim"], kinds), logit_softcap=last)
+
+
+def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
+    """GGUF files do not name the scale of scores: llama.cpp knows the largest model by its layers."""
+    layers, dim = sizes["layers"], sizes["dim"]
+    scale = (dim / sizes["heads"] if layers == 46 else sizes["head_dim"]) ** -0.5
+    window, softcap = numbers.count("attention.sliding_window", 4096), numbers.cap("attn_logit_softcapping")
+    kinds = tuple(
+        LayerKind(AttentionKind(None if layer % 2 else window, softcap, scale), rope) for layer in range(layers)
+    )
+    return gemma(dim, kinds) | {"logit_softcap": numbers.cap("final_logit_softcapping")}
+
+
+ARCHITECTURE: Final = decoder(
+    "gemma2",
+    "Gemma2ForCausalLM",
+    _config,
+    names=GEMMA_NAMES,
+    tied=True,
+    gguf=gguf_decoder(_describe),
+)

@@ -1,0 +1,71 @@
+"""GPT-2 as transformers stores it: its config.json, and its tensors by name."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from guided.errors import ModelFileError
+from guided.models.architectures.gpt import GPT, Affine, GPTConfig, GPTLayer
+from guided.models.loading.architecture import Architecture
+from guided.models.loading.config_reader import ConfigReader
+from guided.models.loading.weights import Weights
+from guided.models.parallel import Parallel
+
+__all__ = ["ARCHITECTURE"]
+
+
+def _read_config(reader: ConfigReader) -> GPTConfig:
+    """The numbers of the model."""
+    dim, heads = reader.size("n_embd"), reader.size("n_head")
+    if dim % heads:
+        raise ModelFileError(f"{reader.where}: {heads} heads do not share {dim} dimensions")
+    if not reader.flag("scale_attn_weights", True):
+        raise reader.refuse("scale_attn_weights", "scores that are not scaled are not computed")
+    gelu: Literal["tanh", "none"] = "tanh"
+    if reader.one_of("activation_function", "gelu_new", "gelu_new", "gelu_pytorch_tanh", "gelu") == "gelu":
+        gelu = "none"
+    return GPTConfig(
+        layers=reader.size("n_layer"),
+        dim=dim,
+        heads=heads,
+        hidden=reader.size("n_inner", 4 * dim),
+        vocab_size=reader.size("vocab_size"),
+        context=reader.size("n_positions"),
+        norm_eps=reader.number("layer_norm_epsilon", 1e-5),
+        gelu=gelu,
+    )
+
+
+def _build(c: GPTConfig, w: Weights, tied: bool, parallel: Parallel) -> GPT:
+    """The model. GPT-2's products are x @ weight, so its matrices are
+    transposed; its first files have no "transformer." in names."""
+    parallel.refuse_cuts(w.where)
+    prefix = "transformer." if "transformer.wte.weight" in w else ""
+    w.skip(r"\.attn\.(masked_)?bias")  # the causal mask
+
+    def norm(name: str) -> Affine:
+        return w.put(w.take(f"{prefix}{name}.weight", c.dim)), w.put(w.take(f"{prefix}{name}.bias", c.dim))
+
+    def affine(name: str, rows: int, columns: int) -> Affine:
+        weight = w.take(f"{prefix}{name}.weight", columns, rows).t()
+        return w.put(weight), w.put(w.take(f"{prefix}{name}.bias", rows))
+
+    def layer(i: int) -> GPTLayer:
+        return GPTLayer(
+            attention_norm=norm(f"h.{i}.ln_1"),
+            qkv=affine(f"h.{i}.attn.c_attn", 3 * c.dim, c.dim),
+            output=affine(f"h.{i}.attn.c_proj", c.dim, c.dim),
+            ffn_norm=norm(f"h.{i}.ln_2"),
+            up=affine(f"h.{i}.mlp.c_fc", c.hidden, c.dim),
+            down=affine(f"h.{i}.mlp.c_proj", c.dim, c.hidden),
+        )
+
+    embedding, head = w.ends(f"{prefix}wte.weight", "lm_head.weight", c.vocab_size, c.dim, tied)
+    positions = w.put(w.take(f"{prefix}wpe.weight", c.context, c.dim))
+    layers = [layer(i) for i in range(c.layers)]
+    last = norm("ln_f")
+    w.finish()
+    return GPT(c, embedding, positions, layers, last, head)
+
+
+ARCHITECTURE: Final = Architecture("gpt2", "GPT2LMHeadModel", _read_config, _build, tied=True)

@@ -1,0 +1,42 @@
+"""Granite 3: Llama with multipliers of embeddings, scores, what layers add, and logits (arXiv 2404.05782)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from guided.models.decoder import DecoderConfig, LayerKind
+from guided.models.loading.architecture import decoder, gguf_decoder
+from guided.models.loading.config_reader import ConfigReader
+from guided.models.loading.gguf_config import GgufNumbers
+from guided.models.loading.huggingface_config import attention_biases, read_rope, sizes
+from guided.models.model import AttentionKind
+from guided.models.rotary import Rope
+
+__all__ = ["ARCHITECTURE"]
+
+
+def _config(reader: ConfigReader) -> DecoderConfig:
+    reader.one_of("hidden_act", "silu", "silu", "swish")
+    c = sizes(reader)
+    rope = read_rope(reader, c["head_dim"], c["context"])
+    return DecoderConfig(
+        **c,
+        **attention_biases(reader),
+        kinds=(LayerKind(AttentionKind(scale=reader.number("attention_multiplier", 1.0)), rope),),
+        embedding_scale=reader.number("embedding_multiplier", 1.0),
+        residual_scale=reader.number("residual_multiplier", 1.0),
+        logit_divisor=reader.number("logits_scaling", 1.0),
+    )
+
+
+def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
+    """The multipliers; those that a file leaves out are 1, and that of scores the usual one."""
+    return {
+        "kinds": (LayerKind(AttentionKind(scale=numbers.cap("attention.scale")), rope),),
+        "embedding_scale": numbers.cap("embedding_scale") or 1.0,
+        "residual_scale": numbers.cap("residual_scale") or 1.0,
+        "logit_divisor": numbers.cap("logit_scale") or 1.0,
+    }
+
+
+ARCHITECTURE: Final = decoder("granite", "GraniteForCausalLM", _config, gguf=gguf_decoder(_describe, neighbours=True))

@@ -1,0 +1,25 @@
+"""Mistral: Llama whose layers may all have a window, as in "Mistral 7B" (arXiv 2310.06825).
+
+GGUF files of it say that they are Llamas.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from guided.models.decoder import DecoderConfig
+from guided.models.loading.architecture import decoder
+from guided.models.loading.config_reader import ConfigReader
+from guided.models.loading.huggingface_config import kinds_of, one_window, read_rope, sizes
+
+__all__ = ["ARCHITECTURE"]
+
+
+def _config(reader: ConfigReader) -> DecoderConfig:
+    reader.one_of("hidden_act", "silu", "silu", "swish")
+    c = sizes(reader)
+    windows = one_window(reader, c["layers"], window=4096)
+    return DecoderConfig(**c, kinds=kinds_of(read_rope(reader, c["head_dim"], c["context"]), windows))
+
+
+ARCHITECTURE: Final = decoder("mistral", "MistralForCausalLM", _config)

@@ -1,0 +1,65 @@
+"""Phi-3, Phi-3.5 and Phi-4-mini: Llama with fused matrices and heads that may be turned in part (arXiv 2404.14219).
+
+Positions of the type longrope have other frequencies once a text is longer than the context that the model was first
+trained for, for all of its tokens; what a cache holds would no longer be right. Such models are therefore computed up
+to that context, where they are what transformers computes, and longer requests are refused.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import Any, Final
+
+from guided.errors import ModelFileError, brief
+from guided.models.decoder import DecoderConfig
+from guided.models.loading.architecture import decoder
+from guided.models.loading.config_reader import ConfigReader, positive, size
+from guided.models.loading.huggingface_config import kinds_of, one_window, rope_from, sizes
+from guided.models.rotary import Rope
+
+__all__ = ["ARCHITECTURE"]
+
+
+def _config(reader: ConfigReader) -> DecoderConfig:
+    reader.one_of("hidden_act", "silu", "silu", "swish")
+    c = sizes(reader, norm_eps=1e-5)
+    original = reader.get("original_max_position_embeddings")
+    rope, c["context"] = _rope(reader, c["head_dim"], c["context"], original)
+    return DecoderConfig(**c, kinds=kinds_of(rope, one_window(reader, c["layers"])), fused=True)
+
+
+def _rope(reader: ConfigReader, head_dim: int, context: int, original: Any) -> tuple[Rope, int]:
+    """How heads are turned, and the positions for which this holds."""
+    where, key = reader.where, "rope_scaling" if reader.get("rope_scaling") else "rope_parameters"
+    given = reader.get("rope_scaling") or reader.get("rope_parameters") or {}
+    if not isinstance(given, dict):
+        raise ModelFileError(f"{where}: {key} is {brief(given, 100)}, an object is needed")
+    parameters = dict(given)
+    base = positive(parameters.pop("rope_theta", reader.get("rope_theta", 10000.0)), "rope_theta", where)
+    part = parameters.pop("partial_rotary_factor", reader.get("partial_rotary_factor", 1.0))
+    part = positive(part, "partial_rotary_factor", where)
+    turned = int(head_dim * part)
+    if not 2 <= turned <= head_dim or turned % 2:
+        raise ModelFileError(f"{where}: partial_rotary_factor is {part}: {turned} of {head_dim} numbers are no pairs")
+    if parameters.get("rope_type", parameters.get("type")) not in ("longrope", "su"):
+        rope = rope_from(reader, key, parameters, turned, context, base)
+        return Rope(rope.base, rope.factors, turned), context
+    for name in parameters.keys() - _LONGROPE:
+        raise reader.refuse(key, f"{name} is not supported for rotary positions of type longrope")
+    inner = parameters.get("original_max_position_embeddings", context)
+    first = size(inner if original is None else original, "original_max_position_embeddings", where)
+    factors = parameters.get("short_factor")
+    if not isinstance(factors, list) or len(factors) != turned // 2:
+        raise ModelFileError(f"{where}: {key}.short_factor has not one number for each of {turned // 2} frequencies")
+    numbers = tuple(positive(factor, f"{key}.short_factor", where) for factor in factors)
+    stretch = positive(parameters.get("factor") or context / first, f"{key}.factor", where)
+    gain = 1.0 if stretch <= 1 else sqrt(1 + log(stretch) / log(first))
+    gain = positive(parameters.get("attention_factor") or gain, f"{key}.attention_factor", where)
+    return Rope(base, numbers, turned, gain), min(context, first)
+
+
+_LONGROPE: Final = {
+    "attention_factor", "factor", "long_factor", "original_max_position_embeddings", "rope_type", "short_factor",
+    "type",
+}  # fmt: skip
+ARCHITECTURE: Final = decoder("phi3", "Phi3ForCausalLM", _config)

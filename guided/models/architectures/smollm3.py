@@ -1,0 +1,47 @@
+"""SmolLM3: Llama in which some layers turn nothing (NoPE), as in "RoPE to NoPE and Back Again" (arXiv 2501.18795)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from guided.models.decoder import DecoderConfig, LayerKind
+from guided.models.loading.architecture import decoder, gguf_decoder
+from guided.models.loading.config_reader import ConfigReader
+from guided.models.loading.gguf_config import GgufNumbers
+from guided.models.loading.huggingface_config import attention_biases, layer_windows, read_rope, sizes
+from guided.models.model import AttentionKind
+from guided.models.rotary import Rope
+
+__all__ = ["ARCHITECTURE"]
+
+
+def _config(reader: ConfigReader) -> DecoderConfig:
+    reader.one_of("hidden_act", "silu", "silu", "swish")
+    c = sizes(reader)
+    rope, turned = read_rope(reader, c["head_dim"], c["context"], 2e6), _turned(reader, c["layers"])
+    used = reader.flag("use_sliding_window", False)
+    windows = layer_windows(reader, c["layers"], lambda layer: used and not turned[layer])
+    if not used and any(windows):
+        raise reader.refuse("layer_types", "layers have windows, but use_sliding_window is off")
+    each = zip(windows, turned, strict=True)
+    kinds = tuple(LayerKind(AttentionKind(window), rope if turns else None) for window, turns in each)
+    return DecoderConfig(**c, **attention_biases(reader), kinds=kinds)
+
+
+def _turned(reader: ConfigReader, layers: int) -> list[bool]:
+    """Which layers turn queries and keys: those with a 1, for all that the key is called otherwise."""
+    every = reader.size("no_rope_layer_interval", 4)
+    given: Any = reader.get("no_rope_layers", [int((layer + 1) % every != 0) for layer in range(layers)])
+    if not isinstance(given, list) or len(given) < layers or not all(number in (0, 1) for number in given):
+        raise reader.refuse("no_rope_layers", f"no_rope_layers is not a list of 0 or 1 for each of {layers} layers")
+    return [bool(number) for number in given[:layers]]
+
+
+def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
+    """GGUF files do not say which layers turn nothing: llama.cpp takes every fourth."""
+    return {"kinds": tuple(LayerKind(rope=rope if (layer + 1) % 4 else None) for layer in range(sizes["layers"]))}
+
+
+ARCHITECTURE: Final = decoder(
+    "smollm3", "SmolLM3ForCausalLM", _config, tied=True, gguf=gguf_decoder(_describe, neighbours=True)
+)

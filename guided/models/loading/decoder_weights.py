@@ -1,0 +1,230 @@
+"""A decoder out of named tensors, as GGUF files and transformers' checkpoints name them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Final
+
+import numpy as np
+from torch import Tensor
+
+from guided.errors import UnsupportedError
+from guided.models.decoder import Decoder, DecoderConfig, Layer, layer_shapes
+from guided.models.loading.weights import Rows, Weights, in_order, rows_of
+from guided.models.parallel import WHOLE, Parallel
+
+__all__ = ["GGUF_NAMES", "HUGGINGFACE_NAMES", "Names", "load_decoder", "part_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the tensors are called, without ".weight" and ".bias"; `block` is put before the names of a layer.
+
+    `qkv` and `gate_up` are there where a file has these as one matrix (`DecoderConfig.fused`).
+    """
+
+    embedding: str
+    norm: str
+    head: str
+    block: str
+    attention_norm: str
+    q: str
+    k: str
+    v: str
+    output: str
+    q_norm: str
+    k_norm: str
+    ffn_norm: str
+    gate: str
+    up: str
+    down: str
+    qkv: str
+    gate_up: str
+    attention_norm_after: str
+    ffn_norm_after: str
+
+
+GGUF_NAMES: Final = Names(
+    embedding="token_embd",
+    norm="output_norm",
+    head="output",
+    block="blk.{}.",
+    attention_norm="attn_norm",
+    q="attn_q",
+    k="attn_k",
+    v="attn_v",
+    output="attn_output",
+    q_norm="attn_q_norm",
+    k_norm="attn_k_norm",
+    ffn_norm="ffn_norm",
+    gate="ffn_gate",
+    up="ffn_up",
+    down="ffn_down",
+    qkv="attn_qkv",
+    gate_up="ffn_up",
+    attention_norm_after="post_attention_norm",
+    ffn_norm_after="post_ffw_norm",
+)
+HUGGINGFACE_NAMES: Final = Names(
+    embedding="model.embed_tokens",
+    norm="model.norm",
+    head="lm_head",
+    block="model.layers.{}.",
+    attention_norm="input_layernorm",
+    q="self_attn.q_proj",
+    k="self_attn.k_proj",
+    v="self_attn.v_proj",
+    output="self_attn.o_proj",
+    q_norm="self_attn.q_norm",
+    k_norm="self_attn.k_norm",
+    ffn_norm="post_attention_layernorm",
+    gate="mlp.gate_proj",
+    up="mlp.up_proj",
+    down="mlp.down_proj",
+    qkv="self_attn.qkv_proj",
+    gate_up="mlp.gate_up_proj",
+    attention_norm_after="",  # Llama has none, and the others call them differently
+    ffn_norm_after="",
+)
+
+
+def load_decoder(
+    config: DecoderConfig,
+    w: Weights,
+    names: Names,
+    *,
+    tied: bool,
+    neighbours: bool = False,
+    gains: float = 0.0,
+    parallel: Parallel = WHOLE,
+) -> Decoder:
+    """The model, or this process's part of it.
+
+    Args:
+        neighbours: the file keeps the two rows of a rotary pair in Q and K next to each other.
+        gains: what the file has added to the weights of norms.
+
+    Raises:
+        ModelFileError: a tensor is missing or has the wrong shape. UnsupportedError: one is left over; or the model
+        cannot be cut into so many parts.
+    """
+    c, p, own = config, parallel, part_of(config, parallel, w.where)
+    mine = p.layers(c.layers, w.where)
+    norm = w.put(w.take(f"{names.norm}.weight", c.dim) - gains)
+    if p.is_first:  # the largest matrices first, while nothing else takes memory
+        ends = (f"{names.embedding}.weight", f"{names.head}.weight")
+        embedding, head = w.ends(*ends, c.vocab_size, c.dim, tied, cut=p.head)
+    else:
+        embedding = head = norm.new_empty(0, c.dim)
+        for end in (names.embedding, names.head):
+            w.skip(f"{re.escape(end)}.weight")
+    layers = [_Block(c, w, names, p, neighbours, gains, i).layer() for i in mine]
+    for other in set(range(c.layers)).difference(mine):
+        w.skip(f"^{re.escape(names.block.format(other))}.*")
+    w.finish()
+    return Decoder(own, embedding, layers, norm, head, p)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The tensors of one layer of a file."""
+
+    config: DecoderConfig
+    weights: Weights
+    names: Names
+    parallel: Parallel
+    neighbours: bool
+    gains: float
+    index: int
+
+    def layer(self) -> Layer:
+        """This process's part of it."""
+        c, w, names, p = self.config, self.weights, self.names, self.parallel
+        q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
+        biases = self._qkv_bias((q, kv, kv)) if c.qkv_bias else []
+        output_bias = w.put(self._vector(names.output, c.dim, "bias")) if c.output_bias else None
+        norms = {"attention_norm": names.attention_norm, "ffn_norm": names.ffn_norm}
+        norms |= {"q_norm": names.q_norm, "k_norm": names.k_norm}
+        norms |= {"attention_norm_after": names.attention_norm_after, "ffn_norm_after": names.ffn_norm_after}
+        shapes = layer_shapes(c)
+        found: dict[str, Tensor | None] = dict.fromkeys(norms)
+        for to, name in norms.items():
+            if to in shapes:
+                found[to] = w.put(self._vector(name, shapes[to][0]) - self.gains)
+        return Layer(
+            qkv=w.matrix(*map(p.rows, self._qkv((q, kv, kv)))),
+            output=w.matrix(p.columns(w.take_rows(self._name(names.output), c.dim, q))),
+            gate_up=w.matrix(*map(p.rows, self._gate_up())),
+            down=w.matrix(p.columns(w.take_rows(self._name(names.down), c.dim, c.hidden))),
+            qkv_bias=w.put(*map(p.entries, biases)) if biases else None,
+            output_bias=output_bias if p.tensor.rank == 0 else None,  # once in the sum
+            **found,
+        )
+
+    def _name(self, field: str, kind: str = "weight") -> str:
+        return f"{self.names.block.format(self.index)}{field}.{kind}"
+
+    def _vector(self, field: str, size: int, kind: str = "weight") -> Tensor:
+        return self.weights.take(self._name(field, kind), size)
+
+    def _qkv(self, sizes: tuple[int, ...]) -> list[Rows]:
+        """Rows of Q, K and V."""
+        c, names = self.config, self.names
+        if c.fused:
+            return _cut(self.weights.take_rows(self._name(names.qkv), sum(sizes), c.dim), sizes)
+        each = zip((names.q, names.k, names.v), sizes, strict=True)
+        q, k, v = (self.weights.take_rows(self._name(name), size, c.dim) for name, size in each)
+        return [self._half_split(q), self._half_split(k), v]
+
+    def _half_split(self, rows: Rows) -> Rows:
+        """Rows of Q or K, the pairs of each head half a head apart."""
+        if not self.neighbours:
+            return rows
+        size = self.config.head_dim
+        order = np.arange(rows_of(rows)).reshape(-1, size // 2, 2)
+        return in_order(rows, order.transpose(0, 2, 1).reshape(-1))
+
+    def _qkv_bias(self, sizes: tuple[int, ...]) -> list[Tensor]:
+        names = self.names
+        found = [self._vector(name, n, "bias") for name, n in zip((names.q, names.k, names.v), sizes, strict=True)]
+        if not self.neighbours:
+            return found
+        size = self.config.head_dim
+        return [one.view(-1, size // 2, 2).transpose(1, 2).reshape(-1) for one in found[:2]] + found[2:]
+
+    def _gate_up(self) -> list[Rows]:
+        c, w, names = self.config, self.weights, self.names
+        if c.fused:
+            return _cut(w.take_rows(self._name(names.gate_up), 2 * c.hidden, c.dim), (c.hidden, c.hidden))
+        return [w.take_rows(self._name(name), c.hidden, c.dim) for name in (names.gate, names.up)]
+
+
+def _cut(rows: Rows, sizes: Sequence[int]) -> list[Rows]:
+    """Matrices that lie one below the other."""
+    ends = accumulate(sizes)
+    return [in_order(rows, np.arange(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
+
+
+def part_of(config: DecoderConfig, parallel: Parallel, where: str) -> DecoderConfig:
+    """The numbers of this process's part.
+
+    Raises:
+        UnsupportedError: the model cannot be cut into so many.
+    """
+    c, ranks = config, parallel.tensor.size
+    if ranks > 1 and c.qk_norm == "projection":
+        reason, hint = "norms over all heads are not shared by ranks", "cut it into stages: pipeline_parallel"
+        raise UnsupportedError(reason, pointer=where, hint=hint)
+    parallel.check({"heads": c.heads, "heads of keys and values": c.kv_heads, "hidden units": c.hidden}, where)
+    mine = parallel.layers(c.layers, where)
+    return replace(
+        c,
+        layers=len(mine),
+        kinds=c.kinds[mine.start : mine.stop] if len(c.kinds) > 1 else c.kinds,
+        heads=c.heads // ranks,
+        kv_heads=c.kv_heads // ranks,
+        hidden=c.hidden // ranks,
+    )

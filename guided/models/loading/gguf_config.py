@@ -1,0 +1,113 @@
+"""The metadata of GGUF files: what all decoders have in common.
+
+Every number of the architecture is read, known to be without effect, or refused by its name. Names and meanings are
+those of llama.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Any, TypeAlias
+
+from guided.errors import ModelFileError, UnsupportedError, brief
+from guided.models.decoder import DecoderConfig, LayerKind
+from guided.models.loading.config_reader import positive, size
+from guided.models.loading.weights import Weights, check_heads
+from guided.models.rotary import Rope, linear_factors
+
+__all__ = ["Describe", "GgufNumbers", "decoder_from_gguf", "plain"]
+
+# Numbers that say nothing about the results.
+_INERT = {"vocab_size", "tensor_data_layout", "rope.scaling.original_context_length", "rope.scaling.finetuned"}
+
+
+class GgufNumbers:
+    """The numbers of a file's architecture, by their names without its own; remembers which were read."""
+
+    def __init__(self, metadata: Mapping[str, Any], where: str) -> None:
+        self._prefix, self.where = f"{metadata['general.architecture']}.", where
+        self._data = {key: value for key, value in metadata.items() if key.startswith(self._prefix)}
+        self._read = {self._prefix + key for key in _INERT}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or the default where there is none."""
+        self._read.add(self._prefix + key)
+        return self._data.get(self._prefix + key, default)
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """A positive number."""
+        return positive(self.get(key, default), self._prefix + key, self.where)
+
+    def count(self, key: str, default: int | None = None) -> int:
+        """A positive integer."""
+        return size(self.get(key, default), self._prefix + key, self.where)
+
+    def cap(self, key: str) -> float | None:
+        """A positive number; None: there is none, or 0."""
+        return None if self.get(key, 0) == 0 else self.number(key)
+
+    def finish(self) -> None:
+        """A number that is not known is refused, unless it turns something off."""
+        for key, value in self._data.items():
+            if key not in self._read and not (isinstance(value, int | float) and value == 0):
+                raise UnsupportedError(f"{key} is not supported", pointer=self.where)
+
+
+Describe: TypeAlias = Callable[[GgufNumbers, dict[str, Any], Rope], dict[str, Any]]
+"""Takes numbers, sizes as `DecoderConfig` calls them, and rotary positions; what else makes this architecture."""
+
+
+def plain(**described: Any) -> Describe:
+    """What no number of a file says, and all files of the architecture have."""
+    return lambda numbers, sizes, rope: described
+
+
+def decoder_from_gguf(metadata: Mapping[str, Any], weights: Weights, describe: Describe) -> DecoderConfig:
+    """The decoder that metadata and tensors describe, or a refusal."""
+    where, n = weights.where, GgufNumbers(metadata, weights.where)
+    dim, heads = n.count("embedding_length"), n.count("attention.head_count")
+    head_dim = n.count("attention.key_length", max(1, dim // heads))
+    if n.count("attention.value_length", head_dim) != head_dim or n.count("rope.dimension_count", head_dim) != head_dim:
+        raise UnsupportedError("value length and RoPE dimensions must equal the head's dimension", pointer=where)
+    kv_heads, context = n.count("attention.head_count_kv", heads), n.count("context_length")
+    check_heads(where, heads=heads, kv_heads=kv_heads, head_dim=head_dim, context=context)
+    sizes: dict[str, Any] = {
+        "layers": n.count("block_count"),
+        "dim": dim,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "hidden": n.count("feed_forward_length"),
+        "vocab_size": weights.rows("token_embd.weight"),
+        "context": context,
+        "norm_eps": n.number("attention.layer_norm_rms_epsilon"),
+    }
+    rope = _rope(n, weights, head_dim)
+    described: dict[str, Any] = {"kinds": (LayerKind(rope=rope),)} | describe(n, sizes, rope)
+    n.finish()
+    return DecoderConfig(**sizes, **described)
+
+
+def _rope(n: GgufNumbers, weights: Weights, head_dim: int) -> Rope:
+    """How heads are turned."""
+    where, scaling = weights.where, n.get("rope.scaling.type", "none")
+    if not isinstance(scaling, str) or scaling not in ("none", "linear"):
+        raise UnsupportedError(
+            f"RoPE scaling {brief(scaling)} is not supported", pointer=where, hint="none or linear is"
+        )
+    n.get("rope.scaling.factor")  # of the type "none" it says nothing
+    factors = linear_factors(n.number("rope.scaling.factor"), head_dim) if scaling == "linear" else None
+    if "rope_freqs.weight" in weights:  # Llama 3.1 scales its frequencies by a table
+        if factors is not None:
+            raise UnsupportedError("RoPE scaling by a factor and by rope_freqs.weight", pointer=where)
+        factors = _factors(weights, head_dim)
+    return Rope(n.number("rope.freq_base", 10000.0), factors)
+
+
+def _factors(weights: Weights, head_dim: int) -> tuple[float, ...]:
+    """What the file divides the rotary frequencies by."""
+    factors: list[float] = weights.take("rope_freqs.weight", head_dim // 2).tolist()
+    if not all(isfinite(factor) and factor > 0 for factor in factors):
+        raise ModelFileError(f"{weights.where}: 'rope_freqs.weight' holds a number that no frequency is divided by")
+    return tuple(factors)

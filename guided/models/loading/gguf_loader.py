@@ -1,0 +1,64 @@
+"""Models out of GGUF files.
+
+In: an open `GgufFile`. Out: the model of an architecture in registry.py; formats as in dequantise.py.
+Cost: one pass over the bytes, one tensor at a time. Everything in the file is used or refused: an unknown tensor, an
+unknown number of the architecture, another RoPE scaling or format is an error. On a CPU matrices may stay as they are
+stored (block_matrix.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+from torch import Tensor
+
+from guided.files.dequantise import Blocks, dequantise, read_blocks
+from guided.files.gguf import GgufFile
+from guided.models.loading.registry import for_gguf
+from guided.models.loading.weights import Weights
+from guided.models.model import Model
+from guided.models.parallel import WHOLE, Parallel
+
+__all__ = ["load_gguf"]
+
+
+class _Tensors:
+    """The tensors of a GGUF file, dequantised as they are read."""
+
+    def __init__(self, file: GgufFile) -> None:
+        self._file = file
+
+    def names(self) -> Collection[str]:
+        return self._file.tensors.keys()
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._file.tensors[name].shape
+
+    def read(self, name: str) -> Tensor:
+        info = self._file.tensors[name]
+        return torch.from_numpy(dequantise(self._file.tensor_bytes(name), info.ggml_type, info.shape, name))
+
+    def read_blocks(self, name: str) -> Blocks:
+        info = self._file.tensors[name]
+        rows, columns = info.shape
+        return read_blocks(self._file.tensor_bytes(name), info.ggml_type, (rows, columns), name)
+
+    def forget(self, name: str) -> None:
+        self._file.forget(name)
+
+
+def load_gguf(
+    file: GgufFile, *, dtype: torch.dtype, device: torch.device, as_stored: bool, parallel: Parallel = WHOLE
+) -> Model:
+    """The model in the file, its weights in `dtype` on `device`; or this process's part of it.
+
+    `as_stored`: matrices stay as they are in the file, on a CPU, and `dtype` is that of the activations.
+
+    Raises:
+        UnsupportedError: another architecture, a format that is not read, a tensor that this model has no place for.
+        ModelFileError: a tensor is missing or has the wrong shape.
+    """
+    weights = Weights(_Tensors(file), str(file.path), dtype, device, as_stored)
+    architecture = for_gguf(file.metadata.get("general.architecture"), weights.where)
+    return architecture.load(architecture.config(file.metadata, weights), weights, parallel)

@@ -1,0 +1,162 @@
+"""config.json of transformers' checkpoints: what all architectures have in common.
+
+Every key is read, known to say nothing about the results, or refused by its name: a model that differs from what is
+computed here must not run. A key that is not known is accepted where it is null, false or empty, for that is how
+configs say that something is off. Source: transformers' configuration_*.py and modeling_rope_utils.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from guided.errors import ModelFileError, brief
+from guided.models.decoder import LayerKind
+from guided.models.loading.config_reader import ConfigReader, positive, size
+from guided.models.loading.weights import check_heads
+from guided.models.model import AttentionKind
+from guided.models.rotary import Rope, linear_factors, llama3_factors
+
+__all__ = [
+    "INERT",
+    "REASONS",
+    "attention_biases",
+    "kinds_of",
+    "layer_windows",
+    "one_window",
+    "optional_windows",
+    "read_rope",
+    "rope_from",
+    "sizes",
+]
+
+# Keys that say nothing about the results: where the model comes from, how it was trained, how text is sampled.
+INERT: Final = {
+    "_name_or_path", "architectures", "attention_dropout", "attn_implementation", "attn_pdrop", "auto_map",
+    "bos_token_id", "cache_implementation",
+    "do_sample", "dtype", "embd_pdrop", "eos_token_id", "id2label", "initializer_range", "label2id", "length_penalty",
+    "max_length", "max_window_layers", "model_type", "n_ctx", "num_beams", "pad_token_id", "pretraining_tp",
+    "reorder_and_upcast_attn", "repetition_penalty", "resid_pdrop", "return_dict", "summary_activation",
+    "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params",
+    "temperature", "top_k", "top_p", "torch_dtype", "transformers_version", "typical_p", "use_cache",
+}  # fmt: skip
+REASONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "quantization_config": "quantised checkpoints are not read: take the unquantised one, or a GGUF file",
+        "sliding_window": "this architecture has no sliding windows",
+        "mlp_bias": "biases in the MLP are not computed",
+        "num_experts": "mixtures of experts are not computed",
+        "num_local_experts": "mixtures of experts are not computed",
+        "add_cross_attention": "cross attention is not computed",
+        "scale_attn_by_inverse_layer_idx": "scores scaled by the layer's number are not computed",
+    }
+)
+_ROPE_KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"default": (), "linear": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor")}
+)
+_FULL, _SLIDING = "full_attention", "sliding_attention"
+
+
+def sizes(reader: ConfigReader, *, head_dim: int | None = None, norm_eps: float = 1e-6) -> dict[str, Any]:
+    """The sizes of an architecture with grouped heads and RMSNorm; what is given is assumed where the config has it
+    not."""
+    dim, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
+    head_dim = reader.size("head_dim", head_dim or max(1, dim // heads))
+    kv_heads, context = reader.size("num_key_value_heads", heads), reader.size("max_position_embeddings")
+    check_heads(reader.where, heads=heads, kv_heads=kv_heads, head_dim=head_dim, context=context)
+    return {
+        "layers": reader.size("num_hidden_layers"),
+        "dim": dim,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "hidden": reader.size("intermediate_size"),
+        "vocab_size": reader.size("vocab_size"),
+        "context": context,
+        "norm_eps": reader.number("rms_norm_eps", norm_eps),
+    }
+
+
+def attention_biases(reader: ConfigReader) -> dict[str, Any]:
+    """Of all four projections, or of none."""
+    biased = reader.flag("attention_bias", False)
+    return {"qkv_bias": biased, "output_bias": biased}
+
+
+def layer_windows(
+    reader: ConfigReader, layers: int, slides: Callable[[int], bool], *, window: int | None = None
+) -> list[int | None]:
+    """The window of each layer: where `layer_types` says so, or without that where `slides` does.
+
+    Args:
+        window: of a config without `sliding_window`.
+    """
+    given = reader.given("sliding_window", window)
+    types = reader.get("layer_types", [_SLIDING if given is not None and slides(i) else _FULL for i in range(layers)])
+    if not isinstance(types, list) or len(types) != layers or not all(kind in (_FULL, _SLIDING) for kind in types):
+        reason = f"layer_types {brief(types, 200)} are not {layers} times {_FULL} or {_SLIDING}"
+        raise reader.refuse("layer_types", reason)
+    width = size(given, "sliding_window", reader.where) if _SLIDING in types else None
+    return [width if kind == _SLIDING else None for kind in types]
+
+
+def optional_windows(reader: ConfigReader, layers: int) -> list[int | None]:
+    """Of Qwen's configs, where `use_sliding_window` turns the last layers' windows on."""
+    first = reader.get("max_window_layers", 28)
+    if isinstance(first, bool) or not isinstance(first, int) or first < 0:
+        raise ModelFileError(f"{reader.where}: max_window_layers is {brief(first)}, an integer is needed")
+    used = reader.flag("use_sliding_window", False)
+    windows = layer_windows(reader, layers, lambda layer: used and layer >= first, window=4096)
+    if not used and any(windows):
+        raise reader.refuse("layer_types", "layers have windows, but use_sliding_window is off")
+    return windows
+
+
+def one_window(reader: ConfigReader, layers: int, window: int | None = None) -> list[int | None]:
+    """The same for all layers, where there is one."""
+    return layer_windows(reader, layers, lambda layer: True, window=window)
+
+
+def kinds_of(rope: Rope, windows: Sequence[int | None]) -> tuple[LayerKind, ...]:
+    """Layers that differ in their windows alone."""
+    kinds = tuple(LayerKind(AttentionKind(window), rope) for window in windows)
+    return kinds[:1] if len(set(kinds)) == 1 else kinds
+
+
+def read_rope(reader: ConfigReader, head_dim: int, context: int, base: float = 10000.0) -> Rope:
+    """How heads are turned; older configs say it in rope_theta and rope_scaling. `base`: where none is given."""
+    key = "rope_parameters" if reader.get("rope_parameters") else "rope_scaling"
+    base = positive(reader.get("rope_theta", base), "rope_theta", reader.where)
+    return rope_from(reader, key, reader.get(key, {}), head_dim, context, base)
+
+
+def rope_from(reader: ConfigReader, key: str, given: Any, head_dim: int, context: int, base: float) -> Rope:
+    """The same from the parameters that stand at a key, with the base unless they name one."""
+    where = reader.where
+    if not isinstance(given, dict):
+        raise ModelFileError(f"{where}: {key} is {brief(given, 100)}, an object is needed")
+    parameters = dict(given)
+    base = positive(parameters.pop("rope_theta", base), "rope_theta", where)
+    kind = parameters.pop("rope_type", parameters.pop("type", "default"))
+    parameters.pop("type", None)  # some configs have both names
+    original = parameters.pop("original_max_position_embeddings", context)
+    if parameters.get("partial_rotary_factor") == 1:
+        del parameters["partial_rotary_factor"]
+    if not isinstance(kind, str) or kind not in _ROPE_KEYS:
+        hint = f"supported: {', '.join(_ROPE_KEYS)}"
+        raise reader.refuse(key, f"rotary positions of type {brief(kind, 100)} are not supported", hint)
+    for name in parameters:
+        if name not in _ROPE_KEYS[kind]:
+            raise reader.refuse(key, f"{name} is not supported for rotary positions of type {kind}")
+    numbers = {name: positive(parameters.get(name), f"{key}.{name}", where) for name in _ROPE_KEYS[kind]}
+    if kind == "linear":
+        return Rope(base, linear_factors(numbers["factor"], head_dim))
+    if kind == "default":
+        return Rope(base)
+    low, high = numbers["low_freq_factor"], numbers["high_freq_factor"]
+    if low >= high:
+        raise ModelFileError(f"{where}: {key}.low_freq_factor {low} is not below high_freq_factor {high}")
+    original = positive(original, f"{key}.original_max_position_embeddings", where)
+    factors = llama3_factors(base, head_dim, factor=numbers["factor"], low=low, high=high, original_context=original)
+    return Rope(base, factors)

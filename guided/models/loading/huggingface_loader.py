@@ -1,0 +1,60 @@
+"""Models out of directories as transformers' `save_pretrained` writes them.
+
+In: a directory with config.json and model.safetensors, or model.safetensors.index.json and the files that it names.
+Out: the model of an architecture in registry.py. Cost: one pass over the bytes, one tensor at a time. Weights are F32,
+F16 or BF16. Only safetensors are read: other files may run code. Everything is used or refused, see `Weights` and
+huggingface_config.py.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from guided.errors import ModelFileError
+from guided.files.json_file import read_json
+from guided.files.safetensors import SafetensorFiles
+from guided.models.loading.registry import for_huggingface
+from guided.models.loading.weights import Weights
+from guided.models.model import Model
+from guided.models.parallel import WHOLE, Parallel
+
+__all__ = ["load_huggingface"]
+
+_INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
+
+
+def load_huggingface(
+    directory: str | os.PathLike[str], *, dtype: torch.dtype, device: torch.device, parallel: Parallel = WHOLE
+) -> Model:
+    """The model in the directory, its weights in `dtype` on `device`; or this process's part of it.
+
+    Raises:
+        GuidedError: a file or the package `safetensors` is missing.
+        UnsupportedError: the config asks for what is not computed, a tensor has no place in the model.
+        ModelFileError: a file is corrupt; a tensor is missing or has the wrong shape.
+    """
+    path = Path(directory)
+    if not (path / "config.json").is_file():
+        raise ModelFileError(f"{path}: there is no config.json: not a model's directory")
+    where = str(path / "config.json")
+    architecture, config, tied = for_huggingface(read_json(where), where)
+    with SafetensorFiles(_paths(path)) as tensors:
+        return architecture.load(config, Weights(tensors, str(path), dtype, device), tied, parallel)
+
+
+def _paths(directory: Path) -> list[Path]:
+    """The files that hold the weights, all of the same directory."""
+    index = directory / _INDEX
+    if not index.is_file():
+        return [directory / _SINGLE]
+    data = read_json(index)
+    places = data.get("weight_map") if isinstance(data, dict) else None
+    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        raise ModelFileError(f"{index}: there is no weight_map from tensors to files")
+    for name in (names := sorted(set(places.values()))):
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise ModelFileError(f"{index}: {name!r} is not a safetensors file of this directory")
+    return [directory / name for name in names]

@@ -1,0 +1,204 @@
+"""adapter_config.json of PEFT's LoRA adapters: which matrices are adapted, with which rank and scale.
+
+In: the JSON. Out: `LoraConfig`, which is asked about modules by the names that transformers gives them, such as
+model.layers.0.self_attn.q_proj. Names are matched by the rules of PEFT 0.21 (tuners_utils.check_target_module_exists,
+other.get_pattern_key). Its patterns are regular expressions of strangers: this package's own compiler reads them, which
+has limits and takes linear time. Every key is read, known to say nothing about the results, or refused by its name.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from guided.errors import GuidedError, ModelFileError, brief
+from guided.files.json_file import read_json
+from guided.matching.compiler import GrammarCompiler
+from guided.matching.matcher import GrammarMatcher
+from guided.models.loading.config_reader import ConfigReader, size
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["CONFIG", "MERGE", "LoraConfig", "read_lora_config"]
+
+CONFIG: Final = "adapter_config.json"
+MERGE: Final = "merge it into its base model (peft: merge_and_unload), and load that"
+
+Matcher: TypeAlias = Callable[[str], bool]
+
+# Keys that say nothing about the results: where the adapter comes from, how its weights began, how it was trained.
+_INERT: Final = {
+    "auto_mapping", "base_model_name_or_path", "corda_config", "eva_config", "inference_mode", "loftq_config",
+    "lora_dropout", "lora_ga_config", "megatron_core", "peft_version", "qalora_group_size", "revision",
+    "runtime_config", "task_type",
+}  # fmt: skip
+_WHY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "alora_invocation_tokens": "adapters that begin at a token (aLoRA) are not computed",
+        "ensure_weight_tying": "adapters that the head shares with the embedding are not computed",
+        "fan_in_fan_out": "the matrices of these models are not stored turned: this is another model's adapter",
+        "kasa_config": "singular values between the two matrices (KaSA) are not computed",
+        "layer_replication": "layers that are used twice are not computed",
+        "lora_bias": "biases of an adapter are not computed",
+        "modules_to_save": "whole modules that were trained beside the adapter are not taken over",
+        "target_parameters": "only matrices of modules are adapted",
+        "trainable_token_indices": "embeddings that were trained beside the adapter are not taken over",
+        "use_bdlora": "block-diagonal adapters (BD-LoRA) are not computed",
+        "use_dora": "magnitudes beside directions (DoRA) are not computed",
+        "use_qalora": "pooled adapters (QA-LoRA) are not computed",
+    }
+)
+_INITS: Final = ("gaussian", "eva", "orthogonal", "mica")  # the others change the base's weights
+
+
+@dataclass(frozen=True, slots=True)
+class LoraConfig:
+    """What an adapter says of the modules that it adapts.
+
+    Attributes:
+        where: its file.
+        targets: whether a module is adapted.
+    """
+
+    where: str
+    targets: Matcher
+    _rank: int
+    _alpha: float
+    _rslora: bool
+    _ranks: tuple[tuple[Matcher, int], ...]
+    _alphas: tuple[tuple[Matcher, float], ...]
+
+    def rank(self, module: str) -> int:
+        """The rows of lora_A."""
+        return next((rank for matches, rank in self._ranks if matches(module)), self._rank)
+
+    def scale(self, module: str) -> float:
+        """What the product is multiplied with."""
+        alpha = next((alpha for matches, alpha in self._alphas if matches(module)), self._alpha)
+        rank = self.rank(module)
+        return alpha / (math.sqrt(rank) if self._rslora else rank)
+
+
+def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
+    """The config in an adapter's directory.
+
+    Raises:
+        ModelFileError: there is none. UnsupportedError: it asks for what is not computed. ModelFileError: it makes no
+        sense.
+    """
+    path = Path(directory) / CONFIG
+    if not path.is_file():
+        raise ModelFileError(f"{directory}: there is no {CONFIG}: not an adapter's directory, as PEFT saves them")
+    reader = ConfigReader(read_json(path), str(path), _INERT)
+    kind = reader.get("peft_type")
+    if kind != "LORA":
+        raise reader.refuse("peft_type", f"adapters of type {brief(kind, 100)} are not supported", f"LORA is; {MERGE}")
+    bias = reader.get("bias", "none")
+    if bias != "none":
+        raise reader.refuse("bias", f"biases that were trained beside the adapter ({brief(bias, 100)})", MERGE)
+    init = reader.get("init_lora_weights", True)
+    if not isinstance(init, bool) and init not in _INITS:
+        reason = f"weights that began as {brief(init, 100)} belong to a base that was changed, too"
+        hint = f"save it with path_initial_model_for_weight_conversion, or {MERGE}"
+        raise reader.refuse("init_lora_weights", reason, hint)
+    patterns = _Patterns(reader.where)
+    config = LoraConfig(
+        where=reader.where,
+        targets=_targets(reader, patterns),
+        _rank=reader.size("r", 8),
+        _alpha=_real(reader.get("lora_alpha", 8), "lora_alpha", reader.where),
+        _rslora=reader.flag("use_rslora", False),
+        _ranks=_by_pattern(reader, "rank_pattern", patterns, size),
+        _alphas=_by_pattern(reader, "alpha_pattern", patterns, _real),
+    )
+    reader.finish(_WHY, "the key {} of this adapter is not known", MERGE)
+    return config
+
+
+def _real(value: Any, key: str, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
+        raise ModelFileError(f"{where}: {key} is {brief(value, 100)}, a number is needed")
+    return value
+
+
+class _Patterns:
+    """Regular expressions, as `re` reads them, over names of modules."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._compiler = GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
+
+    def whole(self, pattern: str, key: str) -> Matcher:
+        """Whether it matches a whole name."""
+        try:
+            matcher = GrammarMatcher(self._compiler.compile_regex(pattern))
+        except GuidedError as error:
+            why = str(error).splitlines()[0]
+            raise ModelFileError(f"{self._where}: a pattern of {key}, {brief(pattern, 200)}: {why}") from None
+
+        def matches(name: str) -> bool:
+            matcher.reset()
+            return matcher.accept_string(name) and matcher.is_accepting()
+
+        return matches
+
+    def end(self, pattern: str, key: str) -> Matcher:
+        """Whether it matches a name, or what comes after one of its dots."""
+        return self.whole(rf"(?:.*\.)?(?:{pattern})", key)
+
+
+def _by_pattern(
+    reader: ConfigReader, key: str, patterns: _Patterns, read: Callable[[Any, str, str], Any]
+) -> tuple[tuple[Matcher, Any], ...]:
+    """Numbers of the modules that match; the first pattern that does counts."""
+    given = reader.get(key, {})
+    if not isinstance(given, dict):
+        raise ModelFileError(f"{reader.where}: {key} is {brief(given, 100)}, an object is needed")
+    return tuple(
+        (patterns.end(pattern, key), read(value, f"{key}[{brief(pattern, 100)}]", reader.where))
+        for pattern, value in given.items()
+    )
+
+
+def _targets(reader: ConfigReader, patterns: _Patterns) -> Matcher:
+    """Which modules are adapted."""
+    included, excluded = reader.get("target_modules"), reader.get("exclude_modules", [])
+    in_layers = _layers(reader, by_name=not isinstance(included, str))
+    excludes = _named(reader, "exclude_modules", excluded, patterns)
+    if isinstance(included, str) and included.lower() == "all-linear":
+        return lambda name: name not in ("lm_head", "model.embed_tokens") and not excludes(name)
+    includes = _named(reader, "target_modules", included, patterns)
+    in_full = frozenset(included) if isinstance(included, list) else frozenset()
+    return lambda name: not excludes(name) and includes(name) and (name in in_full or in_layers(name))
+
+
+def _named(reader: ConfigReader, key: str, given: Any, patterns: _Patterns) -> Matcher:
+    """Names or their ends, or one pattern."""
+    if isinstance(given, str):
+        return patterns.whole(given, key)
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise ModelFileError(f"{reader.where}: {key} is {brief(given, 200)}, a list of names or a pattern is needed")
+    names = frozenset(given)
+    return lambda name: any(name[at:] in names for at in range(len(name)) if at == 0 or name[at - 1] == ".")
+
+
+def _layers(reader: ConfigReader, *, by_name: bool) -> Matcher:
+    """Whether a module's layer is one of `layers_to_transform`; without that any module will do."""
+    given, places = reader.get("layers_to_transform", []), reader.get("layers_pattern", [])
+    numbers = given if isinstance(given, list) else [given]
+    if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
+        raise ModelFileError(
+            f"{reader.where}: layers_to_transform is {brief(given, 100)}, numbers of layers are needed"
+        )
+    if not numbers:
+        return lambda name: True
+    if not by_name:
+        raise ModelFileError(f"{reader.where}: layers_to_transform is given, but target_modules is a pattern")
+    if places and places != "layers" and not (isinstance(places, list) and "layers" in places):
+        raise reader.refuse("layers_pattern", f"layers are called 'layers' here, not {brief(places, 100)}", MERGE)
+    wanted = {f"model.layers.{number}" for number in numbers}
+    return lambda name: ".".join(name.split(".")[:3]) in wanted

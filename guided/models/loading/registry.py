@@ -1,0 +1,77 @@
+"""The architectures that can be computed.
+
+A new architecture is one file (its config, its tensor names, and a forward pass where it is no decoder), which makes an
+`ARCHITECTURE`, and one line here. Its `model_type` is the name in config.json and, unless `Gguf.name` is another, in
+GGUF's general.architecture; its `class_name` is the one in config.json's "architectures".
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+from guided.errors import UnsupportedError, brief
+from guided.models.loading.architecture import Architecture, Gguf
+from guided.models.loading.config_reader import ConfigReader
+from guided.models.loading.huggingface_config import INERT, REASONS
+
+__all__ = ["ARCHITECTURES", "FILES", "for_gguf", "for_huggingface"]
+
+FILES: Final = (
+    "llama",
+    "qwen3",
+    "qwen2",
+    "mistral",
+    "gemma2",
+    "gemma3",
+    "phi3",
+    "olmo2",
+    "granite",
+    "smollm3",
+    "nanochat_files",
+    "gpt_files",
+)
+ARCHITECTURES: Final[tuple[Architecture, ...]] = tuple(
+    import_module(f"guided.models.architectures.{file}").ARCHITECTURE for file in FILES
+)
+
+
+def for_gguf(name: object, where: str) -> Gguf:
+    """The architecture with this name in a GGUF file.
+
+    Raises:
+        UnsupportedError: there is none; the hint lists those that there are.
+    """
+    known = {entry.gguf.name or entry.model_type: entry.gguf for entry in ARCHITECTURES if entry.gguf is not None}
+    if not isinstance(name, str) or name not in known:
+        hint = f"use {' or '.join(known)}"
+        raise UnsupportedError(f"the architecture {brief(name, 100)} is not supported", pointer=where, hint=hint)
+    return known[name]
+
+
+def for_huggingface(data: Any, where: str) -> tuple[Architecture, Any, bool]:
+    """The architecture of a config.json, the numbers in it, and whether the head is the embedding.
+
+    Raises:
+        UnsupportedError: the model is none that is computed here; names the key.
+        ModelFileError: a number is missing or makes no sense.
+    """
+    reader = ConfigReader(data, where, INERT)
+    found = _by_name(reader)
+    config = found.config(reader)
+    tied = reader.flag("tie_word_embeddings", found.tied)
+    reader.finish(REASONS, "the key {} of this architecture is not known")
+    return found, config, tied
+
+
+def _by_name(reader: ConfigReader) -> Architecture:
+    """By its class's name, else by its type; where both are there they must agree."""
+    kind, names = reader.get("model_type"), reader.get("architectures", [])
+    supported = f"supported: {', '.join(entry.class_name for entry in ARCHITECTURES)}"
+    named = [entry for entry in ARCHITECTURES if names == [entry.class_name]]
+    if names != [] and not named:
+        raise reader.refuse("architectures", f"the architecture {brief(names, 200)} is not supported", supported)
+    for entry in named or ARCHITECTURES:
+        if kind == entry.model_type or (named and kind is None):
+            return entry
+    raise reader.refuse("model_type", f"a model of type {brief(kind, 100)} is not supported", supported)

@@ -1,0 +1,189 @@
+"""Who may come in: bounds on what waits, on what one key asks for, and on how long a request may take.
+
+    request -> door: enter (its key's limits, room in the queue)      before its body is read
+            -> engine: make_room (its outputs)                        before its prompt is read
+            -> reader: make_room_for_prompt (its tokens)              before its specification is compiled
+            -> watch: time to wait for a place, time in all           while it runs
+
+An output waits until it has a place in the batch. What it costs to refuse a request does not depend on the request, as
+long as that is refused at the door: nothing of it has been read yet but its headers.
+
+Keys have a *token bucket*: a minute's requests may come at once, and each comes back after its part of a minute.
+
+What a refused client is told to wait (`Retry-After`) is how long those who wait now will take, as fast as requests have
+ended lately; 1 to 60 seconds.
+
+Cost: counting what waits looks at each open request, some 0.1 us each. Not done: limits for clients without a key,
+whose addresses a proxy hides; that is the proxy's task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter, deque
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from guided.server.engine_thread import EngineThread, Stream
+from guided.server.http.errors import RequestError
+from guided.server.settings import Settings
+
+__all__ = ["Admission"]
+
+_MINUTE: Final = 60.0
+_LONGEST: Final = 60  # seconds that a client is asked to wait
+_LATELY: Final = 32  # requests
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """What a key may still ask for: `left` requests at the time `at`."""
+
+    left: float
+    at: float
+
+
+class Admission:
+    """See the head. On the event loop, but for `make_room_for_prompt`.
+
+    Attributes:
+        rejections: how many requests were refused, by the setting that refused them.
+        timeouts: how many were ended because their time was over, by the setting.
+    """
+
+    def __init__(self, thread: EngineThread, settings: Settings) -> None:
+        self._thread, self._settings = thread, settings
+        self._inside, self._of_key = 0, Counter[int]()
+        self._buckets: dict[int, _Bucket] = {}
+        self._ended = deque[float](maxlen=_LATELY)
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.rejections, self.timeouts = Counter[str](), Counter[str]()
+
+    # ---- at the door
+    def enter(self, key: int | None) -> None:
+        """A request comes in, with the number of its key; `leave` follows.
+
+        Raises:
+            RequestError: it may not; nothing is to be left then.
+        """
+        if self._thread.draining:
+            raise self._refused("draining", "the server ends: it answers no new requests", code="draining")
+        if not self._thread.alive:
+            raise RequestError("the engine has stopped", code="engine_stopped", status=503)
+        self._check_queue(1)
+        if key is not None:
+            self._check_key(key)
+        self._inside += 1
+        self._empty.clear()
+        if key is not None:
+            self._of_key[key] += 1
+
+    def leave(self, key: int | None) -> None:
+        """A request has been answered, or given up."""
+        self._inside -= 1
+        self._ended.append(monotonic())
+        if key is not None:
+            self._of_key[key] -= 1
+        if not self._inside:
+            self._empty.set()
+
+    async def empty(self) -> None:
+        """Wait until no request is inside."""
+        await self._empty.wait()
+
+    def _check_key(self, key: int) -> None:
+        most, rate, now = self._settings.max_requests_per_key, self._settings.requests_per_minute, monotonic()
+        if most and self._of_key[key] >= most:
+            message = f"this key has {most} requests at once already: wait for an answer of one"
+            raise self._refused("max_requests_per_key", message, code="rate_limit_exceeded", status=429)
+        if not rate:
+            return
+        bucket = self._buckets.setdefault(key, _Bucket(rate, now))
+        bucket.left = min(rate, bucket.left + (now - bucket.at) * rate / _MINUTE)
+        bucket.at = now
+        if bucket.left < 1:
+            seconds = math.ceil((1 - bucket.left) * _MINUTE / rate)
+            message = f"this key may send {rate} requests a minute: the next one in {seconds} s"
+            raise self._refused(
+                "requests_per_minute", message, code="rate_limit_exceeded", status=429, retry_after=seconds
+            )
+        bucket.left -= 1
+
+    # ---- on the way to the engine
+    def make_room(self, outputs: int) -> None:
+        """A request asks for so many outputs.
+
+        Raises:
+            RequestError: too many wait already, or it asks for more than may ever wait.
+        """
+        if outputs > (most := self._settings.max_queued_requests):
+            raise RequestError(f"the request asks for {outputs} outputs; this server lets {most} wait", param="n")
+        self._check_queue(outputs)
+
+    def _check_queue(self, outputs: int) -> None:
+        if self.queued + outputs > (most := self._settings.max_queued_requests):
+            message = f"{self.queued} requests wait already, and {most} may: come again"
+            raise self._refused("max_queued_requests", message, code="overloaded")
+
+    def make_room_for_prompt(self, stream: Stream, tokens: int) -> None:
+        """The prompt of a request has so many tokens. On the one thread that reads prompts.
+
+        Raises:
+            RequestError: too many tokens wait already. A prompt that waits alone always may.
+        """
+        most = self._settings.max_queued_tokens
+        queued = self.queued_tokens if most else 0
+        if queued and queued + tokens > most:
+            message = f"{queued} tokens of prompts wait already, {most} may, and this one has {tokens}: come again"
+            raise self._refused("max_queued_tokens", message, code="overloaded")
+        stream.prompt_tokens = tokens
+
+    @property
+    def queued(self) -> int:
+        """Outputs that wait for a place in the batch."""
+        return sum(not task.admitted for stream in list(self._thread.open) for task in stream.tasks)
+
+    @property
+    def queued_tokens(self) -> int:
+        """Tokens of the prompts that wait."""
+        return sum(stream.prompt_tokens for stream in list(self._thread.open) if stream.waits)
+
+    # ---- while it runs
+    def watch(self, stream: Stream) -> None:
+        """End a request whose time is over."""
+        loop, settings = asyncio.get_running_loop(), self._settings
+        if settings.queue_timeout:
+            stream.on_end.append(loop.call_later(settings.queue_timeout, self._end_of_waiting, stream).cancel)
+        if settings.request_timeout:
+            stream.on_end.append(loop.call_later(settings.request_timeout, self._end_of_time, stream).cancel)
+
+    def _end_of_waiting(self, stream: Stream) -> None:
+        if stream.waits:
+            message = f"no place became free for the request within {self._settings.queue_timeout:g} s: come again"
+            self._end(stream, message, code="queue_timeout")
+
+    def _end_of_time(self, stream: Stream) -> None:
+        message = f"the request was not answered within {self._settings.request_timeout:g} s"
+        self._end(stream, message, code="request_timeout")
+
+    def _end(self, stream: Stream, message: str, *, code: str) -> None:
+        self.timeouts[code] += 1
+        stream.fail(RequestError(message, code=code, status=503, retry_after=self.retry_after))
+
+    # ---- what is said
+    @property
+    def retry_after(self) -> int:
+        """Seconds after which a refused client may find room."""
+        since = monotonic() - self._ended[0] if self._ended else 0.0
+        if since <= 0:
+            return self._settings.retry_after
+        return max(1, min(_LONGEST, math.ceil(self.queued * since / len(self._ended))))
+
+    def _refused(
+        self, setting: str, message: str, *, code: str, status: int = 503, retry_after: int | None = None
+    ) -> RequestError:
+        self.rejections[setting] += 1
+        return RequestError(message, code=code, status=status, retry_after=retry_after or self.retry_after)

@@ -1,0 +1,187 @@
+"""What `/metrics` tells, for Prometheus. In: outcomes of the engine, as they come. Out: its text format.
+
+Names are vLLM's where it has the metric, SGLang's for grammars where that has it, and else begin with `guided:`; all
+have the labels `model_name` and `engine`, as vLLM's do. Counters end in `_total`, as Prometheus' format wants it. Each
+application has a registry of its own.
+
+| name | |
+|---|---|
+| `vllm:num_requests_running`, `vllm:num_requests_waiting` | outputs in the batch, and those that wait for a place |
+| `vllm:kv_cache_usage_perc` | how much of the cache is in use, 0 to 1 |
+| `vllm:prefix_cache_queries`, `vllm:prefix_cache_hits` | tokens of prompts that were looked up, and found |
+| `vllm:num_preemptions` | outputs that lost their place for a time |
+| `vllm:prompt_tokens`, `vllm:generation_tokens` | read and written |
+| `vllm:request_success` | outputs by `finished_reason`: stop, length, abort |
+| `vllm:time_to_first_token_seconds`, `vllm:e2e_request_latency_seconds` | of requests, from their coming |
+| `vllm:inter_token_latency_seconds` | between two steps of an output that gave tokens |
+| `vllm:request_queue_time_seconds`, `..._prefill_time_...`, `..._decode_time_...` | to a place; a token; the end |
+| `vllm:admission_rejections` | refused requests by `reason`: the setting |
+| `guided:timeouts` | requests that were ended because their time was over, by `reason`: the setting |
+| `sglang:num_grammar`, `sglang:num_grammar_cache_hit` | specifications, and grammars that were known already |
+| `sglang:grammar_compilation_time_seconds` | of each specification, known ones included |
+| `sglang:num_grammar_queue_reqs`, `sglang:num_grammar_timeout` | that are being prepared; that took too long |
+| `guided:specifications_refused` | by the `code` of the error |
+| `guided:mask_time_seconds`, `guided:masks` | what filling masks took in all, and how many were filled |
+| `guided:removed_log_mass` | what masks removed: `Result.removed_log_mass`, summed |
+| `guided:forced_tokens` | that the grammar left no choice for |
+| `guided:budget_bound_answers`, `guided:budget_bound_steps`, `guided:budget_bound_mass` | what the budget took |
+
+Cost: some microseconds for each event of an output (`benchmarks/server_overhead.py`); gauges are read when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from guided.engine.result import Result
+from guided.engine.task import Outcome, Task
+from guided.errors import BudgetError, GuidedError
+from guided.server.engine_thread import EngineThread, Stream
+from guided.server.http.admission import Admission
+from guided.server.http.errors import body_of
+from guided.server.openai.deltas import end_of
+from guided.server.preparing import CompileTimeout
+
+__all__ = ["Metrics"]
+
+_LABELS: Final = ("model_name", "engine")
+_LATENCIES: Final = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 600.0
+)  # fmt: skip
+_HISTOGRAMS: Final = {
+    "vllm:time_to_first_token_seconds": "from the coming of a request to its first token",
+    "vllm:inter_token_latency_seconds": "between two steps of an output that gave tokens",
+    "vllm:e2e_request_latency_seconds": "from the coming of a request to its end",
+    "vllm:request_queue_time_seconds": "from the coming of a request to its place in the batch",
+    "vllm:request_prefill_time_seconds": "from the place of a request in the batch to its first token",
+    "vllm:request_decode_time_seconds": "from the first token of a request to its end",
+    "sglang:grammar_compilation_time_seconds": "of each specification, known ones included",
+}
+_COUNTERS: Final = {
+    "vllm:prompt_tokens": "tokens of prompts that were read",
+    "vllm:generation_tokens": "tokens that were written",
+    "sglang:num_grammar": "specifications",
+    "sglang:num_grammar_timeout": "specifications that took too long to compile",
+    "guided:mask_time_seconds": "what filling masks took",
+    "guided:masks": "masks that were filled",
+    "guided:removed_log_mass": "-log of the model's probability of what masks left, summed over choices",
+    "guided:forced_tokens": "tokens that the grammar left no choice for",
+    "guided:budget_bound_answers": "answers that the budget took something from",
+    "guided:budget_bound_steps": "choices that the budget took something from",
+    "guided:budget_bound_mass": "the model's probability of what the budget took, summed over choices",
+}
+
+
+class Metrics(Collector):
+    """See the head. On the event loop, but for `compiled` and `text`."""
+
+    def __init__(self, thread: EngineThread, admission: Admission, model_name: str) -> None:
+        self.registry = CollectorRegistry()
+        self._thread, self._admission, self._labels = thread, admission, (model_name, "0")
+        self._seconds = {
+            name: Histogram(name, about, _LABELS, registry=self.registry, buckets=_LATENCIES).labels(*self._labels)
+            for name, about in _HISTOGRAMS.items()
+        }
+        self._counts = {
+            name: Counter(name, about, _LABELS, registry=self.registry).labels(*self._labels)
+            for name, about in _COUNTERS.items()
+        }
+        ended = Counter("vllm:request_success", "outputs", (*_LABELS, "finished_reason"), registry=self.registry)
+        self._ended = {why: ended.labels(*self._labels, why) for why in ("stop", "length", "abort")}
+        self._refused = Counter(
+            "guided:specifications_refused", "by the code of the error", (*_LABELS, "code"), registry=self.registry
+        )
+        self.registry.register(self)
+        thread.observers.append(self.observe)
+        thread.preparing.told = self.compiled
+
+    def text(self) -> bytes:
+        """All of it, in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def observe(self, stream: Stream, task: Task, outcome: Outcome, now: float) -> None:
+        """An outcome of the engine has come."""
+        if isinstance(outcome, Exception):
+            return
+        if outcome.tokens:
+            self._counts["vllm:generation_tokens"].inc(len(outcome.tokens))
+            if not stream.last:
+                self._counts["vllm:prompt_tokens"].inc(stream.prompt_tokens)
+                self._seconds["vllm:time_to_first_token_seconds"].observe(now - stream.submitted)
+            elif (last := stream.last.get(task, now)) < now:
+                self._seconds["vllm:inter_token_latency_seconds"].observe(now - last)
+        if outcome.result is not None:
+            self._end(outcome.result)
+            if len(stream.results) + 1 == len(stream.tasks):
+                self._end_of_all(stream, now)
+
+    def _end(self, result: Result) -> None:
+        counts, bound = self._counts, result.budget_bound
+        self._ended[end_of(result)].inc()
+        counts["guided:mask_time_seconds"].inc(sum(result.timings.mask))
+        counts["guided:masks"].inc(len(result.timings.mask))
+        counts["guided:removed_log_mass"].inc(max(0.0, result.removed_log_mass))
+        counts["guided:forced_tokens"].inc(result.token_masks.count(0))
+        if bound.steps:
+            counts["guided:budget_bound_answers"].inc()
+            counts["guided:budget_bound_steps"].inc(bound.steps)
+            counts["guided:budget_bound_mass"].inc(bound.mass)
+
+    def _end_of_all(self, stream: Stream, now: float) -> None:
+        place = min((task.admitted for task in stream.tasks if task.admitted), default=now)
+        first = max(place, now if stream.first is None else stream.first)
+        self._seconds["vllm:request_queue_time_seconds"].observe(place - stream.submitted)
+        self._seconds["vllm:request_prefill_time_seconds"].observe(first - place)
+        self._seconds["vllm:request_decode_time_seconds"].observe(now - first)
+        self._seconds["vllm:e2e_request_latency_seconds"].observe(now - stream.submitted)
+
+    def aborted(self, outputs: int) -> None:
+        """So many outputs were given up."""
+        self._ended["abort"].inc(outputs)
+
+    def compiled(self, seconds: float, error: Exception | None) -> None:
+        """A specification was compiled, or refused; on any thread."""
+        self._counts["sglang:num_grammar"].inc()
+        self._seconds["sglang:grammar_compilation_time_seconds"].observe(seconds)
+        if isinstance(error, CompileTimeout):
+            self._counts["sglang:num_grammar_timeout"].inc()
+        if isinstance(error, GuidedError) and not isinstance(error, BudgetError):
+            self._refused.labels(*self._labels, body_of(error)["error"]["code"] or "bad_request").inc()
+
+    # ---- what is read when it is asked for
+    def collect(self) -> Iterable[Metric]:
+        """Gauges, and counters that are counted elsewhere; see `Collector`."""
+        scheduler, cache = self._thread.engine.scheduler, self._thread.engine.scheduler.runner.cache
+        gauges = {
+            "vllm:num_requests_running": ("outputs in the batch", scheduler.running),
+            "vllm:num_requests_waiting": ("outputs that wait for a place in the batch", self._admission.queued),
+            "vllm:kv_cache_usage_perc": ("of the cache that is in use", 1 - cache.available / cache.capacity),
+            "sglang:num_grammar_queue_reqs": ("outputs whose specification is compiled", scheduler.compiling),
+        }
+        for name, (about, value) in gauges.items():
+            gauge = GaugeMetricFamily(name, about, labels=_LABELS)
+            gauge.add_metric(self._labels, value)
+            yield gauge
+        counters = {
+            "vllm:num_preemptions": ("outputs that lost their place for a time", scheduler.preemptions),
+            "vllm:prefix_cache_queries": ("tokens of prompts that were looked up", scheduler.prefix_queries),
+            "vllm:prefix_cache_hits": ("tokens of prompts that were found", scheduler.prefix_hits),
+            "sglang:num_grammar_cache_hit": ("known grammars", self._thread.engine.compiler.cache.hits),
+        }
+        for name, (about, value) in counters.items():
+            counter = CounterMetricFamily(name, about, labels=_LABELS)
+            counter.add_metric(self._labels, value)
+            yield counter
+        yield self._by_reason("vllm:admission_rejections", "refused requests", self._admission.rejections)
+        yield self._by_reason("guided:timeouts", "requests whose time was over", self._admission.timeouts)
+
+    def _by_reason(self, name: str, about: str, counts: Mapping[str, int]) -> Metric:
+        counter = CounterMetricFamily(name, f"{about}, by the setting", labels=(*_LABELS, "reason"))
+        for reason, count in dict(counts).items():
+            counter.add_metric((*self._labels, reason), count)
+        return counter

@@ -1,0 +1,1 @@
+"""What the inspector's page shows: a specification, and one step of an output."""

@@ -1,0 +1,179 @@
+"""One step of an output, taken apart. In: a prompt, a specification, and the tokens written so far. Out: the mask and
+the budget of the next token, and what the model would have written before and after the mask.
+
+Nothing is kept between two requests: the matcher reads the tokens again, and the model's keys and values of a prompt
+that was just answered are still in the cache. What is not in it is read in pieces, between which other requests go on.
+
+The mask is the engine's own (`guided/engine/masks.py`), so that it is the one under which the token was chosen. Not
+taken into account: bias, penalties and temperature, with which the choice was made after it; thinking, and tools.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, inf
+from typing import Annotated, Any, Final, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from guided.engine import Engine
+from guided.engine.masks import Masks
+from guided.errors import BudgetError
+from guided.matching import GrammarMatcher
+from guided.sampling.choice import Choice
+from guided.sampling.choosing import apply_mask
+from guided.sampling.params import SamplingParams
+from guided.sampling.sampler import log_mass
+from guided.server.http.errors import RequestError
+from guided.server.inspector.inspection import LONGEST, accepted, grammar_of
+from guided.server.openai.requests import Message, Specified
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["PIECE", "Step", "StepRequest", "spelled"]
+
+PIECE: Final = 512
+"""Tokens that the model reads at once, while other requests wait."""
+_RAMP: Final = 1.0  # of the budget, as `Options.budget_ramp` is by default
+_Id = Annotated[int, Field(ge=0, strict=True)]
+
+
+class StepRequest(Specified):
+    """A prompt (a text or ids) or messages, a specification, and the tokens that were written after it.
+
+    `max_tokens`: of the request that wrote them; none: what the model's context leaves. `top`: how many tokens are
+    listed by their probability. `most`: how many of those that are allowed are listed by their ids.
+    """
+
+    model: str | None = None
+    prompt: str | Annotated[list[_Id], Field(fail_fast=True)] | None = None
+    messages: Annotated[list[Message], Field(min_length=1, fail_fast=True)] | None = None
+    tokens: Annotated[list[_Id], Field(fail_fast=True)] = Field(default_factory=list, max_length=LONGEST)
+    max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    top: Annotated[int, Field(ge=0, le=100, strict=True)] = 20
+    most: Annotated[int, Field(ge=0, le=1000, strict=True)] = 100
+
+    @model_validator(mode="after")
+    def _check_prompt(self) -> Self:
+        if (self.prompt is None) == (self.messages is None):
+            raise ValueError("give a prompt or messages, and not both")
+        return self
+
+
+@dataclass(slots=True)
+class Step:
+    """A step that is ready for the model.
+
+    Attributes:
+        ids: what the model reads: the prompt and the tokens after it.
+        matcher: after the tokens; None: any text is allowed.
+        max_tokens, left: the budget, and what is left of it.
+        top, most: see `StepRequest`.
+    """
+
+    ids: list[int]
+    matcher: GrammarMatcher | None
+    max_tokens: int
+    left: int
+    top: int
+    most: int
+
+    @classmethod
+    def of(cls, engine: Engine, request: StepRequest, *, allow_special_tokens: bool, seconds: float) -> Step:
+        """Read the prompt, compile the specification, and follow the tokens; it blocks.
+
+        Raises:
+            RequestError, GuidedError: one of them is refused.
+        """
+        asked = request.asked(allow_special_tokens=allow_special_tokens)
+        if request.messages is not None:
+            ids = engine.encode_prompt([each.plain() for each in request.messages])
+        else:
+            ids = engine.encode_prompt(request.prompt or "", raw=True)
+        grammar = grammar_of(engine.compiler, asked, seconds)
+        room = engine.model.config.context - len(ids)
+        most = min(request.max_tokens or room, room)
+        left = most - len(request.tokens)
+        if left < 0:
+            message = f"{len(request.tokens)} tokens are written, and max_tokens allows {most}"
+            raise RequestError(message, param="tokens")
+        if grammar is None:
+            size = engine.vocabulary.size
+            if wrong := [id for id in request.tokens if id >= size]:
+                raise RequestError(f"there is no token {wrong[0]}", param="tokens")
+            return cls([*ids, *request.tokens], None, most, left, request.top, request.most)
+        if (needed := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > most:
+            raise BudgetError(needed, room, request.max_tokens or room) if room < needed else BudgetError(needed, most)
+        matcher = accepted(grammar, request.tokens)
+        return cls([*ids, *request.tokens], matcher, most, left, request.top, request.most)
+
+    @torch.inference_mode()
+    def fields(self, logits: Tensor, vocabulary: Vocabulary) -> dict[str, Any]:
+        """The answer. `logits`: (vocab_size,), after all ids.
+
+        Raises:
+            GuidedError: what was written does not fit the budget.
+        """
+        before = logits.float().clone()
+        found: dict[str, Any] = {"ids": len(self.ids), "budget": {"max_tokens": self.max_tokens, "left": self.left}}
+        if self.matcher is None:
+            top = _top(before, before, self.top, vocabulary)
+            everything = {"allowed": vocabulary.size, "of": vocabulary.size, "tokens": [], "forced": []}
+            removed = {"mass": 0.0, "by_budget": 0.0}
+            return found | {"mask": everything, "before": top, "after": top, "removed": removed, "state": None}
+        after = logits.float().clone()
+        masks = Masks(self.matcher, vocabulary, 1, [], ramp=_RAMP)
+        masks.fill(self.left + 1)
+        choice = Choice(SamplingParams(), 0, vocabulary.size, *masks.row())
+        removed_mass, by_budget = apply_mask(after, choice)
+        allowed: list[int] = (after[: vocabulary.size] > -inf).nonzero().flatten().tolist()
+        found["mask"] = {
+            "allowed": len(allowed),
+            "of": vocabulary.size,
+            "tokens": [spelled(vocabulary, token) for token in allowed[: self.most]],
+            "forced": [spelled(vocabulary, token) for token in self.matcher.forced_tokens()],
+        }
+        found["before"] = _top(before, after, self.top, vocabulary)
+        found["after"] = _top(after, after, self.top, vocabulary)
+        found["removed"] = {"mass": 1 - exp(-removed_mass), "by_budget": by_budget or 0.0}
+        needed = max(0, self.matcher.min_tokens_to_finish() - 1)
+        found["budget"] |= {"needed": needed, "bound": by_budget is not None}
+        found["state"] = _state(self.matcher)
+        return found
+
+
+def spelled(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
+    """A token for a reader: its id, its text, its bytes (none for a control token), and whether it ends the output."""
+    data = vocabulary.token_bytes(token)
+    name = vocabulary.special_tokens.get(token, f"id {token}")
+    return {
+        "id": token,
+        "token": name if data is None else data.decode("utf-8", "replace"),
+        "bytes": None if data is None else list(data),
+        "end": token in vocabulary.eos_token_ids,
+    }
+
+
+def _top(logits: Tensor, masked: Tensor, most: int, vocabulary: Vocabulary) -> list[dict[str, Any]]:
+    """The likeliest tokens by some logits, and whether they are allowed, by the masked ones."""
+    mass = log_mass(logits)
+    values, ids = torch.topk(logits[: vocabulary.size], min(most, vocabulary.size))
+    return [
+        spelled(vocabulary, id) | {"probability": exp(value - mass), "allowed": bool(masked[id] > -inf)}
+        for id, value in zip(ids.tolist(), values.tolist(), strict=True)
+        if value > -inf
+    ]
+
+
+def _state(matcher: GrammarMatcher) -> dict[str, Any]:
+    """Where the specification stands."""
+    here = matcher.explain()
+    return {
+        "expected": str(here.expected),
+        "may_end": matcher.is_accepting(),
+        "ended": matcher.is_terminated(),
+        "places": [place or "(root)" for place in here.places],
+        "positions": [position._asdict() for position in here.positions],
+        "completion": here.completion.decode(errors="backslashreplace"),
+    }

@@ -1,0 +1,1 @@
+"""OpenAI's interface: requests in, answers and events out."""

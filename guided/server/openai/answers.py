@@ -1,0 +1,182 @@
+"""The bodies of answers, as OpenAI's client reads them. In: deltas and readings. Out: dicts for JSON.
+
+Beyond OpenAI's fields an answer may have `warnings` (warnings.py). A choice has `stop_reason` (the stop that ended it,
+as vLLM says), `budget_bound` where the budget took something from it (`guided.BudgetBound`), `captures` of its grammar,
+`healed` (the end of the prompt that its first tokens spell again), and in chunks `partial`, if it is asked for
+(`Reading.partial`). A message and a delta have `reasoning` (and `reasoning_content`, as older clients call it) and
+`tool_results`: what the server's own tools said. With `return_token_ids` a choice has `token_ids`, as vLLM has them,
+and `tokens`: of each its text and bytes, and whether it was forced. Both hold the tokens of the text, and of the
+reasoning if it is told; log probabilities go with the text alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Literal
+
+from guided.engine.result import Result, StreamEvent
+from guided.server.openai.attribution import ShownToken
+from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text, ToolResult
+from guided.server.openai.scores import chat_logprobs, spelled, text_logprobs
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["Answer", "told_of", "usage_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer on its way: what all of its chunks have in common.
+
+    Attributes:
+        chat: whether it is a message of a conversation, or a text that goes on.
+        model: its name.
+        vocabulary: spells tokens.
+        top: how many log probabilities each token has besides its own; None: none are asked for.
+        token_ids: whether the tokens are told.
+    """
+
+    chat: bool
+    model: str
+    vocabulary: Vocabulary
+    top: int | None = None
+    token_ids: bool = False
+    id: str = field(default_factory=lambda: secrets.token_hex(12))
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def body(self, groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
+        """The whole answer: of each prompt its samples."""
+        choices = [self._choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
+        return self._whole("") | {"choices": choices, "usage": usage_of(groups)}
+
+    def begin(self, number: int, reading: Reading) -> dict[str, Any]:
+        """The chunk of a conversation that tells who speaks. The content of a message that only calls is null."""
+        delta = {"role": "assistant", "content": "" if reading.how.calls is None else None}
+        choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
+        return self._whole("chunk") | {"choices": [choice]}
+
+    def chunks(
+        self, number: int, event: StreamEvent, deltas: Sequence[Delta], reading: Reading
+    ) -> Iterable[dict[str, Any]]:
+        """The parts of a stream that an event makes; the last one has the end and the log probabilities."""
+        parts = [_delta(delta) if self.chat else {"text": _text(delta)} for delta in deltas]
+        fresh = reading.tokens[reading.fresh :]
+        told = fresh and (self.top is not None or self.token_ids)
+        if not parts and (event.result is not None or told):
+            parts = [{"text": ""} if not self.chat else {"content": ""} if reading.is_empty else {}]
+        for place, part in enumerate(parts):
+            is_last = place == len(parts) - 1
+            choice: dict[str, Any] = {"index": number, "logprobs": None, "finish_reason": None}
+            choice |= {"delta": part} if self.chat else part
+            if is_last:
+                choice["logprobs"] = self._logprobs(fresh, reading)
+                choice |= self._tokens(fresh)
+                choice |= _end(reading)
+                if reading.partial is not None:
+                    choice["partial"] = reading.partial
+            yield self._whole("chunk") | {"choices": [choice]}
+
+    def usage(self, groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
+        """The chunk that ends a stream, if usage is asked for."""
+        return self._whole("chunk") | {"choices": [], "usage": usage_of(groups)}
+
+    def _whole(self, part: Literal["", "chunk"]) -> dict[str, Any]:
+        kind = "chat.completion" + (".chunk" if part else "") if self.chat else "text_completion"
+        prefix = "chatcmpl" if self.chat else "cmpl"
+        return {"id": f"{prefix}-{self.id}", "object": kind, "created": self.created, "model": self.model}
+
+    def _choice(self, number: int, reading: Reading) -> dict[str, Any]:
+        result = reading.result
+        assert result is not None
+        choice = {"index": number, "logprobs": self._logprobs(reading.tokens, reading), **_end(reading)}
+        choice |= self._tokens(reading.tokens)
+        if not self.chat:
+            return choice | {"text": reading.text}
+        message: dict[str, Any] = {"role": "assistant", "content": reading.text, "refusal": None}
+        if reading.reasoning:
+            message |= {"reasoning": reading.reasoning, "reasoning_content": reading.reasoning}
+        if reading.calls:
+            message["content"] = reading.text or None
+            message["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                for call in reading.calls
+            ]
+        if reading.results:
+            message["tool_results"] = [_result(each) for each in reading.results]
+        return choice | {"message": message}
+
+    def _tokens(self, tokens: Sequence[ShownToken]) -> dict[str, Any]:
+        if not self.token_ids:
+            return {}
+        told = [spelled(token.id, self.vocabulary) | {"forced": token.forced} for token in tokens]
+        return {"token_ids": [token.id for token in tokens], "tokens": told}
+
+    def _logprobs(self, tokens: Sequence[ShownToken], reading: Reading) -> dict[str, Any] | None:
+        if self.top is None:
+            return None
+        text = [token for token in tokens if token.is_text]
+        if self.chat:
+            return chat_logprobs(text, self.vocabulary)
+        return text_logprobs(text, reading.offsets, self.vocabulary)
+
+
+def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
+    """How many tokens were read and written, reasoning included; a prompt counts once for all of its samples."""
+    ended = [[reading.result for reading in group if reading.result is not None] for group in groups]
+    prompt = sum(group[0].prompt_tokens for group in ended if group)
+    written = sum(len(result.tokens) for result in chain.from_iterable(ended))
+    usage: dict[str, Any] = {
+        "prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written,
+    }  # fmt: skip
+    readings = [reading for group in groups for reading in group]
+    if any(reading.how.thinks for reading in readings):
+        thought = sum(reading.reasoning_tokens for reading in readings)
+        usage["completion_tokens_details"] = {"reasoning_tokens": thought}
+    return usage
+
+
+def _delta(delta: Delta) -> dict[str, Any]:
+    match delta:
+        case Text(text):
+            return {"content": text}
+        case ReasoningText(text):
+            return {"reasoning": text, "reasoning_content": text}
+        case CallBegin(index, id, name):
+            return {
+                "tool_calls": [
+                    {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}
+                ]
+            }
+        case CallArguments(index, text):
+            return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+        case ToolResult():
+            return {"tool_results": [_result(delta)]}
+
+
+def _result(of: ToolResult) -> dict[str, Any]:
+    return {"index": of.index, "name": of.name, "arguments": of.arguments, "result": of.result}
+
+
+def _text(delta: Delta) -> str:
+    return delta.text if isinstance(delta, Text) else ""
+
+
+def _end(reading: Reading) -> dict[str, Any]:
+    result: Result | None = reading.result
+    end: dict[str, Any] = {"finish_reason": reading.finish_reason}
+    return end if result is None else end | told_of(result)
+
+
+def told_of(result: Result) -> dict[str, Any]:
+    """What an answer says of its end beyond OpenAI's fields, see the head."""
+    told: dict[str, Any] = {"stop_reason": result.stop}
+    if result.budget_bound.steps:
+        told["budget_bound"] = {"steps": result.budget_bound.steps, "mass": result.budget_bound.mass}
+    if result.healed:
+        told["healed"] = result.healed
+    if result.captures:
+        told["captures"] = result.captures
+    return told

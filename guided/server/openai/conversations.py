@@ -1,0 +1,140 @@
+"""A request of /v1/chat/completions: what the engine is asked, and how its answers are read.
+
+In: the request, the engine, the settings of the operator. Out: a request of the engine, with the tools that the model
+is told of, reasoning before the answer where the model reasons, and the server's own tools in free text; and `How`
+answers are read.
+
+What does not go together is refused: stops end free text, and an answer with tools or reasoning is under a constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from guided.chat import DEFAULT_TOOL_STYLE, Conversation
+from guided.engine import Engine
+from guided.engine.reasoning import find_reasoning_end
+from guided.engine.request import Options, Request
+from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
+from guided.server.http.errors import RequestError
+from guided.server.openai.deltas import How
+from guided.server.openai.requests import ChatRequest
+from guided.server.openai.spelling import Spelling
+from guided.server.openai.structured import Structured
+from guided.server.openai.tools import Functions
+from guided.server.settings import Settings
+from guided.tools.toolbox import Toolbox
+
+__all__ = ["conversation", "style_of"]
+
+
+def style_of(engine: Engine, settings: Settings) -> ToolStyle:
+    """How the model writes calls: as the operator says, else as its chat template does, else as Hermes does."""
+    found = engine.chat.tool_style if engine.chat is not None else None
+    return tool_style(settings.tool_style or found or DEFAULT_TOOL_STYLE)
+
+
+def conversation(asked: ChatRequest, text: Structured, engine: Engine, settings: Settings) -> tuple[Request, How]:
+    """See the head. `text`: what the request says of the answer's text.
+
+    Raises:
+        RequestError: see the head; or as `Functions.of`.
+    """
+    style, vocabulary, thinks = style_of(engine, settings), engine.vocabulary, _thinks(asked, settings)
+    functions = None
+    if asked.tools is not None:
+        functions = Functions.of(
+            asked.tools, asked.tool_choice, parallel=asked.parallel_tool_calls is not False, style=style,
+            vocabulary=vocabulary, text=text,
+        )  # fmt: skip
+    asked.check_stops("tools" if functions is not None else "reasoning" if thinks else text.param)
+    options: dict[str, Any] = asked.engine_options(settings.default_max_tokens or engine.model.config.context)
+    constraint = text.constraint if functions is None else functions.constraint
+    if functions is None:
+        options |= dict(text.options)
+    own = settings.tools if constraint is None and not asked.stops else ()
+    if own:
+        options["tools"] = own
+    if thinks:
+        options["reasoning_end"] = settings.reasoning_end
+    partial = asked.stream_options is not None and asked.stream_options.include_partial_json
+    if partial and not text.is_json:
+        message = "include_partial_json goes with a text that is JSON, such as response_format json_schema"
+        raise RequestError(message, param="stream_options.include_partial_json")
+
+    def spelling() -> Spelling:
+        return Spelling(vocabulary, Toolbox(own, vocabulary) if own else None, named=functions is not None)
+
+    how = How(
+        calls=functions.reader if functions is not None else None,
+        apart=functions.apart if functions is not None else (),
+        spelling=spelling if functions is not None or own else None,
+        reasoning_end=_text_of_end(engine, settings) if thinks else "",
+        thinks=thinks,
+        shows_reasoning=asked.include_reasoning,
+        trims=thinks and text.constraint is None,
+        named=functions is not None and functions.named,
+        partial=partial,
+    )
+    prompt = _prompt(asked, functions.tools if functions is not None else (), style, engine, settings, thinks)
+    return Request(prompt, constraint, n=asked.n, options=cast(Options, options)), how
+
+
+def _prompt(
+    asked: ChatRequest,
+    tools: Sequence[Mapping[str, Any]],
+    style: ToolStyle,
+    engine: Engine,
+    settings: Settings,
+    thinks: bool,
+) -> Conversation:
+    """What the chat template is given."""
+    called = {call.id: call.function.name for message in asked.messages for call in message.tool_calls or ()}
+    messages = [message.plain() for message in asked.messages]
+    for message in messages:
+        if message["role"] == "tool":
+            message["name"] = called[message["tool_call_id"]]
+    given = asked.chat_template_kwargs
+    variables, switches = given.others if given is not None else {}, dict[str, bool]()
+    if settings.reasoning_end or (given is not None and given.on is not None):
+        reads = engine.chat.reads if engine.chat is not None else lambda _: False
+        switches = {name: thinks for name in ("enable_thinking", "thinking") if reads(name)}
+    begins = asked.add_generation_prompt is not False and not asked.continue_final_message
+    return Conversation(
+        messages,
+        tools,
+        style.name,
+        "" if not begins or (switches and not thinks) else _begin(settings, thinks),
+        documents=asked.documents or (),
+        variables=variables | switches,
+        add_generation_prompt=begins,
+        continue_final_message=asked.continue_final_message,
+    )
+
+
+def _thinks(asked: ChatRequest, settings: Settings) -> bool:
+    """Whether the model reasons before it answers; a message that goes on has its reasoning behind it."""
+    wanted = asked.wants_reasoning()
+    if asked.continue_final_message and wanted is None:
+        return False
+    if wanted and not settings.reasoning_end:
+        message = "this server's model does not reason before it answers (its operator gives no --reasoning-end)"
+        raise RequestError(message, param="chat_template_kwargs")
+    return bool(settings.reasoning_end) and wanted is not False
+
+
+def _begin(settings: Settings, thinks: bool) -> str:
+    """What the answer begins with: reasoning that has begun, or that is empty, as in the templates of Qwen 3.
+
+    What the chat template writes of it itself is not written again (`Conversation.begin`).
+    """
+    if not settings.reasoning_end or not settings.reasoning_begin:
+        return ""
+    return f"{settings.reasoning_begin}\n" + ("" if thinks else f"\n{settings.reasoning_end.rstrip()}\n\n")
+
+
+def _text_of_end(engine: Engine, settings: Settings) -> str:
+    """What the end of reasoning adds to the text: nothing, where it is a control token."""
+    ids = find_reasoning_end(engine.vocabulary, settings.reasoning_end)
+    return engine.vocabulary.decode(ids).decode("utf-8", "replace")

@@ -1,0 +1,396 @@
+"""The requests of /v1/completions and /v1/chat/completions. In: JSON. Out: requests of the engine.
+
+Fields have the names of OpenAI's interface, and of vLLM's and SGLang's where that has none. A field that is not known
+is refused, with the name that may have been meant; those that OpenAI's clients send and that say nothing about the
+text (`user`, `metadata`, `store`, ...) are taken, and so is what they add to messages that they send back. Those that
+say nothing at one value only are in ignored_fields.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, Self, cast
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator, field_validator, model_validator
+
+from guided.engine.request import Options, Request
+from guided.errors import brief
+from guided.server.http.errors import RequestError
+from guided.server.openai.ignored_fields import IgnoredFields, IgnoredInConversations
+from guided.server.openai.reading import Checked, by_parts, fault, read_request
+from guided.server.openai.structured import KINDS, Structured, structured
+
+__all__ = [
+    "MOST_TOOLS",
+    "ChatRequest",
+    "CompletionRequest",
+    "Message",
+    "Specified",
+    "StreamOptions",
+    "TextRequest",
+    "read_request",
+]
+
+_MOST_CHOICES = 128
+MOST_TOOLS: Final = 512
+_MOST_STOPS = 128  # each is looked for after each token
+_MOST_PROMPTS = 1 << 16
+_STOPS = ("stop", "stop_token_ids", "ignore_eos")
+_Count = Annotated[int, Field(ge=0, strict=True)]
+_Counts = Annotated[list[_Count], Field(fail_fast=True)]  # a million errors take half a minute, and gigabytes
+_PART: dict[str, Any] = {
+    "type": "object",
+    "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+    "required": ["type", "text"],
+    "additionalProperties": False,
+}
+_CONTENT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": _PART}, {"type": "null"}]}
+
+
+class StreamOptions(Checked):
+    """What a stream has besides the text. `include_partial_json`: in each chunk, how the text so far is completed."""
+
+    include_usage: bool = False
+    continuous_usage_stats: bool = False
+    include_partial_json: bool = False
+    include_obfuscation: bool = False  # of OpenAI's clients; there is none here
+
+
+class Specified(Checked):
+    """What may say what a text must be, see structured.py."""
+
+    hints = {name: f'write "structured_outputs": {{"{name}": ...}}' for name in KINDS}  # noqa: RUF012
+
+    response_format: Any = None
+    structured_outputs: Any = None
+    guided_json: Any = None
+    guided_regex: Any = None
+    guided_choice: Any = None
+    guided_grammar: Any = None
+    guided_json_object: Any = None
+    guided_whitespace_pattern: Any = None
+    guided_decoding_backend: Any = None
+    json_schema: Any = None
+    regex: Any = None
+    ebnf: Any = None
+    structural_tag: Any = None
+    lark: Any = None
+    gbnf: Any = None
+    grammar: Any = None
+
+    def asked(self, *, allow_special_tokens: bool) -> Structured:
+        """What the text must be. Raises as `structured` does."""
+        return structured(self.__dict__, allow_special_tokens=allow_special_tokens)
+
+
+def _may_be_null(schema: dict[str, Any]) -> None:
+    """What need not be given may be null, see `TextRequest`."""
+    for name, each in schema["properties"].items():
+        if name not in schema.get("required", ()) and {"type": "null"} not in each.get("anyOf", ()):
+            schema["properties"][name] = {"anyOf": [each, {"type": "null"}]}
+
+
+class TextRequest(Specified, IgnoredFields):
+    """What requests for text have in common. A field that is null is not given, as in OpenAI's interface."""
+
+    model_config = ConfigDict(json_schema_extra=_may_be_null)
+
+    model: str | None = None
+    n: Annotated[int, Field(ge=1, le=_MOST_CHOICES, strict=True)] = 1
+    max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=-1)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    repetition_penalty: Annotated[float, Field(gt=0)] | None = None
+    logit_bias: Annotated[dict[Annotated[int, Field(strict=False)], float], WrapValidator(by_parts)] | None = None
+    allowed_token_ids: _Counts | None = None
+    seed: Annotated[int, Field(strict=True)] | None = None
+    stop: str | Annotated[list[str], Field(max_length=_MOST_STOPS, fail_fast=True)] | None = None
+    stop_token_ids: _Counts | None = None
+    include_stop_str_in_output: bool | None = None
+    ignore_eos: bool | None = None
+    min_tokens: _Count | None = None
+    canonical: bool | None = None
+    priority: int = 0
+    rid: str | None = None
+    return_token_ids: bool = False
+
+    user: str | None = None
+    metadata: dict[str, Any] | None = None
+    store: bool | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _forget_nulls(cls, given: Any) -> Any:
+        """A name that is not known is refused with null, too."""
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if value is not None or name not in cls.model_fields}
+
+    @model_validator(mode="after")
+    def _check_stream_options(self) -> Self:
+        if self.stream_options is not None and not self.stream:
+            raise ValueError("stream_options goes with stream=true")
+        return self
+
+    @property
+    def stops(self) -> list[str]:
+        """The fields that say what else ends the text."""
+        return [name for name in _STOPS if getattr(self, name) not in (None, False, [])]
+
+    def check_stops(self, why: str) -> None:
+        """Stops end free text. `why`: what says in another way where the answer ends; "": nothing does.
+
+        Raises:
+            RequestError: there are some nevertheless.
+        """
+        if self.stops and why:
+            raise RequestError(f"{self.stops[0]} ends free text: it does not go with {why}", param=self.stops[0])
+
+    def options(self) -> dict[str, Any]:
+        """How the engine chooses tokens, by its own names; what is not said is not there."""
+        names = (
+            "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "seed",
+            "stop", "allowed_token_ids", "stop_token_ids", "include_stop_str_in_output", "ignore_eos", "min_tokens",
+            "canonical",
+        )  # fmt: skip
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.top_k is not None and self.top_k > 0:  # -1 and 0: all of them
+            given["top_k"] = self.top_k
+        return given | {"temperature": 1.0 if self.temperature is None else self.temperature}
+
+
+class CompletionRequest(TextRequest):
+    """A request of /v1/completions. `prompt`: a text, token ids, or a list of either."""
+
+    prompt: (
+        str
+        | Annotated[list[str], Field(max_length=_MOST_PROMPTS, fail_fast=True)]
+        | _Counts
+        | Annotated[list[_Counts], Field(max_length=_MOST_PROMPTS, fail_fast=True)]
+    )
+    logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
+    echo: bool | None = None
+    suffix: None = None
+    heal_prompt: bool | None = None
+    best_of: Annotated[int, Field(ge=1, strict=True)] | None = None
+
+    def prompts(self) -> Sequence[str | list[int]]:
+        """Each of them."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        ids = [each for each in self.prompt if isinstance(each, int)]
+        return [ids] if ids else [each for each in self.prompt if not isinstance(each, int)]
+
+    @property
+    def top(self) -> int | None:
+        """How many log probabilities each token has besides its own; None: none at all."""
+        return self.logprobs
+
+    def requests(self, asked: Structured, max_tokens: int) -> list[Request]:
+        """One request of the engine for each prompt."""
+        if self.best_of not in (None, self.n):
+            raise RequestError("best_of chooses among answers, which is not done: give n", param="best_of")
+        if self.echo:
+            raise RequestError("the prompt is not given back: leave echo out, and put it before the text", param="echo")
+        if not self.prompts() or [] in self.prompts():
+            raise RequestError("there is no prompt: the model needs at least one token to go on from", param="prompt")
+        self.check_stops(asked.param)
+        options = self.options() | dict(asked.options) | {"max_tokens": self.max_tokens or max_tokens, "raw": True}
+        if self.logprobs is not None:
+            options |= {"logprobs": self.logprobs, "score_forced": True}
+        if self.heal_prompt:
+            if self.logprobs is not None:
+                message = "the first tokens spell the end of the prompt again: logprobs, which go with the text, do not"
+                raise RequestError(f"{message} go with heal_prompt", param="heal_prompt")
+            options |= {"heal_prompt": True}
+        own = cast(Options, options)
+        return [Request(prompt, asked.constraint, n=self.n, options=own) for prompt in self.prompts()]
+
+
+class _CalledFunction(Checked):
+    name: str
+    arguments: str
+    parsed_arguments: Any = None
+
+
+class _Call(Checked):
+    id: str
+    type: Literal["function"] = "function"
+    function: _CalledFunction
+    index: int | None = None
+
+
+class Message(Checked):
+    """A message of a conversation."""
+
+    role: str
+    content: Annotated[str | None, WithJsonSchema(_CONTENT)] = None
+    name: str | None = None
+    refusal: str | None = None
+    tool_calls: Annotated[list[_Call], Field(fail_fast=True)] | None = None
+    tool_call_id: str | None = None
+    reasoning: str | None = None  # of earlier turns: the chat template says which of it the model is shown
+    reasoning_content: str | None = None
+    parsed: Any = None
+    tool_results: Any = None
+    annotations: Any = None
+    audio: None = None
+    function_call: None = None
+
+    @field_validator("content", mode="before")
+    @classmethod
+    def _joined(cls, content: Any) -> Any:
+        """The text of all parts. They are many in a large body, and are looked at without a model for each."""
+        if not isinstance(content, list):
+            return content
+        for number, part in enumerate(content):
+            kind = part.get("type") if isinstance(part, dict) else part
+            if kind != "text":
+                hint = 'this server reads text alone: write {"type": "text", "text": ...}'
+                raise ValueError(f"part {number} has the type {brief(kind)}; {hint}")
+            if part.keys() != {"type", "text"} or not isinstance(part["text"], str):
+                raise ValueError(f"part {number} has a text that is none, or other members")
+        return "".join(part["text"] for part in content)
+
+    def plain(self) -> dict[str, Any]:
+        """As the engine takes it."""
+        role = "system" if self.role == "developer" else self.role
+        message: dict[str, Any] = {"role": role, "content": self.content or ""}
+        if self.tool_calls:
+            called = [
+                (each.id, {"name": each.function.name, "arguments": each.function.arguments})
+                for each in self.tool_calls
+            ]
+            message["tool_calls"] = [{"id": id, "type": "function", "function": each} for id, each in called]
+        if self.tool_call_id is not None:
+            message["tool_call_id"] = self.tool_call_id
+        if self.role == "assistant" and (reasoning := self.reasoning_content or self.reasoning):
+            message["reasoning_content"] = reasoning
+        return message
+
+
+class TemplateVariables(BaseModel):
+    """`chat_template_kwargs`: variables that the model's chat template reads; one that it does not read is refused.
+
+    Whether the model reasons before it answers is said by the names of Qwen and of DeepSeek.
+    """
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    enable_thinking: bool | None = None
+    thinking: bool | None = None
+
+    @property
+    def on(self) -> bool | None:
+        """None: it does not say."""
+        return self.enable_thinking if self.enable_thinking is not None else self.thinking
+
+    @property
+    def others(self) -> dict[str, Any]:
+        """What says nothing of reasoning."""
+        return dict(self.model_extra or {})
+
+
+class ChatRequest(TextRequest, IgnoredInConversations):
+    """A request of /v1/chat/completions."""
+
+    messages: Annotated[list[Message], Field(min_length=1, fail_fast=True)]
+    max_completion_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
+    tools: Annotated[list[Any], Field(max_length=MOST_TOOLS)] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    chat_template_kwargs: TemplateVariables | None = None
+    documents: Annotated[list[dict[str, Any]], Field(max_length=MOST_TOOLS)] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool = False
+    reasoning_effort: str | None = None
+    include_reasoning: bool = True
+    separate_reasoning: Literal[True] = True
+
+    @model_validator(mode="after")
+    def _check_length(self) -> Self:
+        if None not in (given := {self.max_tokens, self.max_completion_tokens}) and len(given) > 1:
+            both = f"max_tokens={self.max_tokens} and max_completion_tokens={self.max_completion_tokens}"
+            raise ValueError(f"{both} contradict each other: give one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _check_tools(self) -> Self:
+        self.tools = self.tools or None  # none of them is no tool
+        if self.tools is None and self.parallel_tool_calls is False:
+            raise ValueError("parallel_tool_calls=false goes with tools")
+        if self.tools is None and self.tool_choice not in (None, "none", "auto"):
+            raise ValueError("tool_choice goes with tools")
+        return self
+
+    @model_validator(mode="after")
+    def _check_messages(self) -> Self:
+        """What a tool says answers a call that was made before."""
+        made = set[str]()
+        for number, message in enumerate(self.messages):
+            if message.content is None and message.role != "assistant":
+                raise fault(f"message {number} has no content", f"messages.{number}.content")
+            if message.tool_calls and message.role != "assistant":
+                raise fault(
+                    f"message {number} has tool_calls, and is not the assistant's", f"messages.{number}.tool_calls"
+                )
+            made |= {call.id for call in message.tool_calls or ()}
+            if (message.role == "tool") != (message.tool_call_id is not None):
+                what = "tool_call_id belongs to messages of the role tool, which need it"
+                raise fault(f"message {number}: {what}", f"messages.{number}.tool_call_id")
+            if message.tool_call_id is not None and message.tool_call_id not in made:
+                what = f"no call before it has the id {brief(message.tool_call_id)}"
+                raise fault(f"message {number}: {what}", f"messages.{number}.tool_call_id")
+        return self
+
+    @model_validator(mode="after")
+    def _check_continued(self) -> Self:
+        if self.continue_final_message and (self.add_generation_prompt or self.messages[-1].role != "assistant"):
+            raise ValueError("continue_final_message goes on with a last message of the assistant, and begins none")
+        return self
+
+    @model_validator(mode="after")
+    def _check_logprobs(self) -> Self:
+        if self.top_logprobs and not self.logprobs:
+            raise ValueError("top_logprobs goes with logprobs=true")
+        return self
+
+    @property
+    def top(self) -> int | None:
+        """See `CompletionRequest.top`."""
+        return (self.top_logprobs or 0) if self.logprobs else None
+
+    def wants_reasoning(self) -> bool | None:
+        """Whether the model is to reason before it answers; None: as the model does by itself.
+
+        Raises:
+            RequestError: an effort that nothing here can mean, or one that contradicts the switch.
+        """
+        switch = self.chat_template_kwargs.on if self.chat_template_kwargs is not None else None
+        if self.reasoning_effort is None:
+            return switch
+        if self.reasoning_effort != "none":
+            message = (
+                'only the reasoning_effort "none" is known: how long a model reasons is bounded by max_tokens alone'
+            )
+            raise RequestError(message, param="reasoning_effort")
+        if switch:
+            raise RequestError("chat_template_kwargs asks for reasoning, and this for none", param="reasoning_effort")
+        return False
+
+    def engine_options(self, max_tokens: int) -> dict[str, Any]:
+        """How the engine chooses tokens, and how many; `max_tokens`: where the request does not say."""
+        most = self.max_completion_tokens or self.max_tokens or max_tokens
+        scores = {"logprobs": self.top_logprobs or 0, "score_forced": True} if self.logprobs else {}
+        return self.options() | {"max_tokens": most} | scores

@@ -1,0 +1,251 @@
+"""Answers of /v1/responses. In: the stream of a request. Out: events in OpenAI's order, or the response at their end.
+
+    created, in_progress
+    for each item:  output_item.added
+        message         content_part.added, output_text.delta ..., output_text.done, content_part.done
+        reasoning       content_part.added, reasoning_text.delta ..., reasoning_text.done, content_part.done
+        function_call   function_call_arguments.delta ..., function_call_arguments.done
+    output_item.done
+    completed, or incomplete where max_output_tokens cut it; error and failed where it failed
+
+The whole answer is what the last event of a stream holds, so both say the same. Beyond OpenAI's fields a response has
+`store`, which is false, and what `told_of` tells. `cached_tokens` is 0: it is not counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+from guided.engine.result import Result, StreamEvent
+from guided.server.engine_thread import Stream
+from guided.server.http.errors import body_of, status_of
+from guided.server.openai.answers import Answer, told_of
+from guided.server.openai.attribution import ShownToken
+from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text
+from guided.server.openai.scores import chat_logprobs
+from guided.server.openai.streaming import KEEP_ALIVE, NewReading, merged, sse
+
+__all__ = ["ResponseEvents", "sent", "whole"]
+
+_Json = dict[str, Any]
+_PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
+_PARTS: Final = {"message": "output_text", "reasoning": "reasoning_text", "function_call": "function_call_arguments"}
+
+
+class ResponseEvents:
+    """The events of one response.
+
+    Attributes:
+        answer: of a conversation, with the same model, id and time.
+        told: what the response says of its request.
+        output: the items so far.
+    """
+
+    def __init__(self, answer: Answer, told: Mapping[str, Any]) -> None:
+        self.answer, self.told, self.output = answer, told, list[_Json]()
+        self._number = 0  # of the next event
+        self._kind = ""  # of the item that goes on; "": none does
+        self._pieces = list[str]()  # of its text
+        self._call = -1  # its number, where it is a call
+        self._waiting, self._scored = list[ShownToken](), list[ShownToken]()  # of no delta yet; of the message
+        self._thought = 0  # tokens
+
+    def begin(self) -> Iterator[_Json]:
+        """The events before the first token."""
+        yield self._event("response.created", response=self._response("in_progress"))
+        yield self._event("response.in_progress", response=self._response("in_progress"))
+
+    def read(self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]) -> Iterator[_Json]:
+        """The events that an event of the engine makes, which a `Reading` has read as `deltas` and new `tokens`."""
+        if event.reasoning and event.result is None:
+            self._thought += len(event.tokens)
+        self._waiting += [token for token in tokens if token.is_text]
+        last_text = next((delta for delta in reversed(deltas) if isinstance(delta, Text)), None)
+        for delta in deltas:
+            match delta:
+                case ReasoningText(text):
+                    yield from self._grow("reasoning", text)
+                case Text(text):
+                    if self._kind != "message":
+                        yield from self._add("message")
+                    scored = self._take() if delta is last_text else []
+                    yield from self._grow("message", text, logprobs=self._spelled(scored))
+                case CallBegin(index, id, name):
+                    yield from self._add("function_call", call_id=id, name=name, arguments="")
+                    self._call = index
+                case CallArguments(index, text):
+                    assert self._kind == "function_call" and self._call == index, "calls are written one by one"
+                    yield from self._grow("function_call", text)
+
+    def end(self, reading: Reading) -> Iterator[_Json]:
+        """The events after the last token."""
+        result = reading.result
+        assert result is not None
+        cut = reading.finish_reason == "length"
+        status = "incomplete" if cut else "completed"
+        if not self.output:
+            yield from self._add("message")
+        self._take()
+        yield from self._close(status)
+        response = self._response(status) | told_of(result) | {"usage": self._usage(result)}
+        if cut:
+            response["incomplete_details"] = {"reason": "max_output_tokens"}
+        else:
+            response["completed_at"] = int(time.time())
+        yield self._event(f"response.{status}", response=response)
+
+    def fail(self, error: Exception) -> Iterator[_Json]:
+        """The events of an error, after `begin`."""
+        told = body_of(error)["error"]
+        yield self._event("error", code=told["code"], message=told["message"], param=told["param"])
+        failed = {"code": "server_error" if status_of(error) >= 500 else "invalid_prompt", "message": told["message"]}
+        yield self._event("response.failed", response=self._response("failed") | {"error": failed})
+
+    # ---- items
+    def _grow(self, kind: str, text: str, **more: Any) -> Iterator[_Json]:
+        if self._kind != kind:
+            yield from self._add(kind)
+        self._pieces.append(text)
+        yield self._of_part("delta", delta=text, **more)
+
+    def _add(self, kind: str, **more: Any) -> Iterator[_Json]:
+        """Begin an item, after the end of the one before."""
+        yield from self._close("completed")
+        id = f"{_PREFIXES[kind]}_{self.answer.id}{len(self.output)}"
+        item: _Json = {"id": id, "type": kind, "status": "in_progress", **more}
+        if kind == "message":
+            item |= {"role": "assistant", "content": []}
+        elif kind == "reasoning":
+            item |= {"summary": [], "content": []}
+        self.output.append(item)
+        self._kind, self._pieces = kind, []
+        yield self._event("response.output_item.added", output_index=len(self.output) - 1, item=dict(item))
+        if kind != "function_call":
+            yield self._of_content("added", self._part("", []))
+
+    def _take(self) -> list[ShownToken]:
+        """What waits is of the message."""
+        taken, self._waiting = self._waiting, []
+        self._scored += taken
+        return taken
+
+    def _close(self, status: str) -> Iterator[_Json]:
+        """End the item that goes on, if there is one."""
+        if not self._kind:
+            return
+        text, item = "".join(self._pieces), self.output[-1]
+        if self._kind == "function_call":
+            item["arguments"] = text
+            yield self._of_part("done", arguments=text, name=item["name"])
+        else:
+            logprobs = self._spelled(self._scored) if self._kind == "message" else []
+            part = self._part(text, logprobs)
+            yield self._of_part("done", text=text, **({"logprobs": logprobs} if self._kind == "message" else {}))
+            yield self._of_content("done", part)
+            item["content"] = [part]
+        item["status"] = status
+        self._kind, self._scored = "", []
+        yield self._event("response.output_item.done", output_index=len(self.output) - 1, item=dict(item))
+
+    def _part(self, text: str, logprobs: list[_Json]) -> _Json:
+        more: _Json = {"annotations": [], "logprobs": logprobs} if self._kind == "message" else {}
+        return {"type": _PARTS[self._kind], "text": text, **more}
+
+    def _of_part(self, what: str, **fields: Any) -> _Json:
+        if self._kind != "function_call":
+            fields["content_index"] = 0
+        return self._of_item(f"response.{_PARTS[self._kind]}.{what}", **fields)
+
+    def _of_content(self, what: str, part: _Json) -> _Json:
+        return self._of_item(f"response.content_part.{what}", content_index=0, part=part)
+
+    def _of_item(self, type: str, **fields: Any) -> _Json:
+        at = len(self.output) - 1
+        return self._event(type, item_id=self.output[at]["id"], output_index=at, **fields)
+
+    def _event(self, type: str, **fields: Any) -> _Json:
+        self._number += 1
+        return {"type": type, "sequence_number": self._number - 1, **fields}
+
+    # ---- the response
+    def _response(self, status: str) -> _Json:
+        return {
+            "id": f"resp_{self.answer.id}",
+            "object": "response",
+            "created_at": self.answer.created,
+            "completed_at": None,
+            "status": status,
+            "error": None,
+            "incomplete_details": None,
+            "model": self.answer.model,
+            "output": list(self.output),
+            "usage": None,
+            **self.told,
+        }
+
+    def _usage(self, result: Result) -> _Json:
+        return {
+            "input_tokens": result.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": len(result.tokens),
+            "output_tokens_details": {"reasoning_tokens": self._thought},
+            "total_tokens": result.prompt_tokens + len(result.tokens),
+        }
+
+    def _spelled(self, tokens: Sequence[ShownToken]) -> list[_Json]:
+        if self.answer.top is None:
+            return []
+        found: list[_Json] = chat_logprobs(tokens, self.answer.vocabulary)["content"]
+        return found
+
+
+async def _all(
+    events: ResponseEvents, stream: Stream, new_reading: NewReading, keep_alive: float
+) -> AsyncGenerator[list[_Json]]:
+    """The events, as many as there are at a time; none: nothing came for long."""
+    reading = new_reading()
+    try:
+        yield list(events.begin())
+        async with aclosing(merged([stream], 1, keep_alive)) as arriving:
+            async for arrived in arriving:
+                found = list[_Json]()
+                for _, event in arrived:
+                    deltas = reading.read(event)
+                    found += events.read(event, deltas, reading.tokens[reading.fresh :])
+                if found or not arrived:
+                    yield found
+        yield list(events.end(reading))
+    finally:
+        stream.cancel()
+
+
+async def whole(events: ResponseEvents, stream: Stream, new_reading: NewReading) -> _Json:
+    """The response. Raises as reading the stream does."""
+    last: _Json = {}
+    async with aclosing(_all(events, stream, new_reading, _NEVER)) as found:
+        async for each in found:
+            last = each[-1] if each else last
+    response: _Json = last["response"]
+    return response
+
+
+async def sent(
+    events: ResponseEvents, stream: Stream, new_reading: NewReading, keep_alive: float
+) -> AsyncGenerator[str]:
+    """The events as server-sent ones, each with its name; whoever stops reading cancels the request."""
+    try:
+        async with aclosing(_all(events, stream, new_reading, keep_alive)) as found:
+            async for each in found:
+                yield _said(each) or KEEP_ALIVE
+    except Exception as error:
+        yield _said(events.fail(error))
+
+
+def _said(events: Iterable[_Json]) -> str:
+    return "".join(sse(event, event["type"]) for event in events)
+
+
+_NEVER: Final = 1e6  # seconds

@@ -1,0 +1,184 @@
+"""The items of a conversation, as /v1/responses has them. In: JSON. Out: messages, calls and their outputs, reasoning.
+
+Each is read as the kind that its `type` names, so an error tells what is wrong with that kind alone. Items of an answer
+can be sent back as they came: fields of theirs that say nothing to the model (`id`, `status`, ...) are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from guided.errors import brief
+from guided.server.http.errors import RequestError
+from guided.server.openai.reading import Checked, read_request
+
+__all__ = ["INPUT_ITEMS", "CallItem", "CallOutputItem", "InputItem", "MessageItem", "ReasoningItem", "one_of"]
+
+_Status: TypeAlias = Literal["in_progress", "completed", "incomplete"] | None
+
+
+def one_of(
+    where: str,
+    value: object,
+    kinds: Mapping[str, type[BaseModel]],
+    *,
+    default: str = "",
+    refused: Mapping[str, str] | None = None,
+    otherwise: str = "",
+) -> BaseModel:
+    """An object, read as the kind that its `type` names.
+
+    Args:
+        where: its place in the request, or in what it is a part of.
+        value: the object.
+        kinds: by their types.
+        default: the type of what names none; "": it must name one.
+        refused: types that are known and refused, with what to write instead.
+        otherwise: the same for all others.
+
+    Raises:
+        RequestError: it is of another kind, or malformed.
+    """
+    if isinstance(value, BaseModel):
+        return value
+    if not isinstance(value, Mapping):
+        raise RequestError(f"{where} is an object, not {brief(value)}", param=where)
+    kind = value.get("type") or default
+    found = kinds.get(kind) if isinstance(kind, str) else None
+    if found is None:
+        why = (refused or {}).get(str(kind), otherwise) or f"known are {', '.join(kinds)}"
+        raise RequestError(f"{where}.type is {brief(kind)}: {why}", param=f"{where}.type")
+    try:
+        return read_request(found, dict(value))
+    except RequestError as error:
+        param = f"{where}.{error.param}" if error.param else where
+        placed = error.param and error.message.startswith(f"{error.param}")
+        message = f"{where}.{error.message}" if placed else f"{where}: {error.message}"
+        raise RequestError(message, param=param, code=error.code) from None
+
+
+class _InputText(Checked):
+    type: Literal["input_text"]
+    text: str
+
+
+class _OutputText(Checked):
+    type: Literal["output_text"]
+    text: str
+    annotations: list[Any] | None = None
+    logprobs: list[Any] | None = None
+    parsed: Any = None
+
+
+class _Refusal(Checked):
+    type: Literal["refusal"]
+    refusal: str
+
+    @property
+    def text(self) -> str:
+        return self.refusal
+
+
+class _ReasoningText(Checked):
+    type: Literal["reasoning_text"]
+    text: str
+
+
+class _SummaryText(Checked):
+    type: Literal["summary_text"]
+    text: str
+
+
+_PARTS: Final[Mapping[str, type[BaseModel]]] = {
+    "input_text": _InputText,
+    "output_text": _OutputText,
+    "refusal": _Refusal,
+}
+_NO_FILES: Final = "this server reads text alone: write input_text"
+
+
+def _parts(field: str) -> BeforeValidator:
+    def read(value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        return [one_of(f"{field}.{at}", each, _PARTS, otherwise=_NO_FILES) for at, each in enumerate(value)]
+
+    return BeforeValidator(read)
+
+
+_Parts: TypeAlias = list[_InputText | _OutputText | _Refusal]
+
+
+class MessageItem(Checked):
+    """What somebody said."""
+
+    type: Literal["message"] = "message"
+    role: Literal["user", "assistant", "system", "developer"]
+    content: Annotated[str | _Parts, _parts("content")]
+    id: str | None = None
+    status: _Status = None
+    phase: str | None = None
+
+    @property
+    def plain(self) -> str:
+        """The text."""
+        return _plain(self.content)
+
+
+class CallItem(Checked):
+    """A call of a function; `arguments` is JSON text."""
+
+    type: Literal["function_call"]
+    call_id: str
+    name: str
+    arguments: str
+    id: str | None = None
+    status: _Status = None
+    parsed_arguments: Any = None
+
+
+class CallOutputItem(Checked):
+    """What a function gave."""
+
+    type: Literal["function_call_output"]
+    call_id: str
+    output: Annotated[str | _Parts, _parts("output")]
+    id: str | None = None
+    status: _Status = None
+
+    @property
+    def plain(self) -> str:
+        """The text."""
+        return _plain(self.output)
+
+
+class ReasoningItem(Checked):
+    """What the model thought before the item that follows."""
+
+    type: Literal["reasoning"]
+    id: str | None = None
+    summary: list[_SummaryText] = Field(default_factory=list)
+    content: list[_ReasoningText] | None = None
+    encrypted_content: None = None
+    status: _Status = None
+
+    @property
+    def plain(self) -> str:
+        """The text."""
+        return _plain(self.content or self.summary)
+
+
+InputItem: TypeAlias = MessageItem | CallItem | CallOutputItem | ReasoningItem
+INPUT_ITEMS: Final[Mapping[str, type[BaseModel]]] = {
+    "message": MessageItem,
+    "function_call": CallItem,
+    "function_call_output": CallOutputItem,
+    "reasoning": ReasoningItem,
+}
+
+
+def _plain(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part.text for part in content)

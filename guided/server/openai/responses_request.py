@@ -1,0 +1,411 @@
+"""The requests of /v1/responses. In: JSON. Out: the same request as one of /v1/chat/completions.
+
+    input, instructions  ->  messages            text.format          ->  response_format
+    tools (flat)         ->  tools               max_output_tokens    ->  max_tokens
+    include, top_logprobs -> logprobs            reasoning.effort     ->  reasoning_effort
+
+All that is common to both is read in one place (requests.py); errors have the names of the request that was sent.
+Nothing is stored, and no tool but functions of the caller is called: what asks for more is refused, with what to write
+instead. Reasoning that is sent back goes with the message that follows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator, model_validator
+
+from guided.chat.conversation import MessageError
+from guided.errors import BudgetError, OptionError, SpecError, UnsupportedError, brief
+from guided.server.http.errors import RequestError, body_of
+from guided.server.openai.reading import Checked, by_parts, read_request
+from guided.server.openai.requests import MOST_TOOLS, ChatRequest, StreamOptions, TextRequest
+from guided.server.openai.responses_items import (
+    INPUT_ITEMS,
+    CallItem,
+    CallOutputItem,
+    InputItem,
+    MessageItem,
+    ReasoningItem,
+    one_of,
+)
+
+__all__ = ["InputTokensRequest", "ResponsesRequest"]
+
+_STORED: Final = "nothing is stored here: send all items of the conversation as input"
+_REFUSED: Final = {
+    "previous_response_id": _STORED,
+    "conversation": _STORED,
+    "prompt": "no prompts are stored here: write instructions and input",
+    "background": "nothing is stored here: wait for the answer, or stream it",
+    "max_tool_calls": "it bounds tools that the server calls, and this server calls none: leave it out",
+    "max_tokens": "it is called max_output_tokens here",
+    "max_completion_tokens": "it is called max_output_tokens here",
+    "response_format": "it is called text.format here",
+    "messages": "it is called input here",
+    "n": "there is one answer: send several requests, or use /v1/chat/completions",
+    "logprobs": 'write include=["message.output_text.logprobs"]',
+}
+_HARMLESS: Final = {"background": "False", "n": "1"}
+_INCLUDED: Final = "message.output_text.logprobs"
+_NAMES: Final = (
+    (re.compile(r"\bresponse_format(\.json_schema)?(?![\w-])"), "text.format"),
+    (re.compile(r"\bmax(_completion)?_tokens\b"), "max_output_tokens"),
+    (re.compile(r"\breasoning_effort\b"), "reasoning.effort"),
+    (re.compile(r"\b(tools[./]\d+|tool_choice)[./]function(?=[./]|$)"), r"\1"),
+)
+"""Names of a conversation's request, and what they are here."""
+
+
+# ---- what the text must be
+class _Text(Checked):
+    type: Literal["text"]
+
+
+class _JsonObject(Checked):
+    type: Literal["json_object"]
+
+
+class _JsonSchema(Checked):
+    type: Literal["json_schema"]
+    name: str
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+    description: str | None = None
+    strict: bool | None = None
+
+
+class _Lark(Checked):
+    type: Literal["lark"]
+    lark: str
+
+
+class _Gbnf(Checked):
+    type: Literal["gbnf"]
+    gbnf: str
+
+
+class _Regex(Checked):
+    type: Literal["regex"]
+    regex: str
+
+
+class _Grammar(Checked):
+    type: Literal["grammar"]
+    grammar: str
+
+
+class _StructuralTag(Checked):
+    model_config = ConfigDict(extra="allow")
+    type: Literal["structural_tag"]
+
+
+_FORMATS: Final[Mapping[str, type[BaseModel]]] = {
+    "text": _Text,
+    "json_object": _JsonObject,
+    "json_schema": _JsonSchema,
+    "structural_tag": _StructuralTag,
+    "lark": _Lark,
+    "gbnf": _Gbnf,
+    "regex": _Regex,
+    "grammar": _Grammar,
+}
+_Format = _Text | _JsonObject | _JsonSchema | _StructuralTag | _Lark | _Gbnf | _Regex | _Grammar
+
+
+def _format(value: Any) -> Any:
+    return None if value is None else one_of("text.format", value, _FORMATS)
+
+
+class _TextConfig(Checked):
+    format: Annotated[_Format | None, BeforeValidator(_format)] = None
+    verbosity: Literal["medium"] | None = None
+
+    @property
+    def chat_format(self) -> dict[str, Any] | None:
+        """The format as `response_format` has it."""
+        if self.format is None:
+            return None
+        plain = _given(self.format)
+        if plain["type"] != "json_schema":
+            return plain
+        return {"type": plain.pop("type"), "json_schema": plain}
+
+
+# ---- tools
+class _Function(Checked):
+    type: Literal["function"]
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class _Choice(Checked):
+    type: Literal["function"]
+    name: str
+
+
+class _AllowedTools(Checked):
+    type: Literal["allowed_tools"]
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[_Choice], Field(max_length=MOST_TOOLS, fail_fast=True)]
+
+
+_ONLY_FUNCTIONS: Final = "this server calls no tools of its own: describe a function, and call it yourself"
+
+
+def _tools(value: Any) -> Any:
+    if not isinstance(value, list) or len(value) > MOST_TOOLS:
+        return value
+    kinds = {"function": _Function}
+    return [one_of(f"tools.{number}", each, kinds, otherwise=_ONLY_FUNCTIONS) for number, each in enumerate(value)]
+
+
+def _tool_choice(value: Any) -> Any:
+    kinds: dict[str, type[BaseModel]] = {"function": _Choice, "allowed_tools": _AllowedTools}
+    if isinstance(value, str) and value not in ("none", "auto", "required"):
+        raise RequestError(f"tool_choice is none, auto, required or a tool, not {brief(value)}", param="tool_choice")
+    return (
+        value
+        if value is None or isinstance(value, str)
+        else one_of("tool_choice", value, kinds, otherwise=_ONLY_FUNCTIONS)
+    )
+
+
+def _items(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list) or not value:
+        raise RequestError(f"input is a text, or a list of at least one item, not {brief(value)}", param="input")
+    stored = {"item_reference": _STORED}
+    return [
+        one_of(f"input.{number}", each, INPUT_ITEMS, default="message", refused=stored)
+        for number, each in enumerate(value)
+    ]
+
+
+class _Reasoning(Checked):
+    effort: str | None = None  # what may be asked is that of a conversation
+    summary: None = None
+    generate_summary: None = None
+
+
+class InputTokensRequest(Checked):
+    """A request of /v1/responses/input_tokens: what a conversation is."""
+
+    model: str | None = None
+    input: Annotated[str | Annotated[list[InputItem], Field(min_length=1)], BeforeValidator(_items)]
+    instructions: str | None = None
+    text: _TextConfig | None = None
+    tools: Annotated[
+        Annotated[list[_Function], Field(max_length=MOST_TOOLS, fail_fast=True)] | None, BeforeValidator(_tools)
+    ] = None
+    tool_choice: Annotated[
+        Literal["none", "auto", "required"] | _Choice | _AllowedTools | None, BeforeValidator(_tool_choice)
+    ] = None
+    parallel_tool_calls: bool | None = None
+    reasoning: _Reasoning | None = None
+    truncation: Literal["disabled"] | None = None
+    previous_response_id: None = None
+    conversation: None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse(cls, body: Any) -> Any:
+        for name, why in _REFUSED.items() if isinstance(body, Mapping) else ():
+            if body.get(name) is not None and repr(body[name]) != _HARMLESS.get(name):
+                raise RequestError(f"{name}: {why}", param=name)
+        return body
+
+    def chat(self) -> ChatRequest:
+        """The same request as one of a conversation.
+
+        Raises:
+            RequestError: what it asks is refused; by the names of this request.
+        """
+        with self.by_its_names():
+            return read_request(ChatRequest, self.chat_body())
+
+    @contextmanager
+    def by_its_names(self) -> Iterator[None]:
+        """Errors of the request that `chat` gives are told by the names of this one."""
+        try:
+            yield
+        except RequestError as error:
+            param, message = error.param, error.message
+            raise RequestError(
+                self._named(message),
+                param=param and self._named(param),
+                code=error.code,
+                status=error.status,
+            ) from error
+        except (SpecError, UnsupportedError) as error:
+            flat = copy(error)  # that of a compiler, which may raise it again
+            flat.pointer = re.sub(r"^(tools/\d+)/function(?=/|$)", r"\1", error.pointer)
+            raise flat from error
+        except (BudgetError, MessageError, OptionError) as error:
+            told = body_of(error)["error"]
+            raise RequestError(
+                self._named(told["message"]), param=self.param(told["param"]), code=told["code"]
+            ) from error
+
+    def param(self, name: str | None) -> str | None:
+        """The name that a field of `chat` has here."""
+        return self._named(name) if name else None
+
+    def _named(self, text: str) -> str:
+        for name, here in _NAMES:
+            text = name.sub(here, text)
+        return re.sub(
+            r"^messages\.(\d+)[\w.]*|^message (\d+)(?=[: ])",
+            lambda found: self._messages()[1][int(found[1] or found[2])],
+            text,
+        )
+
+    def chat_body(self) -> dict[str, Any]:
+        """What `chat` is read from."""
+        format = self.text.chat_format if self.text is not None else None
+        body: dict[str, Any] = {"model": self.model, "messages": self._messages()[0]}
+        body |= {} if format is None else {"response_format": format}
+        if self.tools:
+            flat = [_given(each) for each in self.tools]
+            body["tools"] = [{"type": each.pop("type"), "function": each} for each in flat]
+            body |= {} if self.parallel_tool_calls is None else {"parallel_tool_calls": self.parallel_tool_calls}
+            body |= {} if self.tool_choice is None else {"tool_choice": _chat_choice(self.tool_choice)}
+        elif self.tool_choice not in (None, "none", "auto"):
+            raise RequestError("tool_choice goes with tools", param="tool_choice")
+        if self.reasoning is not None and self.reasoning.effort is not None:
+            body["reasoning_effort"] = self.reasoning.effort
+        return body
+
+    def _messages(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The messages of the conversation, and of each the place in this request that it comes from."""
+        messages, places = list[dict[str, Any]](), list[str]()
+        if self.instructions is not None:
+            messages.append({"role": "system", "content": self.instructions})
+            places.append("instructions")
+        if isinstance(self.input, str):
+            return [*messages, {"role": "user", "content": self.input}], [*places, "input"]
+        last: dict[str, Any] | None = None  # the assistant's message, while it goes on
+        for number, item in enumerate(self.input):
+            if last is None or not _goes_on(last, item):
+                last = {"role": "assistant", "content": ""}
+                messages.append(last)
+                places.append(f"input.{number}")
+            match item:
+                case MessageItem():
+                    last |= {"role": item.role, "content": item.plain}
+                case ReasoningItem():
+                    last["reasoning"] = item.plain
+                case CallItem():
+                    called = {"name": item.name, "arguments": item.arguments}
+                    call = {"id": item.call_id, "type": "function", "function": called}
+                    last.setdefault("tool_calls", []).append(call)
+                case CallOutputItem():
+                    last |= {"role": "tool", "tool_call_id": item.call_id, "content": item.plain}
+            last = last if last["role"] == "assistant" else None
+        return messages, places
+
+
+class _ResponseStreamOptions(StreamOptions):
+    include_usage: Literal[False] = False
+    continuous_usage_stats: Literal[False] = False
+    include_partial_json: Literal[False] = False
+
+
+class ResponsesRequest(InputTokensRequest, TextRequest):
+    """A request of /v1/responses."""
+
+    max_output_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    include: (
+        Annotated[list[Literal["message.output_text.logprobs"]], Field(max_length=MOST_TOOLS, fail_fast=True)] | None
+    ) = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
+    metadata: Annotated[dict[str, str], WrapValidator(by_parts)] | None = None
+    service_tier: Literal["auto", "default"] | None = None
+    stream_options: _ResponseStreamOptions | None = None
+    prompt: None = None
+    background: Literal[False] | None = None
+    max_tool_calls: None = None
+    n: Literal[1] = 1
+    return_token_ids: Literal[False] = False
+    max_tokens: None = None
+    response_format: None = None
+
+    @property
+    def top(self) -> int | None:
+        """See `ChatRequest.top`."""
+        return (self.top_logprobs or 0) if self.include else None
+
+    @model_validator(mode="after")
+    def _check_top_logprobs(self) -> ResponsesRequest:
+        if self.top_logprobs and not self.include:
+            raise RequestError(f'top_logprobs goes with include=["{_INCLUDED}"]', param="top_logprobs")
+        return self
+
+    def chat_body(self) -> dict[str, Any]:
+        """See `InputTokensRequest.chat_body`."""
+        own = InputTokensRequest.model_fields.keys() | {
+            "metadata", "service_tier", "stream_options", "n", "max_tokens", "response_format", "store",
+        }  # fmt: skip
+        common = [name for name in TextRequest.model_fields if name in self.model_fields_set and name not in own]
+        body = {name: getattr(self, name) for name in common} | super().chat_body()
+        body |= {} if self.max_output_tokens is None else {"max_tokens": self.max_output_tokens}
+        body |= {} if self.top is None else {"logprobs": True, "top_logprobs": self.top}
+        return body
+
+    def told(self) -> dict[str, Any]:
+        """What the answer says of the request; of formats that OpenAI does not have, that they are text."""
+        format = self.text.format if self.text is not None else None
+        choice = self.tool_choice.model_dump() if isinstance(self.tool_choice, BaseModel) else self.tool_choice
+        return {
+            "background": False,
+            "instructions": self.instructions,
+            "max_output_tokens": self.max_output_tokens,
+            "max_tool_calls": None,
+            "metadata": self.metadata or {},
+            "parallel_tool_calls": self.parallel_tool_calls is not False,
+            "previous_response_id": None,
+            "prompt_cache_key": self.prompt_cache_key,
+            "reasoning": {"effort": self.reasoning.effort if self.reasoning is not None else None, "summary": None},
+            "safety_identifier": self.safety_identifier,
+            "service_tier": "default",
+            "store": False,
+            "temperature": 1.0 if self.temperature is None else self.temperature,
+            "text": {"format": _given(format) if isinstance(format, _JsonObject | _JsonSchema) else {"type": "text"}},
+            "tool_choice": choice or "auto",
+            "tools": [each.model_dump() for each in self.tools or ()],
+            "top_logprobs": self.top_logprobs or 0,
+            "top_p": 1.0 if self.top_p is None else self.top_p,
+            "truncation": "disabled",
+            "user": self.user,
+        }
+
+
+def _goes_on(last: Mapping[str, Any], item: InputItem) -> bool:
+    """Whether an item is a part of the assistant's message that stands before it: reasoning, then text, then calls."""
+    match item:
+        case CallItem():
+            return True
+        case MessageItem(role="assistant"):
+            return last.keys() == {"role", "content", "reasoning"} and not last["content"]
+    return False
+
+
+def _chat_choice(choice: str | _Choice | _AllowedTools) -> Any:
+    if isinstance(choice, str):
+        return choice
+    if isinstance(choice, _Choice):
+        return {"type": "function", "function": {"name": choice.name}}
+    allowed = {"mode": choice.mode, "tools": [_chat_choice(each) for each in choice.tools]}
+    return {"type": "allowed_tools", "allowed_tools": allowed}
+
+
+def _given(part: BaseModel) -> dict[str, Any]:
+    """What an object says, by its own names."""
+    found = {info.alias or name: getattr(part, name) for name, info in type(part).model_fields.items()}
+    return {name: value for name, value in found.items() if value is not None} | (part.model_extra or {})

@@ -1,0 +1,102 @@
+"""Log probabilities as answers have them. In: tokens of a text with their log probabilities. Out: data for JSON.
+
+A token may hold a part of a character only. `bytes` always says what it is; in `/v1/chat/completions` and
+`/v1/responses` its `token` then has U+FFFD. `/v1/completions` names such a token by its bytes, as OpenAI does
+(`bytes:\\xc3`), and a token whose name another one has by its id, as vLLM does (`token_id:7`): the names of its
+`top_logprobs` are the members of an object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from guided.sampling.logprobs import TokenLogprobs
+from guided.server.openai.attribution import ShownToken
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["Offsets", "chat_logprobs", "spelled", "text_logprobs"]
+
+
+class Offsets:
+    """Where each token begins in a text, in characters: for a part of a character where this begins."""
+
+    def __init__(self) -> None:
+        self._size, self._begun = 0, b""  # complete characters so far, and the bytes of one that is not complete
+
+    def of(self, data: bytes) -> int:
+        """Of the token that comes next, by its bytes."""
+        data, at, found = self._begun + data, len(self._begun), self._size
+        self._begun = b""
+        while data:
+            size, characters, is_complete = _first_part(data)
+            if not is_complete:
+                self._begun = data
+                break
+            if at >= size:  # the token begins behind this part
+                found += characters
+            elif at > 0:  # or in it
+                found += len(data[:at].decode("utf-8", "ignore"))
+            at, data, self._size = max(0, at - size), data[size:], self._size + characters
+        return found
+
+
+def _first_part(data: bytes) -> tuple[int, int, bool]:
+    """The bytes of whole characters, or those that one U+FFFD stands for; how many characters they are; whether they
+    are complete."""
+    try:
+        return len(data), len(data.decode()), True
+    except UnicodeDecodeError as error:
+        if error.start:
+            return error.start, len(data[: error.start].decode()), True
+        return error.end, 1, error.reason != "unexpected end of data"
+
+
+def chat_logprobs(tokens: Sequence[ShownToken], vocabulary: Vocabulary) -> dict[str, Any]:
+    """Of each token its text, bytes and log probability, and those of the most likely ones in its place."""
+    content = []
+    for token in tokens:
+        known = _known(token)
+        top = [spelled(id, vocabulary) | {"logprob": value} for id, value in known.top]
+        content.append(spelled(token.id, vocabulary) | {"logprob": known.logprob, "top_logprobs": top})
+    return {"content": content, "refusal": None}
+
+
+def text_logprobs(tokens: Sequence[ShownToken], offsets: Offsets, vocabulary: Vocabulary) -> dict[str, Any]:
+    """The same as OpenAI's older interface has it; the token itself is always among the most likely ones."""
+    each = [_known(token) for token in tokens]
+    return {
+        "tokens": [_name(token.id, vocabulary) for token in tokens],
+        "token_logprobs": [known.logprob for known in each],
+        "top_logprobs": [_by_name(known, vocabulary) for known in each],
+        "text_offset": [offsets.of(vocabulary.decode([token.id])) for token in tokens],
+    }
+
+
+def spelled(token: int, vocabulary: Vocabulary) -> dict[str, Any]:
+    """The text and the bytes of a token."""
+    data = vocabulary.decode([token])
+    return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}
+
+
+def _by_name(known: TokenLogprobs, vocabulary: Vocabulary) -> dict[str, float]:
+    out = {_name(known.token, vocabulary): known.logprob}
+    top: dict[str, float] = {}
+    for id, value in known.top:
+        name = _name(id, vocabulary)
+        is_taken = id != known.token and (name in out or name in top)
+        top[f"token_id:{id}" if is_taken else name] = value
+    return top | {name: value for name, value in out.items() if name not in top}
+
+
+def _name(token: int, vocabulary: Vocabulary) -> str:
+    data = vocabulary.decode([token])
+    try:
+        return data.decode() if data or token not in vocabulary.special_tokens else vocabulary.special_tokens[token]
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
+
+
+def _known(token: ShownToken) -> TokenLogprobs:
+    """A result of a tool has none: nothing else could come."""
+    return token.logprobs or TokenLogprobs(token.id, 0.0)

@@ -1,0 +1,241 @@
+"""What the text of an answer must be. In: the fields of a request that say so, in the ways of OpenAI, vLLM and SGLang.
+Out: a constraint of the engine, with its options and the field that it comes from.
+
+| field | of |
+|---|---|
+| `response_format`: text, json_object, json_schema, structural_tag (both forms), grammar, regex | OpenAI, vLLM |
+| `response_format`: json_object or json_schema with `schema` beside it | llama.cpp |
+| `structured_outputs`: json, regex, choice, grammar, json_object, structural_tag; how whitespace is written | vLLM |
+| `guided_json`, `guided_regex`, `guided_choice`, `guided_grammar`, ... (with a warning) | older vLLM |
+| `json_schema`, `regex`, `ebnf`, `structural_tag` | SGLang |
+| `lark`, `gbnf`, `grammar` (the name of one that comes with guided) | guided |
+
+One of them may be given. A grammar without a name is in GBNF or EBNF if it has `::=`, and else in Lark's notation.
+
+Safety: the texts are strangers'. They name control tokens only with `allow_special_tokens`, which the server's operator
+says, and no file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from guided.errors import GuidedError, brief
+from guided.frontends.gbnf import is_gbnf
+from guided.frontends.json_schema.documents.values import read_json
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.library import grammar as library_grammar
+from guided.limits import Limits
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
+from guided.matching.constraint import CompiledBy, Constraint
+from guided.server.http.errors import RequestError
+
+__all__ = ["FIELDS", "KINDS", "Structured", "structured"]
+
+FIELDS: Final = (
+    "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
+    "guided_json_object", "guided_whitespace_pattern", "guided_decoding_backend", "json_schema", "regex", "ebnf",
+    "structural_tag", "lark", "gbnf", "grammar",
+)  # fmt: skip
+"""The fields of a request that say what its text must be."""
+
+_OLD: Final = {
+    "guided_json": "json",
+    "guided_regex": "regex",
+    "guided_choice": "choice",
+    "guided_grammar": "grammar",
+    "guided_json_object": "json_object",
+    "guided_whitespace_pattern": "whitespace_pattern",
+}
+_MODIFIERS: Final = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
+KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+"""What `structured_outputs` may hold, besides how it is written."""
+_WRITING: Final = JsonSchemaOptions.for_generation().given()
+_ANY_OBJECT: Final = {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """What a text must be.
+
+    Attributes:
+        constraint: as `Engine.generate` takes it; None: any text.
+        options: of the constraint.
+        param: the field of the request that says it; "" where none does.
+        is_json: whether the text is JSON.
+        warnings: name -> what to write instead, for names that are old.
+        kind: "schema", "regex", "lark", "gbnf", "grammar" (one that comes with guided), "structural_tag" or "choice".
+        source: what the field holds.
+    """
+
+    constraint: Constraint = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    param: str = ""
+    is_json: bool = False
+    warnings: Mapping[str, str] = field(default_factory=dict)
+    kind: str = ""
+    source: Any = None
+
+
+def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) -> Structured:
+    """What the fields of a request say together; those that are None say nothing.
+
+    Raises:
+        RequestError: a field is malformed, or several say what the text must be.
+        SpecError: the specification is of no kind that can be read. What is wrong inside of it is found out later.
+    """
+    asked = {name: given[name] for name in FIELDS if given.get(name) is not None}
+    warnings = {
+        name: f"{name} is an old name: write structured_outputs={{{_OLD.get(name, name)!r}: ...}}"
+        for name in asked
+        if name.startswith("guided_")
+    }
+    asked.pop("guided_decoding_backend", None)  # there is one
+    reader = _Reader(allow_special_tokens)
+    found = list[Structured]()
+    if (format := asked.pop("response_format", None)) is not None:
+        found.append(reader.response_format(_mapping("response_format", format)))
+    if (outputs := asked.pop("structured_outputs", None)) is not None:
+        found.append(reader.structured_outputs("structured_outputs.", _mapping("structured_outputs", outputs)))
+    if old := {_OLD[name]: asked.pop(name) for name in list(asked) if name in _OLD}:
+        found.append(reader.structured_outputs("guided_", old))
+    found += [reader.read(name, name, value) for name, value in asked.items()]
+    found = [each for each in found if each.constraint is not None]
+    if len(found) > 1:
+        names = " and ".join(each.param for each in found)
+        raise RequestError(f"{names} both say what the text must be: give one", param=found[1].param)
+    chosen = found[0] if found else Structured()
+    return replace(chosen, warnings=warnings)
+
+
+class _Reader:
+    """Reads single fields."""
+
+    def __init__(self, allow_special_tokens: bool) -> None:
+        self._allowed = allow_special_tokens
+
+    def response_format(self, format: Mapping[str, Any]) -> Structured:
+        kind = format.get("type")
+        match kind:
+            case "text":
+                _known("response_format", format, ("type",))
+                return Structured(param="response_format")
+            case "json_object" | "json_schema" if format.get("schema") is not None and "json_schema" not in format:
+                _known("response_format", format, ("type", "schema"))  # as llama.cpp's server has it
+                return self.read("json", "response_format.schema", format["schema"])
+            case "json_object":
+                _known("response_format", format, ("type", "schema"))
+                return self.read("json_object", "response_format", True)
+            case "json_schema":
+                inner = _mapping("response_format.json_schema", format.get("json_schema"))
+                param = "response_format.json_schema.schema"
+                if "schema" not in inner:
+                    raise RequestError("response_format.json_schema has no schema", param=param)
+                _known("response_format", format, ("type", "json_schema"))
+                _known("response_format.json_schema", inner, ("name", "schema", "strict", "description"))
+                return self.read("json", param, inner["schema"])
+            case "structural_tag":
+                return self.read("structural_tag", "response_format", format)
+            case "grammar" | "regex" | "lark" | "gbnf":
+                name = next((name for name in (kind, "grammar", "value", "pattern") if name in format), kind)
+                _known("response_format", format, ("type", name))
+                return self.read(
+                    kind if kind != "grammar" else "text_grammar", f"response_format.{name}", format.get(name)
+                )
+        known = "text, json_object, json_schema, structural_tag, grammar, lark, gbnf, regex"
+        raise RequestError(f"response_format.type is one of {known}, not {brief(kind)}", param="response_format.type")
+
+    def structured_outputs(self, prefix: str, given: Mapping[str, Any]) -> Structured:
+        _known(prefix.rstrip("._"), given, (*KINDS, *_MODIFIERS))
+        kinds = [kind for kind in KINDS if given.get(kind) is not None and given[kind] is not False]
+        if len(kinds) != 1:
+            told = " and ".join(kinds) if kinds else "none of them is given"
+            param = prefix.rstrip(".") if prefix.endswith(".") else prefix + next(iter(given))
+            raise RequestError(f"give one of {', '.join(KINDS)} ({told})", param=param)
+        kind = kinds[0]
+        for name in _MODIFIERS:
+            if given.get(name) not in (None, False) and kind not in ("json", "json_object"):
+                raise RequestError(f"{name} goes with json", param=f"{prefix}{name}")
+            if name != "whitespace_pattern" and not isinstance(given.get(name), bool | None):
+                message = f"{prefix}{name} is true or false, not {brief(given[name])}"
+                raise RequestError(message, param=f"{prefix}{name}")
+        read = self.read("text_grammar" if kind == "grammar" else kind, prefix + kind, given[kind])
+        if not read.is_json:
+            return read
+        options = dict(read.options)
+        if given.get("disable_any_whitespace"):
+            options["whitespace"] = "compact"
+        if (pattern := given.get("whitespace_pattern")) is not None:
+            options["whitespace"] = pattern
+        if given.get("disable_additional_properties"):
+            options["additional_properties"] = False
+        return replace(read, options=options)
+
+    def read(self, kind: str, param: str, value: Any) -> Structured:
+        """The value of a field as a specification of a kind."""
+        match kind:
+            case "json" | "json_schema":
+                return Structured(_schema(param, value), {}, param, True, kind="schema", source=value)
+            case "json_object" if value is True:
+                return Structured(_ANY_OBJECT, {"additional_properties": True}, param, True, kind="schema")
+            case "choice":
+                if not (isinstance(value, list) and value and all(isinstance(each, str) for each in value)):
+                    raise RequestError(f"{param} is a list of texts, not {brief(value)}", param=param)
+                return Structured(value, {}, param, kind="choice", source=value)
+            case "structural_tag":
+                tag = _json(param, value) if isinstance(value, str) else value
+                part = self._compiled(GrammarCompiler.compile_structural_tag, _mapping(param, tag), **_WRITING)
+                return Structured(part, {}, param, kind="structural_tag", source=value)
+        if not isinstance(value, str):
+            raise RequestError(f"{param} is a text, not {brief(value)}", param=param)
+        if kind in ("ebnf", "text_grammar"):
+            kind = "gbnf" if kind == "ebnf" or is_gbnf(value) else "lark"
+        makers: dict[str, Callable[[str], Any]] = {
+            "regex": str,
+            "gbnf": lambda text: self._compiled(GrammarCompiler.compile_gbnf, text),
+            "lark": lambda text: self._compiled(GrammarCompiler.compile_lark, text, **_WRITING),
+            "grammar": library_grammar,
+        }
+        if kind not in makers:
+            raise RequestError(f"{param} is {brief(value)}", param=param)
+        return Structured(makers[kind](value), {}, param, kind=kind, source=value)
+
+    def _compiled(self, method: Callable[..., CompiledGrammar], source: Any, **options: Any) -> CompiledBy:
+        """A constraint that a compiler finds again by its content, whoever asks."""
+        allowed = self._allowed
+
+        def compiled(compiler: GrammarCompiler) -> CompiledGrammar:
+            return method(compiler, source, allow_special_tokens=allowed, **options)
+
+        return CompiledBy(compiled)
+
+
+def _schema(param: str, value: Any) -> Any:
+    schema = _json(param, value) if isinstance(value, str) else value
+    if not isinstance(schema, dict | bool):
+        raise RequestError(f"{param} is a JSON Schema, not {brief(schema)}", param=param)
+    return schema
+
+
+def _json(param: str, text: str) -> Any:
+    try:
+        read_json(text, Limits(), param)  # its errors have a place and a hint, and it refuses keys that come twice
+        return json.loads(text)
+    except (GuidedError, ValueError, RecursionError) as error:
+        raise RequestError(str(error), param=param) from error
+
+
+def _mapping(param: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise RequestError(f"{param} is an object, not {brief(value)}", param=param)
+    return value
+
+
+def _known(param: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    if unknown := given.keys() - set(names):
+        name = min(unknown)
+        raise RequestError(f"{param} has {brief(name)}; known are {', '.join(names)}", param=f"{param}.{name}")

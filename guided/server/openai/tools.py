@@ -1,0 +1,246 @@
+"""Functions that a model may call. In: `tools` and `tool_choice` of a request. Out: the constraint of the answer, and
+what reads the calls.
+
+| tool_choice | the answer | finish_reason |
+|---|---|---|
+| none | text | stop |
+| auto, the default | text with calls; with a format of the text, text of this format, or calls | tool_calls, if any |
+| required | calls | tool_calls |
+| a function | one call of it | stop: calling it was no decision |
+
+Arguments always satisfy their schema, with `strict` or without; with it, objects whose schema says nothing of other
+members have only those that it names. Calls are written in the style of the model
+(`guided.tool_style`), so what a request says can name no control token: names of functions and members are checked.
+
+An error about a schema has its place in the request, such as `tools/0/function/parameters/properties/city`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+from guided.chat.tokens import names_pattern
+from guided.errors import SpecError, UnsupportedError, brief
+from guided.frontends.json_schema.options import JsonSchemaOptions
+from guided.frontends.openai.response_format import closed
+from guided.frontends.structural_tag.calls import CallReader
+from guided.frontends.structural_tag.tool_styles import ToolStyle
+from guided.frontends.structural_tag.tools import Function, chosen_tools
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
+from guided.matching.constraint import CompiledBy, ConstraintOptions, compile_constraint
+from guided.server.http.errors import RequestError
+from guided.server.openai.structured import Structured
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["Functions"]
+
+_KEYS: Final = {"": ("type", "function"), "/function": ("name", "description", "parameters", "strict")}
+_OF_A_DOCUMENT: Final = ("$schema", "$id", "id", "definitions", "$defs")
+_Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """What may be called in the answers to one request.
+
+    Attributes:
+        tools: what the model is told of.
+        constraint: of the answer.
+        apart: what calls begin with, where an answer is text or calls; else nothing.
+        named: whether one function has to be called.
+    """
+
+    style: ToolStyle
+    tools: Sequence[_Json]
+    constraint: CompiledBy
+    apart: tuple[str, ...]
+    named: bool
+
+    def reader(self) -> CallReader:
+        """Reads one answer."""
+        return self.style.reader(self.tools)
+
+    @classmethod
+    def of(
+        cls, tools: Sequence[_Json], tool_choice: Any, *, parallel: bool, style: ToolStyle, vocabulary: Vocabulary,
+        text: Structured,
+    ) -> Functions | None:  # fmt: skip
+        """What a request asks for; None with the choice "none". `text`: what it says of the answer's text.
+
+        Raises:
+            RequestError: a tool or the choice is malformed, or does not go with the text.
+        """
+        try:
+            chosen = chosen_tools(tools, tool_choice)
+            _check_keys(tools)
+        except (SpecError, UnsupportedError) as error:
+            raise _told(error) from None
+        if tool_choice == "none":
+            return None
+        tools = [_of_an_object(number, tool) for number, tool in enumerate(tools)]
+        _check_names(tools, style, vocabulary)
+        mixed = chosen.mode == "auto" and text.constraint is None
+        form = _text_format(style, text) if chosen.mode == "auto" else None
+        tag = style.structural_tag(tools, tool_choice=tool_choice, parallel_tool_calls=parallel, mixed=mixed, text=form)
+        places = _places(tag, tools, form, text.param)
+        options = {name: value for name, value in text.options.items() if name != "additional_properties"}
+
+        def compiled(compiler: GrammarCompiler) -> CompiledGrammar:
+            if form is None and text.constraint is not None:  # no text is written, and what is wrong with it is told
+                _check_text(compiler, text)
+            try:
+                writing = JsonSchemaOptions.for_generation(**options).given()
+                return _found_in(compiler.compile_structural_tag(tag, allow_special_tokens=True, **writing), places)
+            except (SpecError, UnsupportedError) as error:
+                raise _placed(error, places) from None
+
+        apart = () if form is None else tuple(_begins(style, chosen.functions))
+        return cls(style, tools, CompiledBy(compiled, free=mixed), apart, chosen.mode == "named")
+
+
+def _of_an_object(number: int, tool: _Json) -> _Json:
+    """Arguments are an object, also where their schema allows other values; with `strict` it is a closed one.
+
+    Raises:
+        RequestError: the schema allows no object.
+    """
+    function = tool["function"]
+    parameters = {} if function.get("parameters") is True else function.get("parameters")
+    if not isinstance(parameters, dict):  # none at all, or false, which no value satisfies
+        return tool
+    types = parameters.get("type", "object")
+    if not (types == "object" or (isinstance(types, list) and "object" in types)):
+        message = f"the arguments of a function are an object, and the type of this schema is {brief(types)}"
+        param = f"tools/{number}/function/parameters/type"
+        raise RequestError(f'{message}: write "type": "object"', param=param, code="invalid_specification")
+    whole = {**_beside_reference(parameters), "type": "object"}
+    return {**tool, "function": {**function, "parameters": closed(whole) if function.get("strict") else whole}}
+
+
+def _beside_reference(schema: _Json) -> _Json:
+    """The schema, beside whose reference something may stand: the older drafts ignore it there."""
+    if "$ref" not in schema or "draft-0" not in str(schema.get("$schema")):
+        return schema
+    whole = {name: value for name, value in schema.items() if name in _OF_A_DOCUMENT}
+    return {**whole, "allOf": [{name: value for name, value in schema.items() if name not in _OF_A_DOCUMENT}]}
+
+
+def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
+    """The format of a text beside which tools may be called."""
+    if text.constraint is None:
+        return None
+    if not text.is_json:
+        message = f"{text.param} goes with tools only where it is a JSON Schema, or with tool_choice none or required"
+        raise RequestError(message, param=text.param)
+    if style.data.get("trigger", "").startswith("{"):
+        message = f"calls of the style {style.name} are JSON: they cannot be told from a text that is JSON, too"
+        raise RequestError(message, param=text.param)
+    schema: Any = text.constraint
+    if text.options.get("additional_properties"):  # of the text alone, not of the arguments of calls
+        schema = {"additionalProperties": True, **schema}
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def _check_text(compiler: GrammarCompiler, text: Structured) -> None:
+    try:
+        compile_constraint(compiler, text.constraint, cast(ConstraintOptions, dict(text.options)))
+    except (SpecError, UnsupportedError) as error:
+        error.pointer = text.param + error.pointer
+        raise
+
+
+def _begins(style: ToolStyle, functions: Sequence[Function]) -> Iterator[str]:
+    section, call = style.data.get("section"), style.data["call"]
+    if section is not None:
+        yield section.get("lead", "") + section["begin"]
+        return
+    for begin in [call["begin"]] if isinstance(call["begin"], str) else call["begin"]:
+        yield from (begin.replace("{name}", function.name).partition("{index}")[0] for function in functions)
+
+
+def _check_keys(tools: Sequence[_Json]) -> None:
+    """Refuse what a tool has and nobody would read. Raises SpecError."""
+    for number, tool in enumerate(tools):
+        for at, known in _KEYS.items():
+            for name, value in (tool["function"] if at else tool).items():
+                if name not in known:
+                    raise SpecError(
+                        f"a tool has no {brief(name)}", pointer=f"/tools/{number}{at}/{name}",
+                        hint=f"known are {', '.join(known)}",
+                    )  # fmt: skip
+                wanted = {"strict": bool, "description": str}.get(name)
+                if wanted is not None and value is not None and not isinstance(value, wanted):
+                    hint = "write true or false" if wanted is bool else "write a text"
+                    raise SpecError(f"this is {brief(value)}", pointer=f"/tools/{number}{at}/{name}", hint=hint)
+
+
+def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabulary) -> None:
+    """Refuse names in which control tokens are named, where these would be meant: of functions, and in styles without
+    JSON of members."""
+    known = re.compile(names_pattern(filter(None, vocabulary.special_tokens.values())))
+
+    def check(name: str, param: str) -> None:
+        if found := known.search(name):
+            message = f"the name {brief(name)} contains the control token {found[0]} of this model"
+            raise RequestError(message, param=param)
+
+    for number, tool in enumerate(tools):
+        function, at = tool["function"], f"tools/{number}/function"
+        check(function["name"], f"{at}/name")
+        work = [(function.get("parameters"), f"{at}/parameters")]
+        while work and style.data["call"]["arguments"] != "json":
+            value, at = work.pop()
+            if isinstance(value, dict):
+                for name in value:
+                    check(name, f"{at}/{name}")
+            inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+            work += [(one, f"{at}/{key}") for key, one in inner]
+
+
+def _places(tag: _Json, tools: Sequence[_Json], form: _Json | None, param: str) -> dict[str, str]:
+    """Where the schemas of the structural tag stand in the request. `form`: of the text, which stands at `param`."""
+    known = {} if form is None else {id(form["json_schema"]): param}
+    for number, tool in enumerate(tools):
+        known[id(tool["function"].get("parameters"))] = f"tools/{number}/function/parameters"
+    places, work = dict[str, str](), list[tuple[Any, str]]([(tag, "")])
+    while work:
+        value, at = work.pop()
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            where = f"{at}/{key}"
+            if key == "json_schema" and isinstance(inner, dict):
+                places[where] = known.get(id(inner), "tools")
+            elif isinstance(inner, dict | list):
+                work.append((inner, where))
+    return places
+
+
+def _placed(error: SpecError | UnsupportedError, places: Mapping[str, str]) -> SpecError | UnsupportedError:
+    """An error with its place in the request."""
+    error.pointer = _place(error.pointer, places)
+    return error
+
+
+def _found_in(grammar: CompiledGrammar, places: Mapping[str, str]) -> CompiledGrammar:
+    """The grammar, whose findings have their places in the request. The compiler keeps the one that is given."""
+    if not grammar.findings:
+        return grammar
+    own = copy(grammar)
+    own.findings = tuple(replace(each, pointer=_place(each.pointer, places)) for each in grammar.findings)
+    return own
+
+
+def _place(pointer: str, places: Mapping[str, str]) -> str:
+    for where, place in places.items():
+        if pointer == where or pointer.startswith(f"{where}/"):
+            return place + pointer.removeprefix(where)
+    return "tools"
+
+
+def _told(error: SpecError | UnsupportedError) -> RequestError:
+    error.pointer = error.pointer.lstrip("/")
+    return RequestError(str(error), param=error.pointer, code="invalid_specification")
