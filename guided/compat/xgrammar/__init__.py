@@ -41,7 +41,7 @@ from guided.compat.xgrammar.exception import (
     InvalidStructuralTagError,
 )
 from guided.compat.xgrammar.grammar import Grammar
-from guided.compat.xgrammar.matcher import GrammarMatcher
+from guided.compat.xgrammar.grammar_matcher import GrammarMatcher
 from guided.compat.xgrammar.packages import imported
 from guided.compat.xgrammar.tokenizer_info import TokenizerInfo, VocabType
 

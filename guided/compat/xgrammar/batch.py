@@ -9,12 +9,11 @@ import numpy as np
 
 from guided.compat.xgrammar.arrays import as_array, as_rows, without_hidden
 from guided.compat.xgrammar.base import XGRObject
+from guided.compat.xgrammar.grammar_matcher import GrammarMatcher
 from guided.matching import fill_batch
 
 if TYPE_CHECKING:
     import torch
-
-    from guided.compat.xgrammar.matcher import GrammarMatcher
 
 __all__ = ["BatchGrammarMatcher"]
 

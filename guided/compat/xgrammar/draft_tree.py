@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,13 +21,32 @@ from guided.compat.xgrammar.arrays import as_array, as_rows
 if TYPE_CHECKING:
     import torch
 
-    from guided.compat.xgrammar.matcher import GrammarMatcher
-
 __all__ = ["traverse"]
 
 
+class TreeMatcher(Protocol):
+    """What a walk needs of a `GrammarMatcher`."""
+
+    _size: int
+
+    @property
+    def temperature(self) -> float | None:
+        """Of the next token."""
+
+    def accept_token(self, token_id: int) -> bool:
+        """Take a token; False: it is refused."""
+
+    def rollback(self, num_tokens: int = 1) -> None:
+        """Take tokens back."""
+
+    def is_terminated(self) -> bool:
+        """Whether the output is over."""
+
+    def _fill(self, rows: np.ndarray[Any, Any], index: int) -> bool: ...
+
+
 def traverse(
-    matcher: GrammarMatcher,
+    matcher: TreeMatcher,
     retrieve_next_token: torch.Tensor,
     retrieve_next_sibling: torch.Tensor,
     draft_tokens: torch.Tensor,
@@ -83,7 +102,7 @@ def _check(
 class _Walk:
     def __init__(
         self,
-        matcher: GrammarMatcher,
+        matcher: TreeMatcher,
         children: Sequence[int],
         siblings: Sequence[int],
         tokens: Sequence[int],

@@ -1,39 +1,21 @@
-"""`GrammarMatcher`: the state of one output under a compiled grammar, with xgrammar's methods.
-
-It wraps a `guided.GrammarMatcher`. What differs between the two is here: xgrammar's matcher is over after one stop
-token, and refuses whatever comes then; it may be over without one; it has stop tokens of its own; and it gives text
-that is forced, where guided gives tokens.
-"""
+"""What xgrammar has in its module `matcher`."""
 
 from __future__ import annotations
 
-import math
-import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
-import numpy as np
-
-from guided.automaton import _core
-from guided.compat.xgrammar.arrays import as_rows, without_hidden
-from guided.compat.xgrammar.base import XGRObject
+from guided.compat.xgrammar.batch import BatchGrammarMatcher
 from guided.compat.xgrammar.bitmask import (
     allocate_token_bitmask,
     apply_token_bitmask_inplace,
     get_bitmask_shape,
     reset_token_bitmask,
 )
-from guided.compat.xgrammar.captures import in_order
-from guided.compat.xgrammar.compiler import CompiledGrammar
-from guided.compat.xgrammar.exception import as_xgrammar
+from guided.compat.xgrammar.grammar_matcher import GrammarMatcher
 from guided.compat.xgrammar.packages import imported
-from guided.matching import CompiledGrammar as Compiled
-from guided.matching import GrammarMatcher as Matcher
-from guided.matching.explain.explanation import bytes_of
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = [
+    "BatchGrammarMatcher",
     "GrammarMatcher",
     "allocate_token_bitmask",
     "apply_token_bitmask_inplace",
@@ -41,265 +23,9 @@ __all__ = [
     "reset_token_bitmask",
 ]
 
-_LONGEST_FORCED: Final = 65_536
-
-
-class GrammarMatcher(XGRObject):
-    """The state of one output.
-
-    Args:
-        compiled_grammar: what the output must be.
-        override_stop_tokens: the tokens that end it, in the place of the tokenizer's.
-        terminate_without_stop_token: it is over as soon as it is complete, and takes no stop token.
-        max_rollback_tokens: deprecated; any number of steps can be taken back.
-        default_temperature: what `temperature` is where the grammar says nothing.
-
-    Raises:
-        ValueError: the grammar is not compiled. RuntimeError: a stop token is no token id.
-    """
-
-    def __init__(
-        self,
-        compiled_grammar: CompiledGrammar,
-        *,
-        override_stop_tokens: int | list[int] | None = None,
-        terminate_without_stop_token: bool = False,
-        max_rollback_tokens: int = -1,
-        default_temperature: float | None = None,
-    ) -> None:
-        if not isinstance(compiled_grammar, CompiledGrammar):
-            raise ValueError("The grammar should be compiled before passing it to GrammarMatcher.")
-        if max_rollback_tokens != -1:
-            warnings.warn(
-                "max_rollback_tokens is deprecated. You don't need to set it and it's always unlimited (-1).",
-                DeprecationWarning,
-                stacklevel=2,
-            )
-        tokens = compiled_grammar.tokenizer_info._tokens
-        stops: tuple[int, ...] | None = None
-        if override_stop_tokens is not None:
-            given = [override_stop_tokens] if isinstance(override_stop_tokens, int) else list(override_stop_tokens)
-            stops = tokens.checked_stops(given)
-        self._size, self._stops = tokens.size, tokens.stops if stops is None else stops
-        self._row = np.full((1, (tokens.size + tokens.hidden + 31) // 32), -1, np.int32) if tokens.hidden else None
-        self._over_when_complete = terminate_without_stop_token
-        self._default_temperature = _checked_temperature(default_temperature)
-        compiled = compiled_grammar._parts.compiled(stops)
-        self._parts_of_steps: list[int] | None = [] if _counts_tokens(compiled) else None
-        matcher = Matcher(compiled)
-        matcher.names_in_captures = True
-        self._init_handle(matcher)
-
-    def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
-        """Step over a token. False, with the state unchanged: it is not allowed, no token id, or the output is over."""
-        matcher = self._matcher
-        if (
-            matcher.is_terminated()
-            or not 0 <= token_id < self._size
-            or (self._over_when_complete and token_id in self._stops)
-        ):
-            accepted = False
-        else:
-            accepted = matcher.accept_token(token_id)
-        self._stepped(accepted, 1)
-        if debug_print:
-            print(f"accept_token({token_id}): {accepted}\n{self._debug_print_internal_state()}")
-        return accepted
-
-    def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
-        """Step over text, or bytes, as one step. False, with the state unchanged: it is not allowed.
-
-        Where a grammar counts tokens, the text counts as one.
-        """
-        matcher, parts = self._matcher, 1
-        if matcher.is_terminated():
-            accepted = False
-        elif self._parts_of_steps is None:
-            accepted = matcher.accept_string(input_str)
-        else:
-            accepted, parts = _accept_as_token(matcher, bytes_of(input_str)), 2
-        self._stepped(accepted, parts)
-        if debug_print:
-            print(f"accept_string({input_str!r}): {accepted}\n{self._debug_print_internal_state()}")
-        return accepted
-
-    def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, *, debug_print: bool = False) -> bool:
-        """Write the tokens that may come next into a row of a bitmask. The state does not change.
-
-        Args:
-            bitmask: int32 (batch, ceil(vocab_size / 32)) or (words,): a CPU tensor, an array, or what has DLPack.
-            index: the row.
-
-        Returns:
-            Whether some token is not allowed. If not, the row is all ones.
-
-        Raises:
-            RuntimeError: the output is over, or the bitmask is of another type, shape or device.
-        """
-        self._check_not_over("find the next token mask")
-        rows = as_rows(bitmask, self._size)
-        if not 0 <= index < rows.shape[0]:
-            raise RuntimeError(f"the bitmask has no row {index}: it has {rows.shape[0]}")
-        masked = self._fill(rows, index)
-        if debug_print:
-            print(f"fill_next_token_bitmask: {'some tokens are masked' if masked else 'all tokens are allowed'}")
-        return masked
-
-    def _fill(self, rows: np.ndarray[Any, Any], index: int) -> bool:
-        if self._row is None:
-            masked = self._matcher.fill_next_token_bitmask(rows, index)
-        elif masked := self._matcher.fill_next_token_bitmask(self._row):
-            without_hidden(self._row[0], rows[index], self._size)
-        if not masked:
-            rows[index] = -1
-        return masked
-
-    def traverse_draft_tree(
-        self,
-        retrieve_next_token: torch.Tensor,
-        retrieve_next_sibling: torch.Tensor,
-        draft_tokens: torch.Tensor,
-        token_bitmask: torch.Tensor,
-        time_threshold: float = -1.0,
-        temperatures: torch.Tensor | None = None,
-    ) -> bool:
-        """Fill a row for each node of a tree of draft tokens, see `draft_tree.py`. The state does not change.
-
-        Returns:
-            False: it took longer than `time_threshold` seconds, and not all rows are filled. At most 0: no bound.
-
-        Raises:
-            RuntimeError: a tensor has another type or shape, or the nodes are no tree.
-        """
-        from guided.compat.xgrammar.draft_tree import traverse
-
-        return traverse(
-            self, retrieve_next_token, retrieve_next_sibling, draft_tokens, token_bitmask, time_threshold, temperatures
-        )
-
-    def find_jump_forward_string(self) -> str:
-        """The text that every output continues with; empty where there is a choice. The state does not change.
-
-        RuntimeError where the output is over.
-        """
-        self._check_not_over("get the jump forward string")
-        forced = bytearray()
-        for symbol in self._matcher._forced(_LONGEST_FORCED):
-            if symbol >= 256:  # a token that is no text
-                break
-            forced.append(symbol)
-        return forced.decode(errors="ignore")
-
-    def rollback(self, num_tokens: int = 1) -> None:
-        """Take back the last steps. RuntimeError, with the state unchanged, where there are fewer."""
-        if num_tokens < 0:
-            raise RuntimeError(f"Intended to rollback {num_tokens} tokens")
-        parts = self._parts_of_steps
-        steps = self._matcher.steps if parts is None else len(parts)
-        if num_tokens > steps:
-            raise RuntimeError(
-                f"Intended to rollback {num_tokens} tokens, but only the last {steps} steps of history are saved"
-            )
-        if parts is None:
-            self._matcher.rollback(num_tokens)
-        else:
-            self._matcher.rollback(sum(parts[len(parts) - num_tokens :]))
-            del parts[len(parts) - num_tokens :]
-
-    def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
-        """What the rules with a name captured, in the order in which they end: (name, text).
-
-        Each text is captured once, as one reading of the output has it, so `deduplicate` changes nothing.
-        """
-        with as_xgrammar():
-            return in_order(*self._matcher.captures_with_places())
-
-    def is_terminated(self) -> bool:
-        """Whether the output is over: after a stop token, or, if there is to be none, as soon as it is complete."""
-        return self._matcher.is_accepting() if self._over_when_complete else self._matcher.is_terminated()
-
-    def is_completed(self) -> bool:
-        """Whether what was written is a complete output, with or without a stop token."""
-        return self._matcher.is_accepting()
-
-    def reset(self) -> None:
-        """Go back to the beginning."""
-        self._matcher.reset()
-        if self._parts_of_steps is not None:
-            self._parts_of_steps.clear()
-
-    def fork(self) -> GrammarMatcher:
-        """A matcher in the same state, which moves independently."""
-        forked = GrammarMatcher._create_from_handle(self._matcher.fork())
-        forked._size, forked._stops = self._size, self._stops
-        forked._parts_of_steps = None if self._parts_of_steps is None else [*self._parts_of_steps]
-        forked._row = None if self._row is None else self._row.copy()
-        forked._over_when_complete, forked._default_temperature = self._over_when_complete, self._default_temperature
-        return forked
-
-    @property
-    def max_rollback_tokens(self) -> int:
-        """Deprecated: -1, any number."""
-        return -1
-
-    @property
-    def temperature(self) -> float | None:
-        """What the sampler should take for the next token: what the grammar says, else the default; None: neither."""
-        with as_xgrammar():
-            found = self._matcher.temperature()
-        return self._default_temperature if found is None else found
-
-    @property
-    def stop_token_ids(self) -> list[int]:
-        """The tokens that end the output."""
-        return list(self._stops)
-
-    def _debug_print_internal_state(self) -> str:
-        """What may come next, for people."""
-        return str(self._matcher.explain())
-
-    @property
-    def _matcher(self) -> Matcher:
-        matcher: Matcher = self._handle
-        return matcher
-
-    def _stepped(self, accepted: bool, parts: int) -> None:
-        if accepted and self._parts_of_steps is not None:
-            self._parts_of_steps.append(parts)
-
-    def _check_not_over(self, what: str) -> None:
-        if self._matcher.is_terminated():
-            raise RuntimeError(f"GrammarMatcher has terminated after accepting the stop token, but is trying to {what}")
-
-
-def _counts_tokens(compiled: Compiled) -> bool:
-    return isinstance(compiled.native, _core.CompiledRules) and compiled.native.limits_tokens
-
-
-def _accept_as_token(matcher: Matcher, data: bytes) -> bool:
-    """Step over text in two steps: as a token that goes on, and that ends. False, with the state unchanged: refused."""
-    if not matcher._accept_part(data):
-        return False
-    if matcher._end_token():
-        return True
-    matcher.rollback(1)
-    return False
-
-
-def _checked_temperature(given: float | None) -> float | None:
-    if given is None:
-        return None
-    value = float(given)
-    if not 0 <= value < math.inf:
-        raise RuntimeError(f"default_temperature must be a finite non-negative number, not {value}")
-    return value
-
 
 def __getattr__(name: str) -> Any:
+    """`bitmask_dtype`, which needs torch."""
     if name == "bitmask_dtype":
         return imported("torch").int32
-    if name == "BatchGrammarMatcher":
-        from guided.compat.xgrammar.batch import BatchGrammarMatcher
-
-        return BatchGrammarMatcher
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ import numpy as np
 
 from guided.compat.xgrammar.compiler import GrammarCompiler
 from guided.compat.xgrammar.grammar import Grammar, schema_text
-from guided.compat.xgrammar.matcher import GrammarMatcher
+from guided.compat.xgrammar.grammar_matcher import GrammarMatcher
 from guided.compat.xgrammar.recipe import StructuralTag
 from guided.compat.xgrammar.tokenizer_info import TokenizerInfo
 from guided.matching.bitmask import bits_of

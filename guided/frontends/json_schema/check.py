@@ -18,7 +18,8 @@ from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, Unsupp
 from guided.frontends.json_schema.algebra.reader import Problem, Reader
 from guided.frontends.json_schema.compile import NO_LIMITS_GIVEN, json_schema_to_grammar
 from guided.frontends.json_schema.documents.keywords import CONTENT, DESCRIBING, KEYWORDS, RESTRICTING
-from guided.frontends.json_schema.documents.resolve import Library, Schema, subschemas
+from guided.frontends.json_schema.documents.resolve import Library, subschemas
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.json_schema.text.numbers import REACH
 from guided.frontends.json_schema.unenforced import Unenforced

@@ -29,7 +29,8 @@ from guided.errors import GuidedError
 from guided.frontends.json_schema.algebra.expand import Expander
 from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.documents.keywords import ENFORCED, REFERENCES
-from guided.frontends.json_schema.documents.resolve import Library, Schema
+from guided.frontends.json_schema.documents.resolve import Library
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Json
 from guided.frontends.json_schema.options import JsonSchemaKeywords
 from guided.frontends.json_schema.text.lower import Lowering

@@ -33,7 +33,7 @@ from typing import Final, TypeAlias
 from guided.frontends.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape
 from guided.frontends.json_schema.asked import Asked, Place, Question, places_asked
 from guided.frontends.json_schema.documents.keywords import REFERENCES
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json
 from guided.frontends.json_schema.instance_locations import UNEVALUATED, InstanceLocations
 from guided.meter import spend

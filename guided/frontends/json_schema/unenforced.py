@@ -22,7 +22,8 @@ from guided.frontends.json_schema.options import DRAFTS, JsonSchemaOptions
 from guided.meter import spend
 
 if TYPE_CHECKING:
-    from guided.frontends.json_schema.documents.resolve import Library, Schema
+    from guided.frontends.json_schema.documents.resolve import Library
+    from guided.frontends.json_schema.documents.schema import Schema
 
 __all__ = ["Unenforced"]
 

@@ -23,7 +23,8 @@ from guided.frontends.json_schema.algebra.conditional import bind
 from guided.frontends.json_schema.algebra.expand import Expander, Goal
 from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.algebra.shape import Shape, has_false, item_goal
-from guided.frontends.json_schema.documents.resolve import Library, Schema
+from guided.frontends.json_schema.documents.resolve import Library
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Json, json_type
 from guided.frontends.json_schema.options import DEFAULTS
 from guided.frontends.json_schema.text.narrow import Narrowing, constrains_others

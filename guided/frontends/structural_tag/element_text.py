@@ -26,7 +26,7 @@ from guided.errors import UnsupportedError, brief
 from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.shape import Window
 from guided.frontends.json_schema.algebra.strings import either, sized
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.source_spans import escape
 from guided.frontends.json_schema.text.lower import Lowering
 from guided.frontends.json_schema.text.member_tries import Field

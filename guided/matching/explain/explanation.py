@@ -27,6 +27,7 @@ from guided.frontends.json_schema.refusing import Groups
 from guided.ir.nodes import Grammar, Ranges, charset, intersect
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.explain.characters import count, joined, name_of, parts_of
+from guided.matching.explain.explained_matcher import ExplainedMatcher
 from guided.matching.explain.lexing import LabelledLexer, Lexing, lexing
 from guided.matching.explain.pointers import listed_refusals, named_places
 from guided.matching.explain.positions import LabelledLanguage, Position, in_words, labelled, positions
@@ -34,7 +35,6 @@ from guided.matching.explain.schema_places import SchemaPlaces, SchemasHere
 from guided.meter import is_exhausted, may_succeed_later, metered
 
 if TYPE_CHECKING:
-    from guided.matching.matcher import GrammarMatcher
     from guided.vocabulary import Vocabulary
 
 __all__ = ["Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text", "shortest_completion"]
@@ -129,7 +129,7 @@ class Explanation:
         return f"Explanation(accepted={self.accepted}, reason={self.reason!r})"
 
 
-def explain(matcher: GrammarMatcher, asked: int | str | bytes | None, *, ends: bool = False) -> Explanation:
+def explain(matcher: ExplainedMatcher, asked: int | str | bytes | None, *, ends: bool = False) -> Explanation:
     """As `GrammarMatcher.explain`. `ends`: the output should end behind what is asked."""
     vocabulary = matcher.grammar.vocabulary
     special: int | None = None
@@ -180,7 +180,7 @@ def _where(named: str, refusing: Groups, found: Sequence[Position], cut: Lexing 
     return where + (f"; {cut}" if cut is not None and str(cut) else "")
 
 
-def shortest_completion(matcher: GrammarMatcher) -> tuple[bytes | None, tuple[str, ...]]:
+def shortest_completion(matcher: ExplainedMatcher) -> tuple[bytes | None, tuple[str, ...]]:
     """The shortest way to finish, and the names of the control tokens in it; None if that takes too long."""
     vocabulary = matcher.grammar.vocabulary
     try:
@@ -194,7 +194,7 @@ def shortest_completion(matcher: GrammarMatcher) -> tuple[bytes | None, tuple[st
     return completion, tuple(dict.fromkeys(_name(vocabulary, symbol - 256) for symbol in shortest if symbol >= 256))
 
 
-def _place(matcher: GrammarMatcher, data: bytes) -> tuple[int, Expected]:
+def _place(matcher: ExplainedMatcher, data: bytes) -> tuple[int, Expected]:
     """How many bytes are read, up to a whole character unless they end inside of one; and what may follow them."""
     read, possible = matcher._probe(data)
     begun = b""
@@ -227,7 +227,7 @@ def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
     return charset((ord(character), ord(character)) for character in found)
 
 
-def _open_parts(matcher: GrammarMatcher, after: bytes, here: SchemasHere) -> tuple[str, ...]:
+def _open_parts(matcher: ExplainedMatcher, after: bytes, here: SchemasHere) -> tuple[str, ...]:
     """The parts of the specification that are open after some bytes, by the names that its author knows.
 
     Of the rules of schemas there are only the places that were found in these.
@@ -270,7 +270,7 @@ def _schemas(grammar: CompiledGrammar, symbols: list[int], asked: Asked | None) 
         return SchemasHere(is_partial=True)
 
 
-def _written(matcher: GrammarMatcher) -> list[int]:
+def _written(matcher: ExplainedMatcher) -> list[int]:
     """What the matcher has accepted: bytes, and 256 + id for control tokens."""
     out: list[int] = []
     for step in matcher._accepted():
@@ -279,7 +279,7 @@ def _written(matcher: GrammarMatcher) -> list[int]:
     return out
 
 
-def _begun(matcher: GrammarMatcher) -> bytes:
+def _begun(matcher: ExplainedMatcher) -> bytes:
     """The first bytes of the character that the accepted text ends inside of."""
     last = _written(matcher)[-3:]
     start = next((at for at in range(len(last) - 1, -1, -1) if not 0x80 <= last[at] <= 0xBF), 0)
@@ -321,7 +321,7 @@ def _name(vocabulary: Vocabulary, token: int) -> str:
     return vocabulary.special_tokens.get(token, f"<[{token}]>")
 
 
-def _of_control_token(matcher: GrammarMatcher, token: int, accepted: bool, wanted: str) -> str:
+def _of_control_token(matcher: ExplainedMatcher, token: int, accepted: bool, wanted: str) -> str:
     if matcher.is_terminated():
         return _ENDED
     vocabulary = matcher.grammar.vocabulary
@@ -336,7 +336,7 @@ def _of_control_token(matcher: GrammarMatcher, token: int, accepted: bool, wante
 _ENDED: Final = "the output has ended: nothing may follow"
 
 
-def _of_text(matcher: GrammarMatcher, data: bytes, read: int, accepted: bool, wanted: str) -> str:
+def _of_text(matcher: ExplainedMatcher, data: bytes, read: int, accepted: bool, wanted: str) -> str:
     if matcher.is_terminated():
         return _ENDED
     if not data:

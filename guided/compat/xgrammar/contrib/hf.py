@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from guided.compat.xgrammar.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guided.compat.xgrammar.compiler import CompiledGrammar
-from guided.compat.xgrammar.matcher import GrammarMatcher
+from guided.compat.xgrammar.grammar_matcher import GrammarMatcher
 from guided.logits.no_token_left import rows_without_tokens
 
 if TYPE_CHECKING:

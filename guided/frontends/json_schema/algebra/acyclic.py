@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from guided.errors import SpecError
 from guided.frontends.json_schema.documents.keywords import REFERENCES
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.reader import Reading

@@ -15,7 +15,7 @@ from guided.frontends.json_schema.algebra.exactly_one import exactly_one
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, listed_scalars
 from guided.frontends.json_schema.documents.keywords import REFERENCES
 from guided.frontends.json_schema.documents.malformed import malformed
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Json, canonical, check_texts
 
 if TYPE_CHECKING:

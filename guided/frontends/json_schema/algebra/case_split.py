@@ -27,7 +27,7 @@ from guided.frontends.json_schema.algebra.conditional import Binding, bind
 from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, join, leaves, negated
 from guided.frontends.json_schema.algebra.shape import ObjectPart, Shape, allows_every, has_false
 from guided.frontends.json_schema.algebra.value_partition import Cell, ValuePartition, listed_values
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.meter import STEP, spend
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.algebra.shape import Shape
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 
 __all__ = ["Choices", "Groups", "pushed"]
 

@@ -30,7 +30,7 @@ from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf
 from guided.frontends.json_schema.algebra.keys import KeySet, Source
 from guided.frontends.json_schema.algebra.shape import ObjectPart, Shape, Window, has_false
 from guided.frontends.json_schema.algebra.value_partition import Cell, ValuePartition
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Json
 from guided.ir.nodes import AllOf, AnyOf, Condition, Node, NoneOf, TaggedText
 from guided.ir.serial import serial

@@ -12,7 +12,7 @@ import json
 
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.shape import Shape, Window
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 
 __all__ = ["asked_content", "content_fits", "refusal", "refuse_content"]
 

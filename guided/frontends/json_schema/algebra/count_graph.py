@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.shape import Shape, Window, has_false, item_goal
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Json, canonical
 
 if TYPE_CHECKING:

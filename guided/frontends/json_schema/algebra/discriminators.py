@@ -25,7 +25,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, item_goal
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import canonical, json_type
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from guided.frontends.json_schema.algebra.emptiness import values_left
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Shape, allows_every, item_goal
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import json_type
 from guided.frontends.regex.overlap import Overlap
 from guided.meter import spend

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from guided.frontends.json_schema.documents.dynamic_scope import Scope
 from guided.frontends.json_schema.documents.keywords import HOLDS, KEYWORDS, RESTRICTING, Holds
-from guided.frontends.json_schema.documents.resolve import Document, Schema
+from guided.frontends.json_schema.documents.schema import Document, Schema
 from guided.frontends.json_schema.documents.values import Json
 from guided.ir.serial import ByIdentity
 

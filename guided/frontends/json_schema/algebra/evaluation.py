@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from guided.frontends.json_schema.algebra.keys import Source
 from guided.frontends.json_schema.algebra.shape import Shape
 from guided.frontends.json_schema.documents.keywords import REFERENCES
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.meter import STEP, spend
 
 if TYPE_CHECKING:

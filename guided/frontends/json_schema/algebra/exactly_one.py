@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from guided.frontends.json_schema.algebra.discriminators import pairs_that_may_overlap
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Shape
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.reader import Reader

@@ -32,7 +32,7 @@ from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ObjectPart, Shape, Window, has_false
 from guided.frontends.json_schema.algebra.strings import any_text, either, sized
 from guided.frontends.json_schema.documents.keywords import REFERENCES
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import json_type
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.ir.nodes import Alt, And, Node, Text

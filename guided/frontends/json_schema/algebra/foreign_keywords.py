@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.documents.keywords import KEYWORDS, Status
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.options import DRAFTS
 
 __all__ = ["check_foreign"]

@@ -22,7 +22,7 @@ from typing import TypeAlias, TypeVar
 from guided.errors import LimitExceeded
 from guided.frontends.json_schema.algebra.negation import Negation
 from guided.frontends.json_schema.algebra.shape import Shape, allows_every, of_type
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import json_type
 
 __all__ = [

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.name_classes import MOST_CLASSES, name_classes
 from guided.frontends.json_schema.algebra.strings import any_text
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.regex.derivatives import Terms, TooLarge
 from guided.frontends.regex.overlap import Overlap
 from guided.frontends.regex.small_language import small_language

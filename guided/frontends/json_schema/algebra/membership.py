@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from guided.frontends.json_schema.algebra.content import content_fits
 from guided.frontends.json_schema.algebra.keys import Keys
 from guided.frontends.json_schema.algebra.shape import Shape, SomeMember, item_goal
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
 
 __all__ = ["Membership"]

@@ -37,7 +37,7 @@ from guided.frontends.json_schema.algebra.shape import (
     SomeMember,
     Window,
 )
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
 from guided.frontends.json_schema.formats import superset_if_negated
 from guided.ir.nodes import Alt, Not, Text

@@ -22,7 +22,8 @@ from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Arra
 from guided.frontends.json_schema.algebra.unevaluated import Unevaluated
 from guided.frontends.json_schema.documents.keywords import CONTENT, KNOWN
 from guided.frontends.json_schema.documents.malformed import malformed, shown
-from guided.frontends.json_schema.documents.resolve import Library, Schema
+from guided.frontends.json_schema.documents.resolve import Library
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, check_texts
 from guided.frontends.json_schema.formats import format_shape, why_not
 from guided.frontends.json_schema.options import JsonSchemaOptions

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guided.frontends.json_schema.algebra.keys import KeySet, Source
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, NumberSet
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Json, canonical, json_type
 from guided.ir.nodes import Node
 from guided.ir.serial import serial

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from guided.frontends.json_schema.algebra.evaluation import Evaluator, evaluators
 from guided.frontends.json_schema.algebra.keys import Keys, KeySet, Source
 from guided.frontends.json_schema.algebra.shape import ANYTHING, ArrayPart, ObjectPart, Shape
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.ir.nodes import EMPTY
 from guided.ir.serial import serial
 from guided.meter import STEP, spend

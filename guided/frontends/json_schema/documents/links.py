@@ -11,7 +11,7 @@ from guided.errors import SpecError
 from guided.frontends.json_schema.documents.values import Json
 
 if TYPE_CHECKING:
-    from guided.frontends.json_schema.documents.resolve import Schema
+    from guided.frontends.json_schema.documents.schema import Schema
 
 __all__ = ["Link", "absolute", "joined", "nearby"]
 

@@ -16,103 +16,26 @@ Cost: linear in the documents that are used, times the dynamic scopes. Nothing i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 from urllib.parse import unquote, urldefrag
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema.documents.dialects import Dialect, metaschema, read_dialect
 from guided.frontends.json_schema.documents.dynamic_scope import RECURSIVE, Scope, entered, outermost
-from guided.frontends.json_schema.documents.keywords import ENFORCED, HOLDS, KNOWN, QUIET, Holds
+from guided.frontends.json_schema.documents.keywords import ENFORCED, HOLDS, KNOWN, Holds
 from guided.frontends.json_schema.documents.links import Link, absolute, joined, nearby
 from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed
+from guided.frontends.json_schema.documents.schema import BEFORE_2019, Document, Schema, is_only_reference, pointer_of
 from guided.frontends.json_schema.documents.source_spans import escape
 from guided.frontends.json_schema.documents.values import Json, json_type, normalise, read_json
-from guided.frontends.json_schema.options import DRAFTS, JsonSchemaOptions
-from guided.ir.serial import Numbered
+from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.limits import Limits
 
-__all__ = ["Document", "Library", "Schema", "subschemas"]
+__all__ = ["Library", "subschemas"]
 
 _SCHEMA = (dict, bool)
 _PLACE = 20  # what a place in a dynamic scope counts for, in nodes
-
-
-@dataclass(slots=True, eq=False)
-class Document:
-    """One schema document. `prefix` stands before its pointers in messages: empty for the main one.
-
-    `declared`: the draft is not assumed, but was given by `$schema` or by the option.
-    """
-
-    root: Json
-    draft: str
-    declared: bool
-    prefix: str
-    lacks: frozenset[str] = frozenset()
-    """Keywords of the draft that are not in the vocabularies of the metaschema."""
-    bases: dict[str, str] = field(default_factory=dict)
-    """Pointer of each schema that has an identifier of its own -> its URI; "" -> the document's."""
-    embedded: dict[str, Document] = field(default_factory=dict)
-    """Pointer of each schema in another dialect -> the document that it is."""
-    inherits: bool = False
-    """Whether its dialect is that of the first schema that refers to it."""
-    quiet: frozenset[str] = field(init=False)
-    """Keywords about which there is nothing to report, whatever stands beside them."""
-
-    def __post_init__(self) -> None:
-        self.quiet = QUIET[self.draft] - self.lacks
-
-
-@dataclass(slots=True, eq=False)
-class Schema(Numbered):
-    """A location at which a schema stands. `value` is an object or a boolean. Never changed; not frozen for speed."""
-
-    document: Document
-    pointer: str
-    value: dict[str, Json] | bool
-    base: str
-    scope: Scope = field(default=(), kw_only=True)
-    constraints: tuple[str, ...] = field(default=(), kw_only=True)
-    """Its keywords that constrain values, of all drafts."""
-
-    @property
-    def where(self) -> str:
-        """The pointer, with the document's URI before it where that is not the main one."""
-        return self.document.prefix + self.pointer
-
-    def at(self, *tokens: str | int) -> str:
-        """The place below, for messages."""
-        return self.where + _path(tokens)
-
-    def get(self, keyword: str) -> Json:
-        """The value of a keyword that is there."""
-        assert isinstance(self.value, dict)
-        return self.value[keyword]
-
-    def known(self, keyword: str) -> bool:
-        """Whether the schema has this keyword, its draft knows it, and nothing hides it."""
-        here = isinstance(self.value, dict) and keyword in self.value
-        return here and keyword in KNOWN[self.document.draft] and not self.hides(keyword)
-
-    def hides(self, keyword: str) -> bool:
-        """Whether a keyword has no effect: the dialect lacks it, or (before 2019-09) it stands next to a `$ref`."""
-        value, document = self.value, self.document
-        beside = keyword != "$ref" and isinstance(value, dict) and _is_only_reference(value, document.draft)
-        return beside or keyword in document.lacks
-
-
-_OLD = frozenset(DRAFTS[: DRAFTS.index("2019-09")])
-
-
-def _is_only_reference(value: dict[str, Json], draft: str) -> bool:
-    """Whether the schema is a `$ref` only: before 2019-09 nothing beside it has an effect."""
-    return draft in _OLD and isinstance(value.get("$ref"), str)
-
-
-def _path(tokens: Iterable[str | int]) -> str:
-    return "".join(["/" + escape(str(token)) for token in tokens])
 
 
 _ONE, _LISTS = (Holds.SCHEMA, Holds.SCHEMA_OR_LIST), (Holds.LIST, Holds.SCHEMA_OR_LIST)
@@ -160,7 +83,7 @@ def _pointer(path: _Path) -> str:
     parts = []
     while path is not None:
         path, tokens = path
-        parts.append(_path(tokens))
+        parts.append(pointer_of(tokens))
     return "".join(reversed(parts))
 
 
@@ -382,7 +305,7 @@ class Library:
     ) -> tuple[Document, str]:
         """The document and pointer of a schema: an embedded document of its own, if it names another dialect."""
         where = document.prefix + pointer
-        dialect = None if _is_only_reference(value, document.draft) else self._dialect(value, where)
+        dialect = None if is_only_reference(value, document.draft) else self._dialect(value, where)
         if dialect is None or dialect == Dialect(document.draft, document.lacks):
             return document, pointer
         inner = Document(value, dialect.draft, True, where, dialect.lacks, {"": base})
@@ -401,7 +324,7 @@ class Library:
 def _identifier(value: dict[str, Json], draft: str) -> tuple[str, str]:
     """The URI that a schema gives itself and, before 2019-09, its anchor; "" where there is none."""
     own = value.get("id" if draft == "draft4" else "$id")
-    if not isinstance(own, str) or _is_only_reference(value, draft):
+    if not isinstance(own, str) or is_only_reference(value, draft):
         return "", ""
     path, fragment = urldefrag(own)
-    return path, fragment if draft in _OLD else ""
+    return path, fragment if draft in BEFORE_2019 else ""

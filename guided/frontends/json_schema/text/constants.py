@@ -18,7 +18,7 @@ from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import Shape, Window, item_goal
 from guided.frontends.json_schema.algebra.strings import either
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
 from guided.frontends.json_schema.text.containers import Members, RuleMaker, array_body, declared_order, permuted
 from guided.frontends.json_schema.text.numbers import number_constant

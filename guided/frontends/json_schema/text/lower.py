@@ -22,7 +22,8 @@ from guided.frontends.json_schema.algebra.expand import Expander, Expansion, Goa
 from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false
 from guided.frontends.json_schema.algebra.strings import any_text, either, sized
-from guided.frontends.json_schema.documents.resolve import Library, Schema
+from guided.frontends.json_schema.documents.resolve import Library
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.json_schema.text.arrays import array_text
 from guided.frontends.json_schema.text.constants import Constants

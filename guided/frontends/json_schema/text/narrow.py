@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from guided.frontends.json_schema.algebra.conditions import verdict
 from guided.frontends.json_schema.algebra.formula import leaves
 from guided.frontends.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape, has_false, item_goal
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.ir.nodes import Condition, TaggedText
 from guided.ir.serial import serial
 

@@ -19,7 +19,7 @@ from guided.frontends.json_schema.algebra.conditional import bind
 from guided.frontends.json_schema.algebra.expand import Expander, KeyClass
 from guided.frontends.json_schema.algebra.shape import Shape, Window, has_false
 from guided.frontends.json_schema.algebra.strings import either
-from guided.frontends.json_schema.documents.resolve import Schema
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.text.containers import (
     Members,
     bound_members,

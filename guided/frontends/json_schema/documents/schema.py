@@ -1,0 +1,92 @@
+"""A schema document, and the location of a schema in it. They look up keywords; references are followed elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from guided.frontends.json_schema.documents.dynamic_scope import Scope
+from guided.frontends.json_schema.documents.keywords import KNOWN, QUIET
+from guided.frontends.json_schema.documents.source_spans import escape
+from guided.frontends.json_schema.documents.values import Json
+from guided.frontends.json_schema.options import DRAFTS
+from guided.ir.serial import Numbered
+
+__all__ = ["BEFORE_2019", "Document", "Schema", "is_only_reference", "pointer_of"]
+
+
+@dataclass(slots=True, eq=False)
+class Document:
+    """One schema document. `prefix` stands before its pointers in messages: empty for the main one.
+
+    `declared`: the draft is not assumed, but was given by `$schema` or by the option.
+    """
+
+    root: Json
+    draft: str
+    declared: bool
+    prefix: str
+    lacks: frozenset[str] = frozenset()
+    """Keywords of the draft that are not in the vocabularies of the metaschema."""
+    bases: dict[str, str] = field(default_factory=dict)
+    """Pointer of each schema that has an identifier of its own -> its URI; "" -> the document's."""
+    embedded: dict[str, Document] = field(default_factory=dict)
+    """Pointer of each schema in another dialect -> the document that it is."""
+    inherits: bool = False
+    """Whether its dialect is that of the first schema that refers to it."""
+    quiet: frozenset[str] = field(init=False)
+    """Keywords about which there is nothing to report, whatever stands beside them."""
+
+    def __post_init__(self) -> None:
+        self.quiet = QUIET[self.draft] - self.lacks
+
+
+@dataclass(slots=True, eq=False)
+class Schema(Numbered):
+    """A location at which a schema stands. `value` is an object or a boolean. Never changed; not frozen for speed."""
+
+    document: Document
+    pointer: str
+    value: dict[str, Json] | bool
+    base: str
+    scope: Scope = field(default=(), kw_only=True)
+    constraints: tuple[str, ...] = field(default=(), kw_only=True)
+    """Its keywords that constrain values, of all drafts."""
+
+    @property
+    def where(self) -> str:
+        """The pointer, with the document's URI before it where that is not the main one."""
+        return self.document.prefix + self.pointer
+
+    def at(self, *tokens: str | int) -> str:
+        """The place below, for messages."""
+        return self.where + pointer_of(tokens)
+
+    def get(self, keyword: str) -> Json:
+        """The value of a keyword that is there."""
+        assert isinstance(self.value, dict)
+        return self.value[keyword]
+
+    def known(self, keyword: str) -> bool:
+        """Whether the schema has this keyword, its draft knows it, and nothing hides it."""
+        here = isinstance(self.value, dict) and keyword in self.value
+        return here and keyword in KNOWN[self.document.draft] and not self.hides(keyword)
+
+    def hides(self, keyword: str) -> bool:
+        """Whether a keyword has no effect: the dialect lacks it, or (before 2019-09) it stands next to a `$ref`."""
+        value, document = self.value, self.document
+        beside = keyword != "$ref" and isinstance(value, dict) and is_only_reference(value, document.draft)
+        return beside or keyword in document.lacks
+
+
+BEFORE_2019 = frozenset(DRAFTS[: DRAFTS.index("2019-09")])
+
+
+def is_only_reference(value: dict[str, Json], draft: str) -> bool:
+    """Whether the schema is a `$ref` only: before 2019-09 nothing beside it has an effect."""
+    return draft in BEFORE_2019 and isinstance(value.get("$ref"), str)
+
+
+def pointer_of(tokens: Iterable[str | int]) -> str:
+    """The JSON Pointer of some tokens."""
+    return "".join(["/" + escape(str(token)) for token in tokens])
