@@ -109,14 +109,14 @@ class Server:
         Raises:
             RequestError: too many wait already. EngineStopped.
         """
-        visit = request_context_of(request)
+        context = request_context_of(request)
         if rid is not None:
             if (known := new_id(rid)) != rid:
                 message = "a request's id has 1 to 128 letters, digits and characters of ._:-"
                 raise RequestError(message, param="rid")
-            visit.id = known
+            context.id = known
         self.admission.make_room(sum(part.n for part in parts))
-        owner = "" if visit.key is None else str(visit.key)
+        owner = "" if context.key is None else str(context.key)
         interval = self.settings.stream_interval if streams else 0
         for part in parts:
             stream = self.thread.submit(
@@ -125,18 +125,18 @@ class Server:
                 owner=owner,
                 admit=self.admission.make_room_for_prompt,
                 interval=interval,
-                size=visit.size,
+                size=context.size,
             )
-            visit.streams.append(stream)
+            context.streams.append(stream)
             self.admission.watch(stream)
-        self.visits.add(visit)
-        return visit.streams
+        self.visits.add(context)
+        return context.streams
 
     def abort(self, key: int | None, id: str | None = None) -> int:
         """End the open requests of a key that have an id (None: all of them); how many there were."""
-        found = [visit for visit in self.visits if visit.key == key and id in (None, visit.id)]
-        for visit in found:
-            for stream in visit.streams:
+        found = [context for context in self.visits if context.key == key and id in (None, context.id)]
+        for context in found:
+            for stream in context.streams:
                 stream.fail(RequestError("the request was aborted", code="aborted", status=499))
         return len(found)
 
@@ -156,17 +156,17 @@ class Server:
             headers["WWW-Authenticate"] = "Bearer"  # RFC 9110, section 15.5.2
         return JSONResponse(body_of(error, param), status, headers=headers)
 
-    def ended(self, visit: RequestContext) -> None:
+    def ended(self, context: RequestContext) -> None:
         """A request has gone out by the door."""
-        self.visits.discard(visit)
-        left = sum(len(stream.tasks) - len(stream.results) for stream in visit.streams)
+        self.visits.discard(context)
+        left = sum(len(stream.tasks) - len(stream.results) for stream in context.streams)
         if left:
-            if visit.status != 400:  # what was refused was never begun
+            if context.status != 400:  # what was refused was never begun
                 self.metrics.aborted(left)
-            error = next((stream.error for stream in visit.streams if stream.error is not None), None)
-            visit.ended = visit.ended or ("client_gone" if error is None else body_of(error)["error"]["code"])
-        results = [result for stream in visit.streams for result in stream.results]
-        write_line(self.settings, visit, results)
+            error = next((stream.error for stream in context.streams if stream.error is not None), None)
+            context.ended = context.ended or ("client_gone" if error is None else body_of(error)["error"]["code"])
+        results = [result for stream in context.streams for result in stream.results]
+        write_line(self.settings, context, results)
 
     def health(self) -> dict[str, Any]:
         """What the engine is doing."""

@@ -1,6 +1,6 @@
-"""A line for each request: who asked, what became of it, and how long it took. In: a visit. Out: JSON, or text.
+"""One log line for each request: who sent it, its result, and how long it took. A request context in; JSON or text out.
 
-Nothing of a prompt or an answer is in it, but for the request itself where the operator asks for it.
+The line has nothing of the prompt or the answer, except for the complete request if the operator asks for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guided.server.settings import Settings
 __all__ = ["fields_of", "write_line"]
 
 
-def fields_of(visit: RequestContext, results: list[Result]) -> dict[str, Any]:
+def fields_of(context: RequestContext, results: list[Result]) -> dict[str, Any]:
     """What is told of a request, by name.
 
     | name | what |
@@ -34,32 +34,32 @@ def fields_of(visit: RequestContext, results: list[Result]) -> dict[str, Any]:
     | `constraint` | the field that said what the text must be |
     | `error` | the code of what was refused |
     """
-    ttft = next((stream.ttft for stream in visit.streams if stream.ttft is not None), None)
+    ttft = next((stream.ttft for stream in context.streams if stream.ttft is not None), None)
     told = {
-        "time": datetime.fromtimestamp(visit.at, UTC).isoformat(timespec="milliseconds"),
-        "id": visit.id,
-        "key": visit.key,
-        "method": visit.method,
-        "route": visit.path[:200],
-        "status": visit.status,
-        "seconds": round(perf_counter() - visit.begun, 6),
+        "time": datetime.fromtimestamp(context.at, UTC).isoformat(timespec="milliseconds"),
+        "id": context.id,
+        "key": context.key,
+        "method": context.method,
+        "route": context.path[:200],
+        "status": context.status,
+        "seconds": round(perf_counter() - context.begun, 6),
         "ttft_ms": None if ttft is None else round(1e3 * ttft, 3),
-        "prompt_tokens": sum(stream.prompt_tokens for stream in visit.streams),
+        "prompt_tokens": sum(stream.prompt_tokens for stream in context.streams),
         "tokens": sum(len(result.tokens) for result in results),
         "finish_reason": [end_of(result) for result in results],
-        "constraint": visit.kind,
-        "error": visit.ended,
+        "constraint": context.kind,
+        "error": context.ended,
     }
     return {name: value for name, value in told.items() if value not in (None, [], "")}
 
 
-def write_line(settings: Settings, visit: RequestContext, results: list[Result]) -> None:
+def write_line(settings: Settings, context: RequestContext, results: list[Result]) -> None:
     """Write the line of a request to standard error, as the settings ask for it."""
     if settings.log_format == "none":
         return
-    told = fields_of(visit, results)
+    told = fields_of(context, results)
     if settings.log_requests:
-        told["request"] = visit.body
+        told["request"] = context.body
     if settings.log_format == "json":
         line = json.dumps(told, separators=(",", ":"))
     else:

@@ -1,17 +1,17 @@
-"""The door of the application: who is it, may it come in, what became of it. In: ASGI calls. Out: ASGI calls.
+"""Middleware that decides which requests the application sees, and logs what became of each. ASGI calls in and out.
 
-    request -> id -> host, page (403) -> key (401) -> room (429, 503) -> the application -> X-Request-Id, log
+    request -> id -> host, page (403) -> key (401) -> capacity (429, 503) -> the application -> X-Request-Id, log
 
-What the engine works for needs a key, where there are keys, and room: each POST, and all that begins with /v1. GET of
-anything else does not (/health, /ready, /ping, /version, /metrics, the page), and neither does OPTIONS: it tells how
-busy the server is, and nothing that anybody asked or was answered. To stop a request (/abort_request) needs a key, but
-no room. Keys are compared in constant time.
+Every POST and every path under /v1 makes the engine work, so it needs a key (if the server has keys) and capacity. Other
+GET requests (/health, /ready, /ping, /version, /metrics, the page) and OPTIONS need neither: they show how busy the
+server is, and nothing of what anyone asked or was answered. /abort_request needs a key but no capacity. Keys are
+compared in constant time.
 
-Pages of other sites may ask nothing that needs a key or room, and nothing at all under a name that they may have made
-lead to this machine (origins.py).
+A page of another site cannot make requests that need a key or capacity. Under a host name that its owner may have
+pointed at this machine, it cannot make any request (origins.py).
 
-Nothing of a request's body is read before it may come in. An exception that no route has foreseen is a 500 whose
-message says nothing of it; the log tells its class and its place, but not its message: that may hold what others wrote.
+The body of a request is read only after the request is admitted. An exception that no route expects becomes a 500 with
+a general message. The log has its class and location, but not its message, which may contain user text.
 """
 
 from __future__ import annotations
@@ -50,30 +50,30 @@ class AccessMiddleware:
             return
         headers = Headers(scope=scope)
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        visit = RequestContext(new_id(headers.get("x-request-id")), scope["method"], path)
-        scope.setdefault("state", {})["visit"] = visit
+        context = RequestContext(new_id(headers.get("x-request-id")), scope["method"], path)
+        scope.setdefault("state", {})["context"] = context
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                visit.status = message["status"]
-                message = {**message, "headers": [*message["headers"], (b"x-request-id", visit.id.encode())]}
+                context.status = message["status"]
+                message = {**message, "headers": [*message["headers"], (b"x-request-id", context.id.encode())]}
             await send(message)
 
         try:
-            await self._let_in(visit, headers, scope, receive, sending)
+            await self._let_in(context, headers, scope, receive, sending)
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
-            _log.error("%s at %s:%s, request %s", type(error).__name__, place.filename, place.lineno, visit.id)
-            visit.ended = "internal_error"
-            if not visit.status:
+            _log.error("%s at %s:%s, request %s", type(error).__name__, place.filename, place.lineno, context.id)
+            context.ended = "internal_error"
+            if not context.status:
                 await JSONResponse(body_of(error), status_of(error))(scope, receive, sending)
         finally:
-            self._server.ended(visit)
+            self._server.ended(context)
 
     async def _let_in(
-        self, visit: RequestContext, headers: Headers, scope: Scope, receive: Receive, send: Send
+        self, context: RequestContext, headers: Headers, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        works = visit.method != "OPTIONS" and (visit.method == "POST" or visit.path.startswith("/v1"))
+        works = context.method != "OPTIONS" and (context.method == "POST" or context.path.startswith("/v1"))
         admission, enters = self._server.admission, False
         try:
             self._check_size(scope)
@@ -81,19 +81,19 @@ class AccessMiddleware:
             if works:
                 check_origin(headers, self._server.settings)
             if works and self._keys:
-                visit.key = self._key(headers.get("authorization", ""))
-            if works and visit.path not in _NEEDS_NO_ROOM:
-                admission.enter(visit.key)
+                context.key = self._key(headers.get("authorization", ""))
+            if works and context.path not in _NEEDS_NO_ROOM:
+                admission.enter(context.key)
                 enters = True
         except RequestError as error:
-            visit.ended = error.code
+            context.ended = error.code
             await self._server.refusal(error)(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)
         finally:
             if enters:
-                admission.leave(visit.key)
+                admission.leave(context.key)
 
     def _check_size(self, scope: Scope) -> None:
         """Raises RequestError where the headers are too long; those that do not end are the connection's to refuse."""

@@ -1,4 +1,4 @@
-"""One request on its way through the server: what the door, the routes and the log know of it. It computes nothing."""
+"""What the middleware, the routes and the log know about a request. It computes nothing."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class RequestContext:
     """See the head.
 
     Attributes:
-        id: of the request, as its header `X-Request-Id` or its field `rid` has it, or else a new one.
-        method, path: of it.
-        key: the number of its key, from 1; None: it has none.
-        status: of the answer; 0: there is none yet.
-        streams: what it asked of the engine.
-        kind: the field that says what the text must be; "" where none does.
-        ended: why the engine did not answer: the code of the error.
+        id: from the header `X-Request-Id` or the field `rid`; otherwise a new one.
+        method, path: of the request.
+        key: the number of its key, counted from 1; None: it has no key.
+        status: of the answer; 0: no answer yet.
+        streams: its streams of the engine.
+        kind: the field that constrains the text, such as "response_format"; "": none.
+        ended: the error code, if the engine did not answer.
         size: bytes of its body.
-        body: of the request, where it is to be logged.
-        begun, at: when it came, by perf_counter and in seconds since 1970.
+        body: the body, if it is to be logged.
+        begun, at: when it arrived, by perf_counter and in seconds since 1970.
     """
 
     id: str
@@ -49,12 +49,12 @@ class RequestContext:
 
 
 def new_id(given: str | None) -> str:
-    """The id of a request: the one that is given, if it is short and plain; else a new one."""
+    """The id that the client gave, if it is short and plain; otherwise a new one."""
     return given if given is not None and _ID.fullmatch(given) else secrets.token_hex(12)
 
 
 def request_context_of(request: Request) -> RequestContext:
-    """What is known of a request that came in by the door."""
-    visit = request.state.visit
-    assert isinstance(visit, RequestContext)
-    return visit
+    """The context that the middleware attached to a request."""
+    context = request.state.context
+    assert isinstance(context, RequestContext)
+    return context
