@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from guided.automaton.reference import token_masks as reference
 from guided.automaton.reference.token_masks import ReferenceGrammar
-from guided.automaton.reference.token_masks import token_masks as reference
 from guided.errors import BudgetError, LimitExceeded
 from guided.ir import (
     EPSILON,

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
+from guided.automaton.reference import language as reference_language
 from guided.automaton.reference.language import Language
 from guided.automaton.reference.token_masks import ReferenceGrammar, accepts, viable
-from guided.automaton.reference.token_masks import language as reference_language
 from guided.automaton.reference.uniqueness import json_value
 from guided.errors import LimitExceeded, SpecError
 from guided.ir.nodes import (

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import currently_in_test_context, event
 
+from guided.automaton.reference import language as reference_language
+from guided.automaton.reference import regular as reference_regular
+from guided.automaton.reference import token_masks as reference
 from guided.automaton.reference.token_masks import ReferenceGrammar
-from guided.automaton.reference.token_masks import language as reference_language
-from guided.automaton.reference.token_masks import regular as reference_regular
-from guided.automaton.reference.token_masks import token_masks as reference
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError
 from guided.ir import Grammar
 from guided.matching import GrammarCompiler, GrammarMatcher
