@@ -401,9 +401,9 @@ def _engine(data: Results) -> list[str]:
         f"All engines run SmolLM2-135M-Instruct from the same GGUF file, on {data['threads']} threads, greedily. "
         f"*Decoding* is {data['tokens']} tokens after a prompt of 60, excluding the prompt's forward pass; x is "
         "guided's speed divided by the other engine's. (llama.cpp's server would batch; its Python call does not.) "
-        "*Extraction* is ten schemas (`benchmarks/extraction.py`) with their prompts, at most 200 tokens each; x is the "
-        "other's time divided by guided's. transformers uses xgrammar's processor, llama.cpp its own grammar. Ratios "
-        "are taken within a round."
+        "*Extraction* is ten schemas (`benchmarks/extraction.py`) with their prompts, at most 200 tokens each; x is "
+        "the other's time divided by guided's. transformers uses xgrammar's processor, llama.cpp its own grammar. "
+        "Ratios are taken within a round."
     )
     lines = ["## The engine", "", text, ""]
     lines += table(("", "batch 1, tokens / s", "x", "batch 8, tokens / s", "x"), speeds)
