@@ -12,13 +12,12 @@ __all__ = ["grammar_goals", "grammar_section"]
 Row = dict[str, Any]
 _GROWTH, _MEMORY = 2.0, 512 << 20
 _WHY = (
-    "What stands in the way of the goals that are missed? *First mask*: llguidance reads Lark's notation by a reader "
-    "of its own and compiles regular expressions while it goes. guided lets Lark itself parse the text, in Python, "
-    "which takes longer than that alone. What Lark's rules become, and the LALR table, are made in C++. "
-    "*99th percentile*: met in C. What the tokens do at the top of the parser's stack is kept, and new stacks "
-    "seldom have new tops; what is left are the first visits: tables of the lexer that are walked for the first "
-    "time, and tops that were not met before. In the short JSON text these are nearly all of its slowest masks. "
-    "llguidance computes most masks anew, so its 99th percentile lies close to its mean."
+    "Why are some goals missed? *First mask*: llguidance has its own reader for Lark's notation and compiles regular "
+    "expressions on demand. guided lets Lark itself parse the text, in Python, and this alone takes longer. C++ builds "
+    "the rules and the LALR table. *99th percentile*: met in C. guided stores what tokens do at the top of the "
+    "parser's stack, and new stacks seldom have new tops. The remaining slow masks meet lexer tables or tops for the "
+    "first time. In the short JSON text, nearly all of the slowest masks are of this kind. "
+    "llguidance computes most masks anew, so its 99th percentile is close to its mean."
 )
 
 
@@ -81,14 +80,15 @@ def grammar_section(data: Row) -> list[str]:
         cells = [row["failure"], *[""] * 4] if "failure" in row else _long(row)
         long.append((row["shape"], row["way"], *cells))
     text = (
-        "The same grammar in the notation of each library: Lark's for guided and llguidance, xgrammar's EBNF by "
-        "`benchmarks/peer_grammars.py`. *First mask*: from the text of the grammar, nothing known but the vocabulary. "
-        "*Masks*: of the first walk of a real text. xgrammar has no lexer: it follows every way to cut the text."
+        "Each library gets the same grammar in its own notation: Lark's for guided and llguidance, xgrammar's EBNF "
+        "from `benchmarks/peer_grammars.py`. *First mask*: from the text of the grammar, when only the vocabulary is "
+        "prepared. *Masks*: the first walk of a real text. xgrammar has no lexer: it follows every way to split the "
+        "text."
     )
     walks = (
         "Texts of 100,000 tokens, guided alone: microseconds of a mask and a step together. Brackets nest 50,000 deep. "
-        "Where states outgrow the limit of memory they are made anew, once, which is one step of some 80 ms: it makes "
-        "the last tenth of the brackets in GBNF slow."
+        "If states exceed the memory limit, they are rebuilt once, in one step of about 80 ms. This step makes the "
+        "last tenth of the brackets in GBNF slow."
     )
     columns = ("", "", "second tenth us", "last tenth us", "growth", "MiB", "accepted")
     out = ["## Grammars with a lexer", "", text, "", *table(header, rows), ""]

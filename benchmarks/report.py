@@ -38,15 +38,15 @@ def markdown(results: Results) -> str:
 
 _HEAD = """# Benchmarks
 
-`python -m benchmarks` writes this page, so edits are lost.
+`python -m benchmarks` writes this page and overwrites manual edits.
 
-**How is it measured?** guided, xgrammar and llguidance do the same work in the same run. Each has a process of its own,
-pinned to the same CPU, with one thread, and they take turns instance by instance. A time is that of the Python call
-alone, with the garbage collector off. To leave out other processes on the machine, it is the lesser of wall and CPU
-time, and for each position the median over repeated walks. Only ratios carry over to another machine. The vocabulary is
-that of Llama-3, with 128,256 ids.
+**How is it measured?** guided, xgrammar and llguidance do the same work in the same run. Each has its own process with
+one thread, pinned to the same CPU, and they take turns instance by instance. A time covers only the Python call, with
+the garbage collector off. To exclude other processes on the machine, it is the smaller of wall time and CPU time, and
+for each position the median over repeated walks. Only ratios carry over to another machine. The vocabulary is
+Llama-3's, with 128,256 ids.
 
-**Which goals are met?** Each goal is listed with what was reached, those that are missed as well."""
+**Which goals are met?** The table lists each goal with the measured result, including the missed goals."""
 
 _TAIL = """
 ## Run it
@@ -175,9 +175,9 @@ def _masks(data: Results) -> list[str]:
     out = ["## A nested object schema and its instances"]
     out += [
         "",
-        "54 members on 4 levels, 24 instances. *First walk*: the grammar is new, and states and tables are built on the"
-        " way, most of them by the first of the 24 instances. *Between forward passes*: as in an engine, where a"
-        " model's forward pass before each mask leaves the caches of the CPU full of other data.",
+        "54 members on 4 levels, 24 instances. *First walk*: the grammar is new, and states and tables are built during"
+        " the walk, most of them by the first of the 24 instances. *Between forward passes*: as in an engine, the model"
+        " runs a forward pass before each mask and fills the CPU caches with other data.",
     ]
     for run, title in (
         ("first", "Mask, first walk of 24 instances, us"),
@@ -213,9 +213,9 @@ def _masks(data: Results) -> list[str]:
     return [
         *out,
         "",
-        f"Each row of a table is over {data['guided']['first']['n']:,} masks; those of the first instance are over"
+        f"Each row covers {data['guided']['first']['n']:,} masks; rows of the first instance cover"
         f" {data['guided']['alone']['n']:,}. `any whitespace` is guided with any"
-        " JSON whitespace in any gap, `kept pointer` is llguidance without its numpy helper.",
+        " JSON whitespace in any gap; `kept pointer` is llguidance without its numpy helper.",
     ]
 
 
@@ -255,7 +255,7 @@ def _nesting(data: Sequence[Results]) -> list[str]:
         )
         rows.append((row["engine"], f"{row['depth']:,}", *cells))
     header = ("", "depth", "us per level in", "us per level out", "bytes per level")
-    text = "Arrays in arrays, a mask and a step for each bracket. Constant columns mean linear time and memory."
+    text = "Nested arrays, with a mask and a step for each bracket. Constant columns mean linear time and memory."
     return ["## Nesting", "", text, "", *table(header, rows), "", "![Cost per level](img/nesting.png)"]
 
 
@@ -270,8 +270,8 @@ def _budgets(data: Results) -> list[str]:
     ]
     header = ("tokens beyond the shortest completion", "p50 us", "p99 us", "mean us", "ratio, median", "ratio, p99")
     text = (
-        "The same positions of the nested schema, with a budget. *Ratio*: to the mask without a budget "
-        "at that position."
+        "The same positions of the nested schema, with a budget. *Ratio*: relative to the mask without a budget "
+        "at the same position."
     )
     return ["## Budgets", "", text, "", *table(header, rows), "", "![Budgeted against plain masks](img/budgets.png)"]
 
@@ -282,7 +282,7 @@ def _first_walks(data: Results) -> list[str]:
     rows = [(title, *(number(data[kind][key]) for key in keys)) for kind, title in names.items()]
     text = (
         f"CPU time of masks on the first walks of {data['schemas']} schemas of MaskBench, {data['masks']:,} masks. "
-        "Masks with and without a budget are measured in a process each. "
+        "Masks with and without a budget are measured in separate processes. "
         f"The ratio of the means is {data['ratio']:.2f}; {data['refused']} more schemas were refused. "
         f"The budget adds most to {', '.join(f'`{file}` ({us / 1e3:.1f} ms)' for file, us in data['most'])}."
     )
@@ -299,8 +299,8 @@ def _slack(data: Results) -> list[str]:
     header = ("", "schemas", "solved exactly", "no slack", "too high", "largest bound")
     seconds = next(iter(data.values()))["seconds"]
     text = (
-        "`min_tokens_to_finish()` of real schemas (MaskBench), against the true least number of tokens by exhaustive "
-        f"search (`benchmarks/exact_minimum.py`, at most {seconds:g} s each)."
+        "`min_tokens_to_finish()` for real schemas (MaskBench), compared with the true minimum, which an exhaustive "
+        f"search finds (`benchmarks/exact_minimum.py`, at most {seconds:g} s each)."
     )
     return ["## Shortest completions", "", text, "", *table(header, rows)]
 
@@ -319,17 +319,17 @@ def _hard(data: Sequence[Results]) -> list[str]:
         rows.append((name, budget, tokens, *(number(row[key]) for key in keys), mib(row["bytes"])))
     over = [f"- {row['shape']}, {_way(row)}: {'; '.join(found)}" for row in data if (found := _over(row))]
     bounds = (
-        "The bounds for values that must differ, dictionaries and members in any order: the 99th percentile of masks "
-        "at most 100 us, no mask above 5 ms, growth at most 2 x, memory at most 100 MB. The bounds for conjunctions: "
+        "For values that must differ, dictionaries and members in any order, the bounds are: 99th percentile of masks "
+        "at most 100 us, no mask above 5 ms, growth at most 2 x, memory at most 100 MB. For conjunctions they are: "
         "compiled in 100 ms, no mask above 5 ms."
     )
     text = (
-        "Each row is a walk along one text, in a new process with empty caches. *Growth*: the mean mask of the last "
-        "thousand tokens over that of the first thousand. *MiB*: growth of the process, which includes the grammar and "
-        "its tables. The command is `python -m benchmarks hard --llama3 llama3.tiktoken`."
+        "Each row is a walk along one text, in a new process with empty caches. *Growth*: the mean mask time of the "
+        "last thousand tokens divided by the mean of the first thousand. *MiB*: memory growth of the process, which "
+        "includes the grammar and its tables. The command is `python -m benchmarks hard --llama3 llama3.tiktoken`."
     )
     verdict = (
-        [f"{bounds} {len(over)} of {len(data)} walks are over a bound:", "", *over]
+        [f"{bounds} {len(over)} of {len(data)} walks exceed a bound:", "", *over]
         if over
         else [f"{bounds} All {len(data)} walks are within the bounds."]
     )
@@ -381,7 +381,7 @@ def _end_to_end(data: Results) -> list[str]:
         "passes",
     )
     dtype = data["dtype"].removeprefix("torch.")
-    text = f"SmolLM2-135M-Instruct, {dtype}, one thread, greedy, without the pass of the prompt."
+    text = f"SmolLM2-135M-Instruct, {dtype}, one thread, greedy, excluding the prompt's forward pass."
     return ["## A model end to end", "", text, "", *table(header, rows)]
 
 
@@ -399,10 +399,11 @@ def _engine(data: Results) -> list[str]:
     share = sum(found["mask"] for found in whole) / sum(found["seconds"] for found in whole)
     text = (
         f"All engines run SmolLM2-135M-Instruct from the same GGUF file, on {data['threads']} threads, greedily. "
-        f"*Decoding* is {data['tokens']} tokens after a prompt of 60, without the pass of the prompt; x is guided's "
-        "speed over the other's. (llama.cpp's server would batch; its Python call does not.) *Extraction* is ten "
-        "schemas (`benchmarks/extraction.py`) with their prompts, at most 200 tokens each; x is the other's time over "
-        "guided's. transformers uses xgrammar's processor, llama.cpp its own grammar. Ratios are taken within a round."
+        f"*Decoding* is {data['tokens']} tokens after a prompt of 60, excluding the prompt's forward pass; x is "
+        "guided's speed divided by the other engine's. (llama.cpp's server would batch; its Python call does not.) "
+        "*Extraction* is ten schemas (`benchmarks/extraction.py`) with their prompts, at most 200 tokens each; x is "
+        "the other's time divided by guided's. transformers uses xgrammar's processor, llama.cpp its own grammar. "
+        "Ratios are taken within a round."
     )
     lines = ["## The engine", "", text, ""]
     lines += table(("", "batch 1, tokens / s", "x", "batch 8, tokens / s", "x"), speeds)
@@ -410,8 +411,8 @@ def _engine(data: Results) -> list[str]:
     lines += ["", f"Masks took {100 * share:.2f} % of the time of guided's extractions."]
     for one in data["cached"]:
         lines.append(
-            f"{one['length']} tokens with the cache {number(one['cached'])} s, without it {number(one['naive'])} s "
-            f"({one['naive'] / one['cached']:.1f}x; five of the passes were measured)."
+            f"{one['length']} tokens took {number(one['cached'])} s with the cache and {number(one['naive'])} s "
+            f"without it ({one['naive'] / one['cached']:.1f}x; five of the passes were measured)."
         )
     return lines
 
@@ -421,8 +422,8 @@ def _tight_budgets(data: Results) -> list[str]:
     text = (
         "The same ten extractions, under budgets that are a multiple of the shortest completion. The table counts how "
         f"many of {fields} fields are right when decoding greedily, and how many of {sampled} with {data['seeds']} "
-        "seeds at temperature 0.7. `budget_ramp` is the most by which logits of tokens that make the output longer are "
-        "lowered while less is left than twice the shortest completion. With 0 the budget only cuts."
+        "seeds at temperature 0.7. If less than twice the shortest completion is left, the engine lowers the logits of "
+        "tokens that make the output longer, by at most `budget_ramp`. With 0 the budget only cuts."
     )
     rows = []
     for row in data["rows"]:
