@@ -1,6 +1,6 @@
 # `make demo` and `make test` each set everything up in .venv on their own; the second run skips what is done.
 #
-#   make demo      the guarantees, shown on SmolLM2 (fetched once, 93 MB)
+#   make demo      the guarantees, shown on SmolLM2 (fetched once, 98 MB)
 #   make test      lint and the hermetic tests: the same examples every time
 #   make test-all  and the long property runs (half an hour), on random examples; SEED=n repeats a run
 #   make test-llama-cpp  compiles llama-cpp-python, and compares what SmolLM2 writes in it and in guided
