@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
 
-__all__ = ["how_to_install", "importing"]
+__all__ = ["how_to_install", "importing", "triton_function"]
 
 _EXTRAS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("torch", "xxhash", "safetensors", "tqdm", "jinja2", "markupsafe"), "engine"),
@@ -37,3 +41,18 @@ def importing(what: str) -> Iterator[None]:
         if not (needed := how_to_install(error)):
             raise
         raise ModuleNotFoundError(f"{what} {needed}", name=error.name) from None
+
+
+@cache
+def triton_function(module: str, name: str) -> Any:
+    """A function of a module of Triton kernels; None if they cannot run.
+
+    torch's builds for CUDA on Linux depend on Triton. Triton compiles a small C file at its first launch, so it needs a
+    C compiler as well.
+    """
+    if not any(shutil.which(compiler) for compiler in (os.environ.get("CC", ""), "cc", "gcc", "clang") if compiler):
+        return None
+    try:
+        return getattr(import_module(module), name)
+    except ImportError:
+        return None

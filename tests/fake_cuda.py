@@ -193,7 +193,7 @@ def fake_cuda(*, triton: bool = True) -> Iterator[StepCounter]:
                     patch(f"{module}.{name}", _Kernel(name, counter))
         else:
             for module in ("guided.kernels.choose_device", "guided.kernels.store_kv", "guided.logits.apply"):
-                patch(f"{import_module(module).__name__}._triton", lambda: None)
+                patch(f"{import_module(module).__name__}.triton_function", lambda module, name: None)
         stack.enter_context(_guarded_cuda())
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         yield counter

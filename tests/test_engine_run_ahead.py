@@ -46,9 +46,9 @@ def scheduler(run_ahead: bool, blocks: int = 200, **options) -> Scheduler:
     return Scheduler(runner, run_ahead=run_ahead, **options)
 
 
-def free(prompt: list[int], **options) -> Sequence:
+def free(prompt: list[int], max_tokens: int = 9, **options) -> Sequence:
     params = SamplingParams(1.0, None, None, sum(prompt), logit_bias={12: -100.0})
-    return Sequence(VOCABULARY, prompt, None, params, max_tokens=9, **options)
+    return Sequence(VOCABULARY, prompt, None, params, max_tokens=max_tokens, **options)
 
 
 def test_all_but_the_first_pass_run_ahead() -> None:
@@ -165,3 +165,28 @@ def test_a_task_that_is_cancelled_in_flight() -> None:
         events += [outcome for task, outcome in batch.step() if task is keep]
     assert events[-1].result.tokens == drive(scheduler(False), [Task(free([1, 2]))])[0][-1].result.tokens
     assert batch.runner.cache.available == scheduler(True).runner.cache.available
+
+
+@pytest.mark.parametrize("run_ahead", [False, True], ids=["waiting", "ahead"])
+def test_a_small_token_budget_starves_nobody_who_comes_first(run_ahead: bool) -> None:
+    batch = scheduler(run_ahead, token_budget=4)
+    low = [Task(free([1, number], 40), priority=5) for number in range(4)]
+    for task in low:
+        batch.add([task])
+    for _ in range(8):  # until all of them are decoding
+        batch.step()
+    high = Task(free([3, 4, 5]), priority=-5)
+    batch.add([high])
+    ends = []
+    while batch:
+        ends += [task for task, outcome in batch.step() if not isinstance(outcome, Exception) and outcome.result]
+    assert ends[0] is high
+
+
+def test_nothing_is_kept_of_a_flight_whose_tasks_were_cancelled() -> None:
+    batch, task = scheduler(True), Task(free([1, 2]))
+    batch.add([task])
+    batch.step()
+    assert batch._flight is not None
+    batch.cancel(task)
+    assert batch._flight is None and not batch

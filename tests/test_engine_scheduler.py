@@ -388,3 +388,18 @@ def test_priorities_and_order() -> None:
     while batch:
         ended += [tasks.index(task) for task, outcome in batch.step() if outcome.result]
     assert ended == [1, 3, 0, 2]
+
+
+def test_who_finds_the_memory_of_others_full_waits_for_it() -> None:
+    """The second sequence needs a block when the first, which comes before it and reads forced text, holds the last."""
+    cache = PagedCache(cache_shape(MODEL), 24, 4)
+    batch = Scheduler(ModelRunner(MODEL, cache), token_budget=5)
+    rng = random.Random(37)
+    sizes = [rng.randrange(20, 40) for _ in range(2)]
+    prompts = [[rng.randrange(9) for _ in range(size)] for size in sizes]
+    forced = GrammarMatcher(COMPILER.compile_regex("[abcde]{6,9}" + "ab01" * 10 + "[01]"))
+    first = Sequence(VOCABULARY, prompts[0], forced, SamplingParams(1.0, seed=37), max_tokens=60)
+    second = Sequence(VOCABULARY, prompts[1], None, SamplingParams(), max_tokens=60, stops=Stops(ignore_eos=True))
+    results = drive(batch, [Task(first), Task(second)])
+    assert all(events[-1].result is not None for events in results)
+    assert batch.preemptions and cache.available == cache.capacity

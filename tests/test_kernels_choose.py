@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError
-from guided.kernels import _kernels, choose_device
+from guided.kernels import _kernels, choose, choose_device
 from guided.kernels.choose import answer as answer_natively
 from guided.kernels.choose_device import DeviceChoices
 from guided.matching.bitmask import row_of
@@ -261,3 +262,43 @@ def test_no_log_probability_is_above_0(answer):
 def test_hot_rows_in_torch_too():
     params = SamplingParams(temperature=1e300, seed=1)
     assert choose_row(torch.tensor([1.0, 2.0, -math.inf, 4.0]), Choice(params, 0, 4)).token in (0, 1, 3)
+
+
+def edges():
+    """Logits of 40 blocks, and uniform numbers between the sums up to a block and the same sums in another order."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        logits = rng.normal(0, 2, (40, 3)).astype(np.float32)
+        greatest = logits.max(1)
+        weights = np.zeros((40, 2048), np.float32)
+        weights[:, 7:10] = np.exp(logits - greatest[:, None])
+        sums = np.zeros(64)
+        sums[:40] = weights.sum(1).astype(np.float64) * np.exp(greatest - greatest.max()).astype(np.float64)
+        cumulative = np.cumsum(sums)
+        for block in range(3, 39):
+            other = np.sum(np.where(np.arange(64) <= block, sums, 0))
+            for step in range(-3, 4):
+                number = np.floor(cumulative[block] / np.sum(sums) * 2**53) / 2**53 + step * 2.0**-53
+                if cumulative[block] <= number * np.sum(sums) < other:
+                    yield logits, float(number)
+
+
+def test_a_number_at_the_edge_of_a_block_draws_what_is_allowed(answer, monkeypatch):
+    """Sums of blocks in another order may be smaller by their last bits than the sums up to a block."""
+    from guided.kernels import choice_table
+
+    allowed = [2048 * block + at for block in range(40) for at in (7, 8, 9)]
+    for few, number in islice(edges(), 4):
+        monkeypatch.setattr(choice_table, "uniform", lambda seed, position, number=number: number)
+        monkeypatch.setattr(choose, "uniform", lambda seed, position, number=number: number)
+        logits = np.full((40, 2048), -3, np.float32)
+        logits[:, 7:10] = few
+        found = one(
+            answer, torch.from_numpy(logits.reshape(1, -1)), temperature=1.0, allowed=row_of(40 * 2048, allowed)
+        )
+        assert isinstance(found, Chosen) and found.token in allowed
+
+
+def test_no_requests_have_no_answers(answer):
+    assert answer([]) == []
+    assert answer([Choose(torch.zeros(0, 4), [])])[0].rows == []

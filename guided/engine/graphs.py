@@ -87,7 +87,7 @@ class CudaCapture:
                 run()
             here.wait_stream(side)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool):
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):  # others may use CUDA
                 out = run()
             self._pool = self._pool or graph.pool()
 

@@ -33,7 +33,7 @@ from collections.abc import Collection
 from collections.abc import Sequence as Items
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from heapq import heappop, heappush
-from itertools import count, islice
+from itertools import count
 from time import perf_counter
 from typing import Final
 
@@ -148,6 +148,8 @@ class Scheduler:
         for entry in [e for e in self._compiling if e[0] is task.coming and all(other.done for other in e[1])]:
             self._compiling.remove(entry)
             entry[0].cancel()  # nothing, where it is being compiled already: that ends at its limits
+        if self._flight is not None and all(other.done for other in self._flight):
+            self._flight = None
 
     def step(self) -> list[tuple[Task, Outcome]]:
         """One round: admit tasks, run one forward pass, return the outcomes. Those of one task are in order."""
@@ -210,8 +212,20 @@ class Scheduler:
 
     def _reserve_ahead(self) -> list[Task]:
         """The tasks that read their next token in this step before it is known; room for it is reserved."""
-        able = (task for task in self._flight or () if self._may_go_on(task))
-        return [task for task in islice(able, self.token_budget) if self._cache.reserve(task.open_lease, 1)]
+        able = [task for task in self._flight or () if self._may_go_on(task)]
+        short = [task for task in self._running if 0 < task.missing <= SHORT] if able else []
+        if len(able) + sum(task.missing for task in short) > self.token_budget:
+            able = self._first_in_order(set(able), short)
+        return [task for task in able if self._cache.reserve(task.open_lease, 1)]
+
+    def _first_in_order(self, able: set[Task], short: list[Task]) -> list[Task]:
+        """Those of the able tasks that have a share of the token budget, if short text is read in order beside them."""
+        left, chosen = self.token_budget, list[Task]()
+        for task in sorted([*able, *short]):
+            if task in able and left > 0:
+                chosen.append(task)
+            left -= 1 if task in able else task.missing
+        return chosen
 
     def _may_go_on(self, task: Task) -> bool:
         """Whether a task whose token is being chosen may need a token after it."""
@@ -235,7 +249,7 @@ class Scheduler:
             last = max(idle, default=task)
             if last is not task:
                 self._preempt(last)
-            elif planned or self._aside or self._flight is not None:
+            elif len(self._running) > 1:  # the others hold the memory, and give it back
                 self._preempt(task)
                 return False
             else:

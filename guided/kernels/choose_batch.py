@@ -128,7 +128,7 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
             exponents = torch.where(exponents >= table.min_p.log()[:, None], exponents, _NOTHING)
         drawn = best
         if needs.in_order:
-            drawn = _draw(exponents.exp().cumsum(1, dtype=exact), table.uniform.to(exact))
+            drawn = _draw(exponents.exp().to(exact), table.uniform.to(exact))
         if needs.first_look:
             cut = (table.top_k > 0) | (table.top_p < 1)
             among_few, unresolved = _draw_among_few(exponents, needs.first_look, table, exact)
@@ -200,12 +200,17 @@ def _greatest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return x.gather(1, ids), ids
 
 
-def _draw(cumulative: Tensor, uniform: Tensor) -> Tensor:
-    """For each row the first place at which its cumulative weights exceed `uniform` of their sum."""
-    total = cumulative[:, -1:].contiguous()
-    drawn = torch.searchsorted(cumulative, uniform[:, None] * total, right=True)
-    last = torch.searchsorted(cumulative, total)  # rounding may miss it
-    return torch.minimum(drawn, last)[:, 0].clamp(max=cumulative.shape[1] - 1)  # what is not a number finds nothing
+def _draw(weights: Tensor, uniform: Tensor) -> Tensor:
+    """For each row the first place with a weight at which the cumulative weights exceed `uniform` of their sum.
+
+    A device may add in an order in which cumulative sums are not quite monotone, so places without weight are excluded.
+    """
+    cumulative = weights.cumsum(1)
+    target = uniform[:, None] * cumulative[:, -1:]
+    there = weights > 0
+    reached = (cumulative > target) & there
+    last = weights.shape[1] - 1 - there.flip(1).int().argmax(1)  # rounding may miss it
+    return torch.where(reached.any(1), reached.int().argmax(1), last)
 
 
 def _draw_among_few(exponents: Tensor, count: int, table: ChoiceTable, exact: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -221,6 +226,5 @@ def _draw_among_few(exponents: Tensor, count: int, table: ChoiceTable, exact: to
     cut = (table.top_p < 1)[:, None]
     unresolved = cut & (cumulative[:, -1:] < needed) & (count < exponents.shape[1])
     last = torch.where(cut, torch.searchsorted(cumulative, needed), count)
-    cumulative = (weights * (place <= last)).cumsum(1)
-    drawn = _draw(cumulative, table.uniform.to(exact))
+    drawn = _draw(weights * (place <= last), table.uniform.to(exact))
     return ids.gather(1, drawn[:, None])[:, 0], (unresolved[:, 0] & (table.scale > 0)).float()

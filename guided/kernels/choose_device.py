@@ -11,7 +11,6 @@ there are, and one synchronisation. A second one follows only if the nucleus of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
 from itertools import islice
 from math import exp, inf, isfinite
 from typing import NamedTuple, TypeAlias
@@ -23,6 +22,7 @@ from guided.errors import GuidedError
 from guided.kernels.choice_table import ChoiceTable, choice_table
 from guided.kernels.choose_batch import Column, Needs, choose_batch
 from guided.kernels.transfer import Fetch, send
+from guided.packages import triton_function
 from guided.sampling.choice import Choice, Choose, Chosen, all_banned
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.sampler import refusal
@@ -74,7 +74,7 @@ class DeviceChoices:
             for is_plain, how in ((True, kernel), (False, None)):
                 if places := [at for at, one in zip(group.rows, plain, strict=True) if one is is_plain]:
                     self._launched.append((group, self._launch(group, places, how)))
-        self._fetch = _fetch(launched for _, launched in self._launched)
+        self._fetch = _fetch(launched for _, launched in self._launched) if self._launched else None
 
     @property
     @torch.inference_mode()
@@ -89,6 +89,8 @@ class DeviceChoices:
 
     def wait(self) -> list[Chosen | GuidedError]:
         """What was chosen."""
+        if self._fetch is None:
+            return []
         found, numbers, again = dict[int, Chosen | GuidedError](), iter(self._fetch.wait().tolist()), list[_Launched]()
         for group, launched in self._launched:
             if unresolved := self._read(launched, numbers, found):
@@ -127,18 +129,11 @@ def _fetch(launched: Iterable[_Launched]) -> Fetch:
 
 
 def _kernel(device: torch.device) -> Kernel | None:
-    """Triton's kernels; None where Triton or CUDA is missing."""
-    return _triton() if device.type == "cuda" else None
-
-
-@cache
-def _triton() -> Kernel | None:
-    """The kernels, if Triton is installed; torch's builds for CUDA on Linux depend on it."""
-    try:
-        from guided.kernels.choose_triton import choose_triton
-    except ImportError:
+    """Triton's kernels; None without them or CUDA."""
+    if device.type != "cuda":
         return None
-    return choose_triton
+    kernel: Kernel | None = triton_function("guided.kernels.choose_triton", "choose_triton")
+    return kernel
 
 
 def _is_plain(choice: Choice) -> bool:

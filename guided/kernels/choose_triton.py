@@ -130,14 +130,15 @@ def pick_kernel(
         cumulative = tl.cumsum(sums, 0)
         target = tl.load(uniform + choice) * tl.sum(sums, 0)
         last = tl.max(tl.where(sums > 0, number, 0), 0)
-        chosen = tl.minimum(tl.sum(((cumulative <= target) & there).to(tl.int32), 0), last)
+        chosen = tl.min(tl.where((cumulative > target) & (sums > 0), number, last), 0)
         rest = target - tl.sum(tl.where(number < chosen, sums, 0.0), 0)
         at = chosen * block + tl.arange(0, block)
         x = tl.load(row + at, mask=at < width, other=-float("inf")).to(tl.float32)
         weights = _weights(_left(x, masks, mask, lowered, ramp, words, at, at < size), highest, scale).to(tl.float64)
-        behind = tl.cumsum(weights, 0) <= rest
-        last = tl.max(tl.where(weights > 0, tl.arange(0, block), 0), 0)
-        token = chosen * block + tl.minimum(tl.sum(behind.to(tl.int32), 0), last)
+        place = tl.arange(0, block)
+        last = tl.max(tl.where(weights > 0, place, 0), 0)
+        reached = (tl.cumsum(weights, 0) > rest) & (weights > 0)  # sums in another order may differ in their last bits
+        token = chosen * block + tl.min(tl.where(reached, place, last), 0)
     token = tl.minimum(token, size - 1)  # where nothing can be chosen
     logit = tl.load(row + token).to(tl.float32)
     all_mass = _merged(tl.load(part + 4, mask=there, other=-float("inf")), tl.load(part + 5, mask=there, other=0.0))

@@ -9,11 +9,12 @@ ten launches for the skipping.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
+
+from guided.packages import triton_function
 
 __all__ = ["store_kv", "store_kv_torch"]
 
@@ -25,7 +26,9 @@ def store_kv(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tens
 
     slots: int64, different from one another but for -1.
     """
-    kernel = _triton() if k.device.type == "cuda" else None
+    kernel: Store | None = None
+    if k.device.type == "cuda":
+        kernel = triton_function("guided.kernels.store_kv_triton", "store_kv_triton")
     if kernel is None:
         store_kv_torch(k, v, k_cache, v_cache, slots)
     else:
@@ -41,13 +44,3 @@ def store_kv_torch(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots
     target, some = slots[row], kept.any()
     for new, stored in ((k, k_cache), (v, v_cache)):
         stored[target] = torch.where(some, new[row], stored[target])
-
-
-@cache
-def _triton() -> Store | None:
-    """The kernel, where Triton is installed; torch's builds for CUDA on Linux bring it along."""
-    try:
-        from guided.kernels.store_kv_triton import store_kv_triton
-    except ImportError:
-        return None
-    return store_kv_triton

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from guided.keywords import read_items
+from guided.packages import triton_function
 
 if TYPE_CHECKING:
     import torch
@@ -73,26 +74,20 @@ def apply_token_bitmask_inplace(
 
 
 def _kernel(logits: Any) -> Callable[[Any, Any, Any], None] | None:
-    """Triton's kernel, for tensors on CUDA where Triton is installed."""
-    return _triton() if _is_torch(logits) and logits.device.type == "cuda" else None
-
-
-@cache
-def _triton() -> Callable[[Any, Any, Any], None] | None:
-    try:
-        from guided.logits.apply_triton import mask_triton
-    except ImportError:
+    """Triton's kernel, for tensors on CUDA; None without it."""
+    if not (_is_torch(logits) and logits.device.type == "cuda"):
         return None
-    return mask_triton
+    kernel: Callable[[Any, Any, Any], None] | None = triton_function("guided.logits.apply_triton", "mask_triton")
+    return kernel
 
 
 def _sent(array: Any, device: torch.device) -> Any:
-    """An array or tensor on a device. To CUDA from pinned memory, so that nothing waits for the copy."""
+    """An array or tensor on a device. To CUDA from pinned memory of our own, so that nothing waits for the copy."""
     import torch
 
     tensor = array if _is_torch(array) else torch.from_numpy(np.ascontiguousarray(array))
-    if device.type == "cuda" and tensor.device.type == "cpu":
-        tensor = tensor.pin_memory()
+    if device.type == "cuda" and tensor.device.type == "cpu":  # the caller may change the array before it is copied
+        tensor = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor)
     return tensor.to(device, non_blocking=True)
 
 
