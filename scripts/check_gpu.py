@@ -1,4 +1,4 @@
-"""What must be tried once on a GPU: `make gpu`, or `python scripts/check_gpu.py` where torch is installed.
+"""What must be tried once on a GPU: `make gpu`, or this script where torch, pytest and hypothesis are installed.
 
     python scripts/check_gpu.py [--part NAME]... [--out FOLDER] [--write] [--dry]
 
@@ -85,9 +85,11 @@ def start_part(part: str, out: Path, *, dry: bool) -> None:
     try:
         code = process.wait(limit)
         why = f"the process has ended with {code}" if code not in (0, 1) else ""
-    except subprocess.TimeoutExpired:
+    except BaseException as error:  # Ctrl-C as well: the process is in a session of its own, and would go on
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
         why = f"stopped after {limit} s"
     if why or not path.exists():
         left: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {"checks": [], "figures": []}

@@ -24,7 +24,7 @@ next choice. A sequence whose text goes on otherwise (it has ended, or its gramm
 its logits are dropped, and it joins the next pass. Sequences with tools or drafts need their tokens first, and do not
 run ahead. Events come in the same order.
 
-No output depends on the batch composition: a choice is a function of seed, position and logits.
+A choice is a function of seed, position and logits, so on a CPU no output depends on the batch composition.
 """
 
 from __future__ import annotations

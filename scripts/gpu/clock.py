@@ -26,7 +26,7 @@ def device_time(setting: Setting, calls: Sequence[Callable[[], Any]], rounds: in
     """The median microseconds of a call; `calls` do the same with different buffers, and take turns."""
     if setting.dry:
         return host_time(setting, calls[0], 2)
-    for call in calls[:3]:
+    for call in calls:  # warm up, and leave none of the first buffers in the cache
         call()
     times = list[float]()
     for number in range(rounds):

@@ -109,6 +109,7 @@ def check_choices(setting: Setting, rng: np.random.Generator) -> str:
                     wrong.append(str(error))
     count = batches * rows * len(sizes)
     assert not wrong, f"{len(wrong)} of {count} differ; the first: {wrong[0]}"
+    assert 50 * neighbours <= count, f"{neighbours} of {count} are decided by a last bit, too many for rounding"
     return f"{count} choices, {neighbours} decided by a last bit"
 
 

@@ -132,7 +132,10 @@ class Report:
             "part": self.part, "seconds": perf_counter() - self._begin, "checks": self.checks, "figures": self.figures,
             "notes": self.notes, "error": self.error,
         }  # fmt: skip
-        (self.out / f"{self.part}.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+        path = self.out / f"{self.part}.json"
+        part = path.with_suffix(".tmp")
+        part.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        part.replace(path)  # whole, even if this process is killed meanwhile
 
     def _print(self, line: str) -> None:
         print(f"{perf_counter() - self._begin:7.1f} {line}", flush=True)

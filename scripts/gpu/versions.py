@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 
+import torch
+
 __all__ = ["versions"]
 
 _PACKAGES = ("torch", "triton", "numpy", "nanobind", "scikit-build-core", "flash-attn", "xgrammar", "transformers")
@@ -25,4 +27,6 @@ def versions() -> dict[str, str]:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
         if done.returncode == 0 and done.stdout.strip():
             found["card"], found["driver"], found["memory"] = done.stdout.splitlines()[0].split(", ")
+    if torch.cuda.is_available():
+        found["card"] = torch.cuda.get_device_name(0)  # the one that is used, if there are several
     return found
