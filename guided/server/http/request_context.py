@@ -49,7 +49,7 @@ class RequestContext:
 
 
 def new_id(given: str | None) -> str:
-    """The id that the client gave, if it is short and plain; otherwise a new one."""
+    """The client's id if it is short and plain; otherwise a new one."""
     return given if given is not None and _ID.fullmatch(given) else secrets.token_hex(12)
 
 
