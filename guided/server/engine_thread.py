@@ -167,14 +167,14 @@ class EngineThread:
     """See the head. A context manager: the thread runs between enter and exit.
 
     Attributes:
-            engine: the engine.
-            preparing: prepares requests for the engine.
-            open: streams with unfinished samples; used by the loop only.
-            observers: called on the loop with each outcome, before its stream gets it.
-            steps: the number of rounds so far.
-            failure: why the engine stopped by itself; None while it runs.
-            draining: whether the server is shutting down and refuses new requests.
-            cut_off: number of requests ended by the shutdown.
+        engine: the engine.
+        preparing: prepares requests for the engine.
+        open: streams with unfinished samples; used by the loop only.
+        observers: called on the loop with each outcome, before its stream gets it.
+        steps: the number of rounds so far.
+        failure: why the engine stopped by itself; None while it runs.
+        draining: whether the server is shutting down and refuses new requests.
+        cut_off: number of requests ended by the shutdown.
     """
 
     def __init__(self, engine: Engine, preparing: Preparing | None = None) -> None:
