@@ -48,7 +48,7 @@ def ids_of(vocabulary: Vocabulary, text: str, markers: Collection[str] = ()) -> 
 
 
 class _Beside(NamedTuple):
-    """A control token's effect on adjacent text: whether it strips white space, and whether the text after it continues."""
+    """A control token's effect on adjacent text: it may strip white space, and the text after it may continue."""
 
     takes_before: bool
     takes_after: bool
