@@ -275,7 +275,7 @@ def _json_text(given: str, what: str) -> str:
 
 
 def _choices(text: str) -> list[str]:
-    r"""The texts between commas; a backslash takes what is special from the character after it."""
+    r"""The texts between commas; a backslash escapes the next character."""
     choices, characters = [""], iter(text)
     for char in characters:
         if char == ",":

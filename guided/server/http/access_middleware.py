@@ -1,10 +1,10 @@
-"""Middleware that decides which requests the application sees, and logs what became of each. ASGI calls in and out.
+"""Middleware that decides which requests the application sees, and logs the outcome of each. ASGI calls in and out.
 
     request -> id -> host, page (403) -> key (401) -> capacity (429, 503) -> the application -> X-Request-Id, log
 
 Every POST and every path under /v1 makes the engine work, so it needs a key (if the server has keys) and capacity.
 Other GET requests (/health, /ready, /ping, /version, /metrics, the page) and OPTIONS need neither: they show how busy
-the server is, and nothing of what anyone asked or was answered. /abort_request needs a key but no capacity. Keys are
+the server is, not the content of requests or answers. /abort_request needs a key but no capacity. Keys are
 compared in constant time.
 
 A page of another site cannot make requests that need a key or capacity. Under a host name that its owner may have

@@ -1,7 +1,7 @@
 """Which web pages may use the server. In: a request's headers, and the address it came to. Out: a refusal, or nothing.
 
 Problem. A browser sends requests of any page to any address it can reach, and hides only the answer. With plain text as
-the content type it does not ask first. So a page of another site could run the model of a server that needs no key.
+the content type it sends no preflight request. So a page of another site could use the model of a server without keys.
 
 | a page asks | check |
 |---|---|

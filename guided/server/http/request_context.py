@@ -1,4 +1,4 @@
-"""What the middleware, the routes and the log know about a request. It computes nothing."""
+"""The data that the middleware, the routes and the log share about a request. It computes nothing."""
 
 from __future__ import annotations
 

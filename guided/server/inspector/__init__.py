@@ -1,1 +1,1 @@
-"""The data of the inspector's page: a specification, and one step of an output."""
+"""The data for the inspector's page: a specification, and one step of an output."""

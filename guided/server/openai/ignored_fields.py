@@ -41,7 +41,7 @@ _NO_TEMPLATE = "the operator of the server has chosen how conversations are writ
 
 
 class IgnoredFields(BaseModel):
-    """Of requests for text."""
+    """Fields of all requests for text."""
 
     skip_special_tokens: Annotated[Any, _Only((True,), "control tokens are no part of a text")] = None
     spaces_between_special_tokens: Annotated[Any, _Only((True, False), "a text has no control tokens")] = None
@@ -56,7 +56,7 @@ class IgnoredFields(BaseModel):
 
 
 class IgnoredInConversations(IgnoredFields):
-    """Of requests of conversations."""
+    """Fields of chat requests."""
 
     modalities: Annotated[Any, _Only((["text"],), "an answer is a text")] = None
     audio: Annotated[Any, _Only((), "an answer is a text")] = None

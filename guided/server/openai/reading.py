@@ -34,10 +34,10 @@ def fault(message: str, param: str) -> PydanticCustomError:
 
 
 class Checked(BaseModel):
-    """An object of which all names are known.
+    """An object that refuses unknown names.
 
     Attributes:
-        hints: what to write instead of a name that is not known.
+        hints: unknown name -> what to write instead.
     """
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=(), strict=True)

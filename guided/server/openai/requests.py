@@ -57,7 +57,7 @@ class StreamOptions(Checked):
 
 
 class Specified(Checked):
-    """What may say what a text must be, see structured.py."""
+    """Fields that constrain the text, see structured.py."""
 
     hints = {name: f'write "structured_outputs": {{"{name}": ...}}' for name in KINDS}  # noqa: RUF012
 
@@ -91,7 +91,7 @@ def _may_be_null(schema: dict[str, Any]) -> None:
 
 
 class TextRequest(Specified, IgnoredFields):
-    """What requests for text have in common. A field that is null is not given, as in OpenAI's interface."""
+    """The common fields of requests for text. A null field counts as not given, as in OpenAI's API."""
 
     model_config = ConfigDict(json_schema_extra=_may_be_null)
 
