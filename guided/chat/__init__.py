@@ -1,4 +1,4 @@
-"""Chat templates: a conversation becomes the text and the tokens that a model was trained on."""
+"""Chat templates: turn a conversation into the text and the tokens that the model was trained on."""
 
 from guided.chat.conversation import DEFAULT_TOOL_STYLE, Conversation, Message
 from guided.chat.template import ChatTemplate

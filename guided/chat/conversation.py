@@ -1,4 +1,4 @@
-"""Conversations: messages, and what a model is told besides. In: as a caller writes them. Out: plain data, checked."""
+"""Conversations: messages, tools and template variables. In: in the caller's form. Out: plain data, checked."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _FORM: Final = 'is not of the form {"role": "user", "content": "..."}'
 
 
 class MessageError(GuidedError):
-    """A message of a conversation is malformed, or not known to the chat template.
+    """A message is malformed, or the chat template does not support it.
 
     Attributes:
-        number: of the message, from 0.
-        key: the member that is at fault.
+        number: the message's number, from 0.
+        key: the faulty member.
     """
 
     def __init__(self, number: int, key: str, what: str) -> None:
@@ -42,20 +42,20 @@ class MessageError(GuidedError):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Messages, and what the model is told besides.
+    """Messages, and other inputs of the chat template.
 
     Attributes:
-        tools: that it may call, as in OpenAI's API.
-        tool_style: how it writes calls, one of `guided.TOOL_STYLES`; None: as its template does, else
+        tools: the tools that the model may call, as in OpenAI's API.
+        tool_style: how the model writes calls, one of `guided.TOOL_STYLES`; None: as its template does, else
             `DEFAULT_TOOL_STYLE`.
-        begin: what its answer begins with, such as "<think>\\n"; names of control tokens mean these. What the template
-            ends with already is not repeated.
-        documents: that a template for retrieval shows, each with `title` and `text`.
-        variables: more that the template reads, such as `enable_thinking`; one that it does not read is refused.
-        add_generation_prompt: whether the assistant's answer begins at the end.
-        continue_final_message: whether the last message goes on, instead of a new one.
-        template: the name of one of the model's templates; None: "tool_use" where there are tools and such a one, else
-            "default".
+        begin: the beginning of the answer, such as "<think>\\n". Names of control tokens are read as these tokens. The
+            part that the template already writes at its end is not repeated.
+        documents: for a retrieval template, each with `title` and `text`.
+        variables: other variables of the template, such as `enable_thinking`. Variables it does not read are refused.
+        add_generation_prompt: whether the prompt ends with the beginning of the assistant's message.
+        continue_final_message: whether generation continues the last message instead of starting a new one.
+        template: the name of one of the model's templates; None: "tool_use" if there are tools and the model has that
+            template, else "default".
     """
 
     messages: Sequence[Message]
@@ -70,10 +70,10 @@ class Conversation:
 
 
 def plain(value: Any, what: str, depth: int = 0) -> Any:
-    """A copy that holds nothing but values of JSON.
+    """A copy that holds only JSON values.
 
     Raises:
-        GuidedError: something else is in it, or it nests too deeply.
+        GuidedError: the value contains something else, or nests too deeply.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -87,14 +87,14 @@ def plain(value: Any, what: str, depth: int = 0) -> Any:
 
 
 def plain_messages(messages: Sequence[Message], template: str) -> list[dict[str, Any]]:
-    """Messages as templates read them: without keys that are None, reasoning under all its names.
+    """Messages in the form that templates read: without keys that are None, and with reasoning under all its names.
 
     Args:
         messages: as given.
-        template: its text; a key that does not occur in it would not be shown to the model, and a role is not known.
+        template: its text. A key or role that does not occur in it is refused, since the model would not see it.
 
     Raises:
-        MessageError: a message is malformed, or has such a key or role. GuidedError: there are none.
+        MessageError: a message is malformed, or has such a key or role. GuidedError: there are no messages.
     """
     if not messages:
         raise GuidedError("the list of messages is empty")
@@ -155,7 +155,7 @@ def _text_of(arguments: Any) -> Any:
 
 
 def with_arguments(messages: Sequence[Mapping[str, Any]], *, as_text: bool) -> list[dict[str, Any]]:
-    """Messages whose calls have their arguments as JSON text, or as what it says."""
+    """Messages whose calls have their arguments as JSON text, or as parsed values."""
     out = []
     for message in messages:
         copy = dict(message)

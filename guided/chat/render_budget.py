@@ -1,10 +1,10 @@
-"""What one rendering may cost: templates come from strangers, and may be written to hang or to fill the memory.
+"""The cost limit of one rendering: templates are untrusted, and may try to hang or to exhaust the memory.
 
-The unit is a character, or a value, that is looked at or made. Whatever can take long or grow charges before it begins:
-loops their items, joining and repeating their result, comparisons and filters what they look at, all of it if they
-look at all of it. So what a rendering takes does not depend on the machine, and what is refused once is refused always.
-The budget grows with the conversation, so that an honest template of any size has room: those in use charge at most
-some ten times the size of the conversation.
+The unit is one character or value that is read or created. Every operation that may take long or grow is charged before
+it begins. A loop is charged for its items; a join or a repetition for its result; a comparison or a filter for all the
+data it may read. So the cost does not depend on the machine, and a refused template is always refused. The budget grows
+with the conversation, so a regular template fits at any size: templates in use are charged at most about ten times the
+size of the conversation.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["MOST_CALLS", "STEP", "charge", "measure", "metered", "one_more_call"
 
 _FREE: Final = 20_000_000
 _FACTOR: Final = 64
-STEP: Final = 16  # of a loop, of a walk through a value, or a call
-MOST_CALLS: Final = 100  # inside each other
+STEP: Final = 16  # the charge for a loop step, a visited value, or a call
+MOST_CALLS: Final = 100  # nested calls
 
 
 class _Meter:
-    """What is left of a budget, and how many calls are inside each other."""
+    """The rest of a budget, and the depth of nested calls."""
 
     __slots__ = ("allowed", "calls", "left")
 
@@ -39,7 +39,7 @@ _METER: ContextVar[_Meter | None] = ContextVar("guided_chat_meter", default=None
 
 @contextmanager
 def metered(size: int) -> Iterator[None]:
-    """A budget for a conversation of `size` characters and values."""
+    """Set the budget for a conversation of `size` characters and values."""
     token = _METER.set(_Meter(_FREE + _FACTOR * size))
     try:
         yield
@@ -48,7 +48,7 @@ def metered(size: int) -> Iterator[None]:
 
 
 def charge(amount: int) -> None:
-    """Pay for what comes; nothing outside `metered`.
+    """Charge the budget. Does nothing outside `metered`.
 
     Raises:
         LimitExceeded: the budget is used up.
@@ -63,7 +63,7 @@ def charge(amount: int) -> None:
 
 @contextmanager
 def one_more_call() -> Iterator[None]:
-    """A call inside those that run. LimitExceeded: there are more than `MOST_CALLS`."""
+    """Enter a nested call. LimitExceeded: there are more than `MOST_CALLS`."""
     meter = _METER.get()
     if meter is None:
         yield
@@ -83,7 +83,7 @@ def _exceeded(limit: str, given: int, allowed: int) -> LimitExceeded:
 
 
 def sized(value: Any) -> Any:
-    """The value, whose items are paid for: a loop goes over them. What has no length is read to its end."""
+    """Charge for the items of a value that a loop will iterate over. A value without a length is read to its end."""
     try:
         charge(STEP * (len(value) + 1))
     except TypeError:
@@ -96,7 +96,7 @@ def sized(value: Any) -> Any:
 
 
 def measure(value: Any) -> Any:
-    """The value, all of which is paid for: it is compared, written or walked through as a whole."""
+    """Charge for all of a value, which is about to be compared, printed or traversed as a whole."""
     waiting = [value]
     while waiting:
         one = waiting.pop()

@@ -1,13 +1,13 @@
-"""Jinja, as transformers sets it up for chat templates, with literals that are known and a budget that is kept.
+"""Jinja, set up as in transformers for chat templates, with tagged literals and a cost limit.
 
-In: the text of a template. Out: a template of Jinja whose output is `TaggedText`, see tagged_text.py.
+In: the text of a template. Out: a Jinja template whose output is `TaggedText`, see tagged_text.py.
 
-Templates come from strangers. Jinja's immutable sandbox keeps them from Python's internals and from changing values. On
-top of it, whatever can take long or grow is paid for (render_budget.py): the tree of a template is changed so that
-loops, comparisons and slices charge, and calls, operators and filters do so in the environment. Filters, methods of
-strings and functions that draw at random, or whose cost is not known beforehand, are not there.
+Templates are untrusted. Jinja's immutable sandbox keeps them from Python's internals and from changing values. In
+addition, every operation that may take long or grow is charged (render_budget.py). The template's syntax tree is
+changed so that loops, comparisons and slices charge; the environment charges for calls, operators and filters. Filters,
+string methods and functions that draw at random, or whose cost cannot be predicted, are removed.
 
-What transformers adds is here as well: blocks are trimmed, `{% generation %}`, `{% break %}`, `raise_exception`,
+The additions of transformers are included: trimmed blocks, `{% generation %}`, `{% break %}`, `raise_exception`,
 `strftime_now`, and a `tojson` that escapes nothing.
 """
 
@@ -39,11 +39,11 @@ from guided.errors import UnsupportedError
 __all__ = ["Refusal", "environment"]
 
 _MOST_NUMBER: Final = 100_000  # as an argument; Jinja's own bound on range()
-_MOST_NODES: Final = 20_000  # of a template: those in use have at most 2,500
+_MOST_NODES: Final = 20_000  # of a template; those in use have at most 2,500
 _MOST_BITS: Final = 4096
-_ESCAPED: Final = 6  # times as long is a text that Jinja's Markup escapes, at most
+_ESCAPED: Final = 6  # Jinja's Markup makes a text at most this many times longer
 _MOST_INDENT: Final = 16
-_WIDTH: Final = re.compile(r"[0-9]{5,}|%[^a-zA-Z%]*\*|\{[^{}]*\{[^{}]*\}")  # one that is large, or an argument
+_WIDTH: Final = re.compile(r"[0-9]{5,}|%[^a-zA-Z%]*\*|\{[^{}]*\{[^{}]*\}")  # a large width, or one that is an argument
 _NO_FILTERS: Final = ("random", "urlize", "striptags", "xmlattr", "pprint", "wordwrap")
 _SHALLOW: Final = frozenset((
     "attr", "batch", "count", "counted", "d", "default", "first", "items", "last", "length", "list", "map", "measured",
@@ -56,11 +56,11 @@ _NO_METHODS: Final = frozenset(("expandtabs", "translate", "maketrans", "encode"
 
 
 class Refusal(TemplateRuntimeError):
-    """What a template refuses by `raise_exception`."""
+    """A template refuses its input with `raise_exception`."""
 
 
 class _Generation(Extension):
-    """`{% generation %}`: marks what the assistant says, for training; its text is what counts here."""
+    """`{% generation %}`: marks the assistant's text for training; here it only outputs its content."""
 
     tags = {"generation"}  # noqa: RUF012
 
@@ -71,7 +71,7 @@ class _Generation(Extension):
 
 
 class _Paying(NodeTransformer):
-    """Makes loops, comparisons, slices and keys of dictionaries charge."""
+    """Adds charges to loops, comparisons, slices and dictionary keys."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
@@ -79,7 +79,7 @@ class _Paying(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
-        self.generic_visit(node)  # what stands first is compared as far as the others go
+        self.generic_visit(node)  # the first operand is compared as far as the others reach
         for operand in node.ops:
             operand.expr = _filtered(operand.expr, "measured")
         return node
@@ -106,7 +106,7 @@ def _filtered(node: nodes.Node, name: str) -> nodes.Expr:
 
 
 class _Generator(CodeGenerator):
-    """Literals are `TaggedText`, and what becomes text is paid for."""
+    """Makes literals `TaggedText`, and charges for output."""
 
     def visit_Const(self, node: nodes.Const, frame: Frame) -> None:
         if isinstance(node.value, str):
@@ -171,11 +171,11 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     @staticmethod
     def shown(value: object) -> str:
-        """The text of a value that is printed."""
+        """The text of a printed value."""
         return value if isinstance(value, str) else str(measure(value))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Results that are too large are not made."""
+        """Refuse operations whose results would be too large."""
         if operator == "%" and isinstance(left, str):
             return _formatted(left, [right], lambda: TaggedText(left, spans_of(left)) % right)
         if operator == "+" and type(left) is str and type(right) is str:
@@ -195,7 +195,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """`"{}".format(x)` keeps what is known; it is paid for."""
+        """`"{}".format(x)`, which keeps tags and is charged."""
         usual = super().wrap_str_format(value)
         if usual is None:
             return None
@@ -213,7 +213,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         return formatted
 
     def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls are counted; what methods and functions look at is paid for."""
+        """Count the call, and charge for the data that the method or function reads."""
         with one_more_call():
             if not isinstance(obj, Macro):
                 _check_arguments((*args, *kwargs.values()))
@@ -224,7 +224,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 def _paid_method(method: Any) -> Any:
-    """A method, however a template came by it; those of ordinary strings keep what is known of their arguments."""
+    """Charge for a method, however the template got it. Methods of ordinary strings keep their arguments' tags."""
     owner = getattr(method, "__self__", None)
     if isinstance(owner, str) and isinstance(method, BuiltinMethodType | MethodType):
         if method.__name__ in _NO_METHODS:
@@ -247,7 +247,7 @@ def _check_arguments(args: Iterable[Any], *, deep: bool = True) -> None:
 
 
 def _formatted(template: str, args: list[Any], make: Callable[[], str]) -> str:
-    """What `make` gives, if it cannot be too large: no field is wide, and each may hold the largest value."""
+    """Call `make` if its result cannot be too large. No field may be wide; each may hold the largest value."""
     if _WIDTH.search(template):
         raise SecurityError("the width of a field is too large for a chat template")
     _check_arguments(args)
@@ -261,7 +261,7 @@ def _size_of_text(value: Any) -> int:
 
 
 def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter or a test that pays for what it looks at."""
+    """A filter or a test that charges for the data it reads."""
     skipped = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
@@ -279,7 +279,7 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _growth(given: tuple[Any, ...]) -> int:
-    """What an indentation adds to a text, at most."""
+    """The largest number of characters that indentation may add to a text."""
     widths = [one if isinstance(one, int) else len(one) for one in given[1:] if isinstance(one, int | str)]
     return abs(max(widths, default=4)) * (str(given[0]).count("\n") + 1)
 
@@ -308,7 +308,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """As transformers has it."""
+    """As in transformers."""
     widths = [len(one) if isinstance(one, str) else one or 0 for one in (indent, *(separators or ()))]
     if max(map(abs, widths)) > _MOST_INDENT:
         raise SecurityError(f"tojson indents and separates by at most {_MOST_INDENT} characters in a chat template")
@@ -317,7 +317,7 @@ def _to_json(
 
 
 def _depths(value: Any) -> int:
-    """The sum over all values inside of how deep they are."""
+    """The sum of the nesting depths of all values inside."""
     out, waiting = 0, [(value, 1)]
     while waiting:
         one, depth = waiting.pop()
@@ -360,13 +360,13 @@ def _sum(items: Iterable[Any], attribute: str | int | None = None, start: Any = 
 
 
 class _Dict:
-    """`dict` in templates: a function, so that nothing of the class is there."""
+    """`dict` in templates: a function, which exposes none of the class's attributes."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
         return dict(*args, **kwargs)
 
     def fromkeys(self, keys: Iterable[Any], value: Any = None) -> dict[Any, Any]:
-        """As that of the class."""
+        """As `dict.fromkeys`."""
         return dict.fromkeys(keys, value)
 
 
@@ -393,5 +393,5 @@ _ENVIRONMENT: Final = _Environment()
 
 
 def environment() -> _Environment:
-    """The only one: it holds nothing of a rendering."""
+    """The shared environment, which keeps no state of a rendering."""
     return _ENVIRONMENT

@@ -1,8 +1,8 @@
-"""Where the chat templates of a model are: in its GGUF file, or in files beside its tokenizer.
+"""Finds a model's chat templates: in its GGUF file, or in files beside its tokenizer.
 
-Out: templates by name ("default", "tool_use", ...), and what the variables such as `bos_token` stand for. The files are
-those of transformers, and the later one counts: chat_template.json, tokenizer_config.json (one template, or a list of
-named ones), then chat_template.jinja with the folder additional_chat_templates.
+Out: templates by name ("default", "tool_use", ...), and the values of variables such as `bos_token`. The files are
+those of transformers; later ones override earlier ones: chat_template.json, tokenizer_config.json (one template, or a
+list of named ones), then chat_template.jinja with the folder additional_chat_templates.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GGUF_TOKENS: Final = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_t
 
 
 def named_templates(given: object) -> dict[str, str]:
-    """Templates by name, of one text, of a mapping, or of a list as tokenizer_config.json has it; others are left."""
+    """Templates by name, from a text, a mapping, or a list as in tokenizer_config.json; other values are ignored."""
     if isinstance(given, str):
         return {"default": given}
     if isinstance(given, list):
@@ -37,7 +37,7 @@ def templates_in_folder(folder: Path, settings: Mapping[str, Any]) -> dict[str, 
     """The templates of a model in a folder; `settings`: its tokenizer_config.json.
 
     Raises:
-        ModelFileError: a file is not what it should be.
+        ModelFileError: a file is malformed.
     """
     older = folder / "chat_template.json"
     found = named_templates(read_json_object(older).get("chat_template")) if older.is_file() else {}
@@ -56,7 +56,7 @@ def _read(path: Path) -> str:
 
 
 def token_variables(settings: Mapping[str, Any]) -> dict[str, str]:
-    """`bos_token` and its like, as tokenizer_config.json has them, as texts or as entries with `content`."""
+    """`bos_token` and similar variables of tokenizer_config.json, given as texts or as entries with `content`."""
     more = settings.get("extra_special_tokens")
     every = {**settings, **(more if isinstance(more, Mapping) else {})}
     names = {name: one.get("content") if isinstance(one, Mapping) else one for name, one in every.items()}
@@ -64,10 +64,10 @@ def token_variables(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def templates_in_gguf(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tuple[dict[str, str], dict[str, str]]:
-    """The templates of a GGUF file, and its tokens.
+    """The templates of a GGUF file, and its token variables.
 
     Raises:
-        ModelFileError: a template is no text.
+        ModelFileError: a template is not a text.
     """
     found = {}
     for key, value in metadata.items():

@@ -1,17 +1,17 @@
-"""Texts of which it is known which characters a template wrote, and which came from elsewhere.
+"""Strings that record which of their characters a template wrote.
 
 Problem. A template writes `<|im_end|>` to end a turn, and a user may write the same characters in a message. The model
 must read a control token in the first case and text in the second, but in the rendered text they look the same.
 
-Idea. The literals of a template are `TaggedText`: strings that know which of their characters are the template's. All
-that a template does to strings (join, cut, strip, replace, repeat) keeps that knowledge, and everything else is an
-ordinary `str`, whose characters are nobody's. So the characters of a rendered text are exactly those that any other
-engine for templates gives: comparisons, searches and slices see the same strings. And the knowledge errs on one side
-alone: what an operation loses, or what comes from outside, is not the template's and so never a control token.
+Idea. The literals of a template are `TaggedText`: strings that record which of their characters the template wrote. The
+string operations of templates (join, cut, strip, replace, repeat) keep these tags. All other text is an ordinary `str`
+without tags. So the rendered text is exactly that of any other template engine: comparisons, searches and slices see
+the same strings. Errors are only possible in the safe direction: text whose tags get lost, and text from outside, never
+becomes a control token.
 
 In: literals (`tagged`), and the operations of `str`. Out: a text and the spans that the template wrote, merged and in
-order. Cost: that of the operation, and of the spans; `joined` is where texts grow, and pays for it (render_budget.py).
-Not kept: by upper(), iteration, formats with widths and the like.
+order. Cost: that of the string operation, plus that of the spans; `joined`, where texts grow, charges for it
+(render_budget.py). Tags are not kept by upper(), iteration, formats with widths and similar operations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from guided.chat.render_budget import STEP, charge
 
 __all__ = ["TaggedText", "joined", "spans_of", "tagged"]
 
-_PART: Final = 64  # what a part of a text that is split costs
+_PART: Final = 64  # the charge for each part of a split text
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 
 
@@ -33,14 +33,14 @@ class TaggedText(str):
     """See the head.
 
     Attributes:
-        spans: (start, end) of what the template wrote, in characters, in order, not touching each other.
+        spans: (start, end) of the parts that the template wrote, in characters, in order, not touching each other.
     """
 
     __slots__ = ("spans",)
     spans: Spans
 
     def __new__(cls, text: str = "", spans: Spans = ()) -> TaggedText:
-        """`text`, of which the template wrote `spans`."""
+        """`text` with the spans that the template wrote."""
         self = super().__new__(cls, text)
         self.spans = spans
         return self
@@ -50,7 +50,7 @@ class TaggedText(str):
 
     def __add__(self, other: str) -> str:
         if not isinstance(other, str) or hasattr(other, "__html__"):
-            return NotImplemented  # Jinja's Markup escapes what it is added to
+            return NotImplemented  # Jinja's Markup escapes its other operand
         return joined((self, other))
 
     def __radd__(self, other: str) -> str:
@@ -67,7 +67,7 @@ class TaggedText(str):
         return str.__mod__(self, values) if found is None else found
 
     def filled(self, field: str, values: tuple[Any, ...]) -> str | None:
-        """Values at the fields `%s` or `{}`; None: there are others, or not as many."""
+        """Fill the fields `%s` or `{}` with values; None: there are other fields, or their number differs."""
         parts = self.split(field)
         if any(sign in part for part in parts for sign in field if sign != "s") or len(values) != len(parts) - 1:
             return None
@@ -82,7 +82,7 @@ class TaggedText(str):
         return _cut(self, text, at + len(self) * (at < 0))
 
     def lstrip(self, chars: str | None = None, /) -> str:
-        """As that of `str`, and so are all below."""
+        """As `str.lstrip`; the methods below also behave as those of `str`."""
         text = str.lstrip(self, chars)
         return _cut(self, text, len(self) - len(text))
 
@@ -134,7 +134,7 @@ class TaggedText(str):
         return self[: len(before)], self[len(before) : end], self[end:]
 
     def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> str:
-        """See `lstrip`; what is put in is the template's as far as `new` is."""
+        """See `lstrip`; the replacement keeps the tags of `new`."""
         if not old or not (self.spans or spans_of(new)):
             charge(len(self) + (str.count(self, old)) * len(new))
             return str.replace(self, old, new, count)
@@ -148,17 +148,17 @@ class TaggedText(str):
 
 @lru_cache(maxsize=4096)
 def tagged(text: str) -> TaggedText:
-    """A text that the template wrote, all of it."""
+    """A text that the template wrote entirely."""
     return TaggedText(text, ((0, len(text)),) if text else ())
 
 
 def spans_of(text: str) -> Spans:
-    """What of a text the template wrote; nothing of an ordinary `str`."""
+    """The spans of a text that the template wrote; none for an ordinary `str`."""
     return text.spans if isinstance(text, TaggedText) else ()
 
 
 def joined(parts: Iterable[str]) -> str:
-    """Texts one after another."""
+    """Join texts."""
     texts, spans, length = list(parts), list[tuple[int, int]](), 0
     charge(sum(map(len, texts)) + STEP * len(texts))
     for part in texts:
@@ -189,12 +189,12 @@ def _cut(whole: TaggedText, text: str, start: int) -> str:
 
 
 def _placed(whole: TaggedText, parts: list[str], sep: str | None) -> list[str]:
-    """Parts of a text that was split, each with what the template wrote of it."""
+    """The parts of a split text, each with its tags."""
     if not whole.spans:
         return parts
     out, at = [], 0
     for part in parts:
-        if sep is None:  # a part begins with the first character that is no white space
+        if sep is None:  # a part begins with the first non-space character
             at = str.find(whole, part, at)
         out.append(_cut(whole, part, at))
         at += len(part) + (len(sep) if sep is not None else 0)

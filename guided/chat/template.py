@@ -1,18 +1,18 @@
-"""The chat templates of a model: messages in, prompt tokens out, as transformers' `apply_chat_template` gives them.
+"""The chat templates of a model: messages in, prompt tokens out, as with transformers' `apply_chat_template`.
 
-In: the Jinja texts that come with a model, and a `Conversation`. Out: ids. Steps:
+In: the Jinja templates of a model, and a `Conversation`. Out: ids. Steps:
 
-    conversation.py   messages are checked, and become plain data
-    tool_messages.py           tools are told in the system message, where the template does not tell them in this form
-    sandbox.py        Jinja renders them; what a template may do is bounded (render_budget.py)
-    tagged_text.py    of each character of the result it is known whether the template wrote it
-    tokens.py         control tokens are those that the template wrote; all else is text
+    conversation.py   checks messages, and turns them into plain data
+    tool_messages.py  describes tools in the system message, unless the template describes them in this style
+    sandbox.py        renders the template with Jinja, within a cost limit (render_budget.py)
+    tagged_text.py    records which characters of the result the template wrote
+    tokens.py         turns these into control tokens, and everything else into text
 
-So a message that spells `<|im_end|>` ends no turn: a control token is one whose every character a template wrote. The
-rendered text is that of transformers to the character, because templates see the strings themselves, nothing marked.
+So a message that contains `<|im_end|>` ends no turn: a control token is one that the template wrote in full. The
+rendered text equals that of transformers to the character, because templates see the original strings without marks.
 
-A template that takes `tools` tells them itself, if it does so in the form of calls that is asked for. Not done: images,
-masks of what the assistant said. Needs the package jinja2, which is imported when a template is first rendered.
+A template that takes `tools` describes them itself if it uses the requested style of calls. Not done: images, and
+masks of the assistant's text. Needs the package jinja2, which is imported at the first rendering.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHATML: Final = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 """For a model with ChatML's control tokens that comes without a template."""
-_LONGEST: Final = 1 << 16  # characters of a template; those in use have at most some 20,000
+_LONGEST: Final = 1 << 16  # characters of a template; those in use have at most about 20,000
 _GOES_ON: Final = "\ue000goes on\ue001 "
 _PROBED: Final = {"type": "function", "function": {"name": "f", "description": "f", "parameters": {
     "type": "object", "properties": {"probing": {"type": "string", "description": "d"}}, "required": []}}}  # fmt: skip
@@ -48,7 +48,7 @@ _OWN: Final = frozenset(("messages", "tools", "documents", "add_generation_promp
 
 
 class TemplateRefusal(GuidedError):
-    """A template refuses a conversation, by `raise_exception`: it has no place for what is in it."""
+    """A template refuses a conversation with `raise_exception`, because it does not support some part of it."""
 
 
 class ChatTemplate:
@@ -57,11 +57,11 @@ class ChatTemplate:
     Args:
         vocabulary: of the model.
         templates: the text of a template, or texts by name: "default", "tool_use" and others.
-        tokens: what the variables `bos_token`, `eos_token` and their like stand for.
+        tokens: values of `bos_token`, `eos_token` and similar variables.
 
     Attributes:
         vocabulary: as given.
-        tool_style: how the template writes calls, one of `guided.TOOL_STYLES`; None where it does not say.
+        tool_style: how the template writes calls, one of `guided.TOOL_STYLES`; None: unknown.
     """
 
     def __init__(
@@ -83,23 +83,23 @@ class ChatTemplate:
     def found(
         cls, vocabulary: Vocabulary, templates: object, tokens: Mapping[str, str] | None = None
     ) -> ChatTemplate | None:
-        """Of what a model's file says; None where that is no template, or one that shows no messages."""
+        """From the metadata of a model's file; None if that is not a template, or a template that shows no messages."""
         texts = {name: text for name, text in named_templates(templates).items() if "messages" in text}
         return cls(vocabulary, texts, tokens=tokens) if texts else None
 
     def render(self, given: Sequence[Message] | Conversation) -> list[int]:
-        """The ids of a conversation, ending where the assistant goes on.
+        """The ids of a conversation, up to the point where the assistant continues.
 
         Raises:
             GuidedError: a message is malformed, or the template refuses the conversation. UnsupportedError: the
-                template does what is not allowed, or is no template. LimitExceeded: it does too much.
+                template is invalid, or does something forbidden. LimitExceeded: it costs too much.
         """
         chat = given if isinstance(given, Conversation) else Conversation(given)
         text = self.text(chat)
         return ids_of(self.vocabulary, text, self._markers(self._source(chat)))
 
     def text(self, given: Sequence[Message] | Conversation) -> str:
-        """As `render`, before it becomes tokens: the text, `TaggedText` as far as the template wrote it."""
+        """As `render`, before tokenization: the text, which is `TaggedText` where the template wrote it."""
         chat = given if isinstance(given, Conversation) else Conversation(given)
         source = self._source(chat)
         template = _compiled(source)
@@ -120,7 +120,7 @@ class ChatTemplate:
             given = with_arguments(messages, as_text=template.arguments_are_text)
             try:
                 text = template.render(messages=given, tools=tools or None, **more)
-            except TemplateRefusal:  # of several calls in a message (Llama): its own style says how to write them
+            except TemplateRefusal:  # several calls in a message (Llama): write them as text in its own style
                 if self.tool_style is None or not any(message.get("tool_calls") for message in messages):
                     raise
         if text is None:
@@ -162,7 +162,7 @@ class ChatTemplate:
         return {**self._tokens, **given}
 
     def _with_own_markers(self, message: dict[str, Any], source: str) -> dict[str, Any]:
-        """Markers in what the assistant said, such as `<think>`, are its own: they stay the tokens that it wrote."""
+        """Tag markers in the assistant's own text, such as `<think>`, so that they stay the tokens that it wrote."""
         names = self._markers(source) if message["role"] == "assistant" else ()
         texts = {key: one for key, one in message.items() if key != "role" and isinstance(one, str)} if names else {}
         parted = {key: re.split(f"({names_pattern(names)})", one) for key, one in texts.items()}
@@ -179,7 +179,7 @@ class _Template:
     """One compiled template.
 
     Attributes:
-        variables: that it reads and does not set.
+        variables: variables that the template reads and does not set.
     """
 
     def __init__(self, source: str) -> None:
@@ -205,7 +205,7 @@ class _Template:
 
     @cached_property
     def arguments_are_text(self) -> bool:
-        """Whether it writes the arguments of a call as they are, and not as JSON: found out by a call."""
+        """Whether the template prints a call's arguments as given, not encoded as JSON. Determined by a test call."""
         shown = [self._probed(value) for value in ({"probed": "p"}, '{"probed": "p"}')]
         return ("probed" not in shown[0] or "{'probed'" in shown[0]) and '"probed"' in shown[1]
 
@@ -220,7 +220,7 @@ class _Template:
             return ""
 
     def render(self, **given: Any) -> str:
-        """What it writes; errors as `ChatTemplate.render`."""
+        """The output of the template; errors as `ChatTemplate.render`."""
         from jinja2 import TemplateError
         from jinja2.exceptions import SecurityError
 
@@ -250,7 +250,7 @@ def _compiled(source: str) -> _Template:
 
 
 def _size(value: Any) -> int:
-    """Characters, and `STEP` for each value."""
+    """The number of characters, plus `STEP` for each value."""
     out, waiting = 0, [value]
     while waiting:
         one = waiting.pop()
@@ -270,7 +270,7 @@ def _told(
     source: str,
     given: Mapping[str, Any],
 ) -> str:
-    """Tools are told by the system; by the user, where the template knows no system (Gemma)."""
+    """Describe tools in the system message; in the first message if the template has no system role (Gemma)."""
     if not tools:
         return template.render(messages=messages, tools=None, **given)
     by_system = with_system_prompt(messages, style, tools, default_system(source))
@@ -283,7 +283,7 @@ def _told(
 
 
 def _going_on(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:
-    """The last message, marked where it is to go on."""
+    """The last message, with a mark where generation continues it."""
     content = message.get("content")
     if chat.begin:
         raise GuidedError("continue_final_message goes on with a message: nothing begins a new one")
@@ -296,7 +296,7 @@ def _going_on(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:
 
 
 def _cut_where_it_goes_on(text: str) -> str:
-    """As transformers cuts: where the template has stripped the message, it goes on behind its last character."""
+    """Cut at the mark as transformers does. If the template stripped the message, continue after its last character."""
     at = text.rfind(_GOES_ON.rstrip())
     if at < 0:
         raise GuidedError("the model's chat template does not show the end of the last message: it cannot be continued")
@@ -304,7 +304,7 @@ def _cut_where_it_goes_on(text: str) -> str:
 
 
 def _begun(text: str, begin: str) -> str:
-    """The text and what the answer begins with, without what the text ends with already."""
+    """The text followed by `begin`, without the part of `begin` that the text already ends with."""
     size = next(size for size in range(min(len(begin), len(text)), -1, -1) if text.endswith(begin[:size]))
     rest = begin[size:] if begin[size:].strip() or not size else ""
     return joined((text, tagged(rest))) if rest else text

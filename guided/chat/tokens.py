@@ -1,12 +1,12 @@
-"""A rendered text to tokens: control tokens are those that the template wrote, all other characters are text.
+"""Turns a rendered text into tokens: control tokens if the template wrote them, text otherwise.
 
-In: a text of which it is known what the template wrote (tagged_text.py), and a vocabulary. Out: ids.
+In: a text with tags for the template's own parts (tagged_text.py), and a vocabulary. Out: ids.
 
-Where nothing but the template spells names of control tokens, these are the ids that the tokenizer gives for the text,
-as every engine reads it. Else the text is cut at the template's own control tokens, and each part is encoded as one
-text, in which names mean nothing. Some tokens are text for the vocabulary and markers for the template, such as
-`<think>` in Qwen 3, and the tokenizer takes them out of any text: where somebody else has spelled one, the text is cut
-inside the name, so that it is spelled by other tokens. What the assistant itself has said keeps them (template.py).
+If only the template spells names of control tokens, the ids are the tokenizer's ids of the whole text, as in every
+engine. Otherwise the text is cut at the template's own control tokens. Each part is encoded as plain text, in which
+these names have no special meaning. Some tokens are text for the vocabulary and markers for the template, such as
+`<think>` in Qwen 3. The tokenizer extracts them from any text. If another source has spelled one, the text is cut
+inside the name, so that other tokens spell it. The assistant's own text keeps such tokens (template.py).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def ids_of(vocabulary: Vocabulary, text: str, markers: Collection[str] = ()) -> 
 
     Args:
         vocabulary: of the model.
-        text: `TaggedText`, as far as the template wrote it.
-        markers: tokens of text that are the template's own where it wrote them.
+        text: `TaggedText` where the template wrote it.
+        markers: tokens that are text for the vocabulary, but markers where the template wrote them.
 
     Raises:
         VocabularyError: as `Vocabulary.encode`; or the vocabulary spells text with control tokens.
@@ -48,7 +48,7 @@ def ids_of(vocabulary: Vocabulary, text: str, markers: Collection[str] = ()) -> 
 
 
 class _Beside(NamedTuple):
-    """What a control token does to the text beside it: takes white space before it, or after it; joins what follows."""
+    """A control token's effect on adjacent text: it may strip white space, and the text after it may continue."""
 
     takes_before: bool
     takes_after: bool
@@ -70,12 +70,12 @@ def _names(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def names_pattern(names: Iterable[str]) -> str:
-    """A regular expression that finds the longest of the names at a place."""
+    """A regular expression that finds the longest name at a position."""
     return "|".join(map(re.escape, sorted(set(names), key=len, reverse=True))) or "(?!)"
 
 
 def _wrote(text: str, start: int, end: int) -> bool:
-    """Whether the template wrote all of a part."""
+    """Whether the template wrote the whole range."""
     spans = spans_of(text)
     number = bisect_right(spans, start, key=lambda span: span[0]) - 1
     return number >= 0 and end <= spans[number][1]
@@ -89,7 +89,7 @@ def _control_tokens(text: str, ids: dict[str, int]) -> Iterable[tuple[int, int, 
 
 @lru_cache(maxsize=1024)
 def _beside(vocabulary: Vocabulary, id: int) -> _Beside:
-    """Asks the tokenizer, which has rules of its own for each."""
+    """Test the tokenizer, which has its own rules for each control token."""
     name, encode = vocabulary.special_tokens[id], vocabulary.encode_with_special
     try:
         after, word = encode(f"{name}a"), vocabulary.encode("a")
@@ -98,7 +98,7 @@ def _beside(vocabulary: Vocabulary, id: int) -> _Beside:
             encode(f"{name} \na") == after,
             after[1:] != word and after[1:] == vocabulary.encode("a", continued=True),
         )
-    except VocabularyError:  # it spells no white space
+    except VocabularyError:  # the vocabulary cannot spell white space
         return _Beside(False, False, False)
 
 
@@ -111,7 +111,7 @@ def _text(
     before: _Beside,
     after: _Beside,
 ) -> list[int]:
-    """The ids of a part between two control tokens."""
+    """The ids of the text between two control tokens."""
     part = str.__str__(text)[start:end]
     if before.takes_after:
         start, part = end - len(part.lstrip()), part.lstrip()

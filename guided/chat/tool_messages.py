@@ -1,9 +1,10 @@
-"""Tools in a conversation whose template does not tell them, or tells of another form of calls.
+"""Tools for chat templates that do not support them, or that use another style of calls.
 
-In: messages, tools, a style of calls. Out: messages of system, user and assistant alone: tools are told in the system
-message, calls stand in the message of the assistant, and what the tools said in one of the user, as in the templates
-of Qwen and Hermes (`guided/frontends/structural_tag/tool_prompts.py`). There, a marker such as `<tool_call>` that is a
-control token of the vocabulary is that token: markers are `TaggedText`, and what callers wrote is not.
+In: messages, tools, a style of calls. Out: messages with the roles system, user and assistant only. The system message
+describes the tools, the assistant's message contains the calls, and a user message contains the results, as in the
+templates of Qwen and Hermes (`guided/frontends/structural_tag/tool_prompts.py`). In these texts a marker such as
+`<tool_call>`, if it is a control token of the vocabulary, becomes that token: markers are `TaggedText`, and text of
+callers is not.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _DEFAULT_SYSTEM: Final = re.compile(r"'<\|im_start\|>system(?:\n|\\n)([^<{}']*)<
 
 
 def default_system(template: str) -> str:
-    """What a template of ChatML says as the system where there is no message of it; "" where that is not known."""
+    """The default system message of a ChatML template, or "" if it cannot be determined."""
     found = _DEFAULT_SYSTEM.search(template)
     return found.group(1).replace("\\n", "\n") if found else ""
 
@@ -33,7 +34,7 @@ def default_system(template: str) -> str:
 def with_system_prompt(
     messages: Sequence[Mapping[str, Any]], style: ToolStyle, tools: Sequence[Mapping[str, Any]], default: str
 ) -> list[dict[str, Any]]:
-    """Messages, the first of which is the system's and tells of the tools.
+    """Messages that begin with a system message, which describes the tools.
 
     Raises:
         UnsupportedError: see `written_calls`.
@@ -48,20 +49,20 @@ def with_system_prompt(
 def with_tool_prompt(
     messages: Sequence[Mapping[str, Any]], style: ToolStyle, tools: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """As `with_system_prompt`, in the first message, whoever's that is."""
+    """As `with_system_prompt`, but describe the tools in the first message, whatever its role."""
     content = joined((_text(tools_told(style, tools)), tagged("\n\n"), _content(messages[0])))
     return [{**messages[0], "content": content}, *map(dict, messages[1:])]
 
 
 def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> list[dict[str, Any]]:
-    """Messages without calls and without the role of tools: both are text.
+    """Messages without calls and without the role `tool`: both become text.
 
     Raises:
         UnsupportedError: see `written_calls`.
     """
     out: list[dict[str, Any]] = []
     for role, group in groupby(messages, key=lambda message: message["role"]):
-        if role == "tool":  # they share a turn of the user
+        if role == "tool":  # consecutive results share a user message
             begin, end = tagged("<tool_response>\n"), tagged("\n</tool_response>")
             said = [joined((begin, _content(message), end)) for message in group]
             out.append({"role": tagged("user"), "content": tagged("\n").join(said)})

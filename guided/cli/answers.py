@@ -1,4 +1,4 @@
-"""Where the answers of a batch are written: to standard output in order, or to a file as they come.
+"""Writes the answers of a batch: to standard output in order, or to a file as they arrive.
 
 In: answers, each one line of JSON with the number of its request, in any order. Out: the lines, in the order of the
 requests.
@@ -16,14 +16,14 @@ from guided.cli.console import InputError
 
 __all__ = ["AnswerFile", "Answers", "AnswersInOrder"]
 
-Key = tuple[str | int, str]  # the id of a request, and the digest of it
+Key = tuple[str | int, str]  # the id and the digest of a request
 
 
 class Answers(Protocol):
-    """A place for the answers to requests 0, 1, 2, ...
+    """Takes the answers to requests 0, 1, 2, ...
 
     Attributes:
-        kept: the numbers of the requests that were answered by an earlier run.
+        kept: the numbers of the requests that an earlier run answered.
     """
 
     kept: frozenset[int]
@@ -32,11 +32,11 @@ class Answers(Protocol):
         """Write the answer to a request."""
 
     def close(self) -> None:
-        """Finish: there are no more answers, or the run was interrupted."""
+        """Finish: the last answer was written, or the run was interrupted."""
 
 
 class AnswersInOrder:
-    """Answers on standard output, where each waits for those before it."""
+    """Writes answers to standard output. Each is held until all before it are written."""
 
     def __init__(self) -> None:
         self._next, self._held = 0, dict[int, str]()
@@ -50,13 +50,13 @@ class AnswersInOrder:
             self._next += 1
 
     def close(self) -> None:
-        """Print the answers that still wait, because one before them is missing."""
+        """Print the held answers, although an answer before them is missing."""
         for number in sorted(self._held):
             print(self._held.pop(number), flush=True)
 
 
 class AnswerFile:
-    """Answers in a file. Each is appended when it comes; when the file is closed, all are sorted.
+    """Answers in a file. Each is appended when it arrives; `close` sorts the file.
 
     Attributes:
         kept: see `Answers`.
@@ -64,7 +64,7 @@ class AnswerFile:
     """
 
     def __init__(self, path: Path, keys: Sequence[Key], *, resume: bool) -> None:
-        """`keys`: those of the requests. InputError: the file exists already, or it holds answers to other requests."""
+        """`keys`: of the requests. InputError: the file exists already, or holds answers to other requests."""
         self._path, self._lines = path, dict[int, str]()
         self.others = 0
         if path.exists() and not path.is_file():
@@ -76,7 +76,7 @@ class AnswerFile:
                 raise InputError(f"{path} holds something already: --resume goes on with it, or remove it")
             self._take_over(keys)
         self.kept = frozenset(self._lines)
-        self._sort()  # this drops a line that was cut off, and answers that will be made again
+        self._sort()  # drops a truncated line, and answers that are generated again
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, number: int, text: str) -> None:
@@ -94,7 +94,7 @@ class AnswerFile:
     def _take_over(self, keys: Sequence[Key]) -> None:
         numbers = {key: number for number, key in enumerate(keys)}
         known = {id for id, _ in keys}
-        *lines, _ = self._path.read_bytes().split(b"\n")  # a last line without its end was cut off
+        *lines, _ = self._path.read_bytes().split(b"\n")  # a last line without a line end was truncated
         for at, line in enumerate(lines, 1):
             answer = _answer(line)
             if answer is None or answer["id"] not in known:
@@ -106,7 +106,7 @@ class AnswerFile:
                 self._lines[number] = line.decode()
 
     def _sort(self) -> None:
-        """Replace the file by a sorted one in a single step, so that it is never half written."""
+        """Replace the file by a sorted one atomically, so that it is never half written."""
         part = self._path.with_name(f".{self._path.name}.part")
         part.write_text("".join(f"{self._lines[number]}\n" for number in sorted(self._lines)), encoding="utf-8")
         os.replace(part, self._path)

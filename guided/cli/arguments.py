@@ -1,4 +1,4 @@
-"""Types of values on the command line, with errors that say what is wanted."""
+"""Types of values on the command line. Their errors say which values are valid."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def real(least: float, most: float = math.inf) -> Callable[[str], float]:
 
 
 def ids(text: str) -> list[int]:
-    """Token ids with commas between them."""
+    """Token ids, separated by commas."""
     return [at_least(0)(part.strip()) for part in text.split(",")]
 
 

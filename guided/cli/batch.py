@@ -1,11 +1,11 @@
 """`guided generate --batch`: many requests from a file, run together, answered line by line.
 
-In: JSON lines (lines.py), and the options of the command line, which hold for all of them. Out: JSON lines in the order
-of the input. Each has the id of its request, and its answer or its error. A line that fails does not stop the others.
+In: JSON lines (lines.py), and options of the command line, which apply to all requests. Out: JSON lines in the order of
+the input. Each has the id of its request, and its answer or its error. A line that fails does not stop the others.
 
-On standard output an answer waits for those before it. With --output FILE each answer is written at once, so that
-nothing is lost, however the run ends; at the end the file is sorted. --resume keeps the answers that FILE holds
-already, if the id and a digest of everything that was asked are the same. Requests that failed are run again.
+On standard output, an answer is held until all answers before it are written. With --output FILE, each answer is
+written at once, so an interrupted run loses nothing; at the end the file is sorted. --resume keeps the answers already
+in FILE if the id and the digest of the whole request are the same. Requests that failed are run again.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def add_batch(parser: argparse.ArgumentParser) -> None:
 class Batch:
     """A batch of requests.
 
-    Args: the parsed command line, its specification, and its options, n among them.
+    Args: the parsed command line, its specification, and its options, including n.
 
     Raises:
-        InputError: the file cannot be read. SpecError: options of schemas that contradict each other.
+        InputError: the file cannot be read. SpecError: schema options contradict each other.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class Batch:
         self._failed = self._squeezed = 0
 
     def run(self, load: Callable[[], Engine]) -> int:
-        """Answer the requests that are not answered yet, and return the exit code. `load` is called if a request needs
-        it."""
+        """Answer the requests that have no answer yet, and return the exit code. `load` is called only if a request
+        needs the engine."""
         answers = self._open()
         todo = [number for number in range(len(self._lines)) if number not in answers.kept]
         try:
@@ -134,7 +134,7 @@ class Batch:
             line.close()
 
     def _request(self, engine: Engine, line: Line) -> Request | Exception:
-        """The request of a line, or the error that it has instead."""
+        """The request of a line, or its error."""
         from guided.engine.request import Request
 
         options = {**self._options, **line.options}
@@ -179,7 +179,7 @@ class Batch:
         return json.dumps({**head, **content}, ensure_ascii=False)
 
     def _digest(self, line: Line) -> str:
-        """A digest of everything that the answer depends on."""
+        """A digest of all inputs of the answer."""
         a, own = self._arguments, self._specification
         common = [a.model, a.adapter, a.dtype, a.raw, a.system, a.tool_tokens, self._options, self._writing]
         asked = [line.text, *common, None if own is None else [own.kind, own.value, own.options]]
@@ -187,13 +187,13 @@ class Batch:
 
 
 def prompt_of(given: str | list[dict[str, str]], arguments: argparse.Namespace) -> Prompt:
-    """The prompt for the engine: messages and texts as they are; with --system a text becomes a message after it."""
+    """The prompt for the engine. Messages are unchanged; with --system, a text becomes a user message after it."""
     if arguments.system is None or not isinstance(given, str):
         return given
     return [{"role": "system", "content": arguments.system}, {"role": "user", "content": given}]
 
 
 def _located(error: Exception, line: Line) -> str:
-    """The text of an error; a position in the line is given without the line number, which the caller shows."""
+    """The text of an error. A position in the line comes without the line number, which the caller adds."""
     text = str(error)
     return text.replace("(line 1, column", "(column", 1) if getattr(error, "text", None) == line.text else text

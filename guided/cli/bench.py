@@ -1,13 +1,12 @@
-"""`guided bench`: what a specification costs over a vocabulary. It needs neither a model nor torch.
+"""`guided bench`: the cost of a specification over a vocabulary. It needs neither a model nor torch.
 
-In: a specification, a vocabulary, and texts to follow (random ones by default). Out: the time to prepare the
-vocabulary, to compile, and to the first mask; the time of a mask when its state is visited for the first time, and when
-it is visited again; memory.
+In: a specification, a vocabulary, and texts to match (random ones by default). Out: the times to prepare the
+vocabulary, to compile, and to the first mask; the mask time of a new state and of a cached state; memory.
 
 Method: first the texts are chosen, either instances as the tokenizer encodes them or random walks through the masks.
-Then all token tables are dropped and the specification is compiled again. At each step the call of
-`fill_next_token_bitmask` is timed by `perf_counter_ns`, the overhead of the call included. A second pass over the same
-texts visits the same states.
+Then all token tables are dropped and the specification is compiled again. Each call of `fill_next_token_bitmask` is
+timed with `perf_counter_ns`, including the overhead of the call. A second pass over the same texts measures cached
+states.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _texts(specification: Specification, vocabulary: Vocabulary, arguments: argparse.Namespace) -> list[list[int]]:
-    """The token sequences that are walked."""
+    """The token sequences to match."""
     grammar = _compile(specification, vocabulary)
     texts = []
     for name in arguments.instance:
@@ -127,7 +126,7 @@ def _texts(specification: Specification, vocabulary: Vocabulary, arguments: argp
 
 
 def _random_text(grammar: CompiledGrammar, generator: random.Random, max_tokens: int) -> list[int]:
-    """Any allowed token at each step, under a budget."""
+    """A random allowed token at each step, up to a budget."""
     matcher = GrammarMatcher(grammar)
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
     out: list[int] = []
@@ -143,7 +142,7 @@ def _compile(specification: Specification, vocabulary: Vocabulary) -> CompiledGr
 
 
 def _first_mask(specification: Specification, vocabulary: Vocabulary) -> tuple[float, CompiledGrammar]:
-    """Specification -> grammar -> matcher -> mask, nothing known before."""
+    """The time from specification to grammar, matcher and first mask, with empty caches."""
     bitmask = allocate_token_bitmask(1, vocabulary.size)
     start = perf_counter()
     grammar = _compile(specification, vocabulary)
@@ -152,7 +151,7 @@ def _first_mask(specification: Specification, vocabulary: Vocabulary) -> tuple[f
 
 
 def _walk(grammar: CompiledGrammar, texts: Sequence[Sequence[int]]) -> list[float]:
-    """Microseconds of each mask along the texts, the one that allows the end included."""
+    """The time of each mask along the texts in microseconds, including the mask that allows the end."""
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
     out = []
     for text in texts:

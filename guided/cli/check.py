@@ -1,8 +1,8 @@
 """`guided check`: does a specification compile, is each of its keywords enforced, and do texts satisfy it?
 
 In: a specification, and texts. Out: a report. The exit code is 1 if the specification is refused or a text does not
-match. Texts are judged as a validator judges them, with any white space, spelling and order of members that JSON
-allows, unless options say otherwise. The automaton itself matches them.
+match. Texts are checked as a validator would, with any white space, escapes and member order that JSON allows, unless
+options say otherwise. The automaton itself matches them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a text matches, and where not."""
+    """Whether a text matches, and where it fails."""
 
     name: str
     matches: bool
@@ -66,7 +66,7 @@ class Verdict:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Report; 0, or 1 where the answer is no."""
+    """Print the report. Return 0, or 1 if a check failed."""
     specification = specification_of(arguments)
     assert specification is not None
     texts = [(name, read_text(name, "--text takes the text itself").encode()) for name in arguments.instance]

@@ -1,11 +1,11 @@
-"""What the commands share towards the outside: exit codes, input files, errors as text or JSON, progress.
+"""Input and output of all commands: exit codes, input files, errors as text or JSON, progress.
 
-Results go to standard output, everything else to standard error. With --json standard output holds JSON alone, errors
-included; with --quiet standard error holds errors alone. On a terminal, what takes more than two seconds says so in a
-line that is rewritten.
+Results go to standard output, everything else to standard error. With --json, standard output holds only JSON,
+including errors. With --quiet, standard error holds only errors. On a terminal, a task of more than two seconds shows
+a progress line.
 
-Files are UTF-8 text. A byte order mark at the front of a file, and one line break at its end, belong to the file and
-not to the text in it, whatever the text is used for.
+Files are UTF-8 text. A byte order mark at the start of a file and one line break at its end are not part of the text,
+whatever its use.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class InputError(GuidedError):
 
 
 def read_text(name: str, hint: str = "") -> str:
-    """The text of a file, without a byte order mark at its front and without one line break at its end.
+    """The text of a file, without a byte order mark at its start and without one line break at its end.
 
     Args:
         name: of the file; "-" is standard input.
-        hint: what to do where there is no such file.
+        hint: what to do if the file does not exist.
 
     Raises:
         InputError: it cannot be read, is larger than 256 MiB, or is not UTF-8 text.
@@ -100,37 +100,37 @@ def _read(name: str) -> bytes:
 
 
 def brief_text(text: str, most: int = 80) -> str:
-    """What was given in the place of something short, on one line."""
+    """Shorten a text to quote it on one line."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[:most]}..."
 
 
 def message_of(error: Exception) -> str:
-    """What a person reads; of an error of the system the file and the reason."""
+    """The message for a person; for an operating system error, the file and the reason."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     return "there is not enough memory" if isinstance(error, MemoryError) else str(error)
 
 
 def error_fields(error: Exception) -> dict[str, Any]:
-    """An error as data."""
+    """The fields of an error for JSON."""
     if isinstance(error, GuidedError):
         return fields_of(error)
     return {"type": type(error).__name__, "message": message_of(error)}
 
 
 def print_json(value: object) -> None:
-    """One JSON document on one line of standard output."""
+    """Print one JSON document on one line of standard output."""
     print(json.dumps(value, ensure_ascii=False), flush=True)
 
 
 def note(text: str) -> None:
-    """A remark beside the result; with --quiet there is none."""
+    """Print a remark beside the result, unless --quiet is given."""
     print(as_flags(text), file=sys.stderr, flush=True)
 
 
 def tell_error(text: str) -> None:
-    """An error on standard error, --quiet or not."""
+    """Print an error on standard error, even with --quiet."""
     print(as_flags(text), file=_for_errors or sys.stderr, flush=True)
 
 
@@ -140,7 +140,7 @@ _for_errors: TextIO | None = None
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Nothing reaches standard error but what `tell_error` writes, whichever library wrote it."""
+    """Suppress all output to standard error, from any library, except that of `tell_error`."""
     global _for_errors
     _for_errors = sys.stderr
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
@@ -152,7 +152,7 @@ def quietly() -> Iterator[None]:
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """What guided warns of becomes a line on standard error for each finding; no line is written twice."""
+    """Print each finding in a warning of guided as a line on standard error; never repeat a line."""
     told: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", GuidedWarning)
@@ -179,7 +179,7 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 class Progress:
-    """`with Progress("compiling"):` says so on a terminal once two seconds have passed, and how long it takes."""
+    """`with Progress("compiling"):` shows the task and its elapsed time on a terminal after two seconds."""
 
     def __init__(self, what: str) -> None:
         self._what, self._done = what, threading.Event()

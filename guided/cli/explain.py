@@ -1,9 +1,9 @@
 """`guided explain`: what may follow a prefix, and why a text or a token is, or is not, allowed there.
 
 In: a specification, a prefix, and a text, a token or nothing. Out: where the text stops being allowed, what was
-expected there, which part of the specification expects it, and the shortest way to finish. Over a model's vocabulary
-also: how many tokens the mask allows, which are forced, and how many complete the output. The exit code is 1
-if the text or the token is not allowed.
+expected there, which part of the specification expects it, and the shortest completion. With a model's vocabulary also:
+how many tokens the mask allows, which are forced, and how many complete the output. The exit code is 1 if the text or
+the token is not allowed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EXAMPLES = r"""examples:
 exit codes: 0 allowed (or nothing was asked), 1 not allowed, 2 bad input
 """
 
-_SHOWN: Final = 8  # of the tokens that are allowed
+_SHOWN: Final = 8  # allowed tokens to list
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain; 0, or 1 where what was asked is not allowed."""
+    """Explain. Return 0, or 1 if the text or token is not allowed."""
     specification = specification_of(arguments)
     assert specification is not None
     vocabulary = vocabulary_of(arguments)
@@ -114,7 +114,7 @@ def _tokens(count: int) -> str:
 
 
 def _name(token: int, vocabulary: Vocabulary) -> str:
-    """A token for a reader: its text, or its name if it has no text."""
+    """A token for display: its text, or its name if it has no text."""
     data = vocabulary.token_bytes(token)
     if data is not None:
         return repr(data.decode()) if is_text(data) else f"id {token} (with a part of a character)"

@@ -1,7 +1,7 @@
-"""`guided generate`: a model answers a prompt, and what it writes satisfies the specification.
+"""`guided generate`: a model answers a prompt, and its text satisfies the specification.
 
 In: a prompt, a model, a specification (or none), options (options.py); or a file of such requests (batch.py). Out: the
-text, as it comes on a terminal. The answer is complete within --max-tokens, or refused before the first token. Needs
+text, streamed on a terminal. The answer is complete within --max-tokens, or refused before the first token. Needs
 guided-decoding[engine].
 """
 
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = options_given(arguments)
     n: int = options.pop("n", 1)
     _check(arguments, n, specification is not None)
-    if specification is not None:  # what is wrong with it is said before a model is fetched and loaded
+    if specification is not None:  # report errors in it before downloading and loading a model
         with suppress(*([VocabularyError] if specification.options.get("allow_special_tokens") else [])):
             specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
     if batch:
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
                 made = engine.generate(prompt, grammar, n=n, **options)
             results = made if isinstance(made, list) else [made]
             _print(results, arguments.json)
-    except ValueError as error:  # options that contradict each other, or name what this vocabulary does not have
+    except ValueError as error:  # options contradict each other, or name a token that the vocabulary lacks
         raise error if isinstance(error, GuidedError) else InputError(str(error)) from None
     for result in results:
         if result.finish_reason == "length":
@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _prompt(given: str) -> str:
-    """The text of the prompt, from standard input or as it is."""
+    """The prompt: the argument itself, or the text of standard input."""
     text = read_text("-") if given == "-" else given
     if not text:
         raise InputError("standard input is empty, and a prompt is needed" if given == "-" else "the prompt is empty")
@@ -134,14 +134,14 @@ def _prompt(given: str) -> str:
 
 
 def _cut_off(tokens: int, most: int | None) -> str:
-    """What to do about an output that does not end by itself."""
+    """The advice for an output that was cut off."""
     if most is not None and tokens < most:
         return f"cut off after {tokens} tokens, which are all that the model reads with this prompt"
     return f"cut off after {tokens} tokens: --max-tokens allows more"
 
 
 def _check(arguments: argparse.Namespace, n: int, constrained: bool) -> None:
-    """What does not go together."""
+    """Refuse options that exclude each other."""
     if (arguments.prompt is None) == (arguments.batch is None):
         raise InputError("one prompt, or --batch FILE, is needed" + (", not both" if arguments.batch else ""))
     if arguments.batch is None:
@@ -162,7 +162,7 @@ def _stream(
     result = None
     for event in engine.stream(prompt, grammar, **options):
         result = event.result
-        if not as_json:  # the thinking is no part of the answer
+        if not as_json:  # reasoning is not part of the answer
             print(event.text, end="", flush=True, file=sys.stderr if event.reasoning else sys.stdout)
         elif result is None:
             more: dict[str, Any] = {"reasoning": True} if event.reasoning else {}

@@ -1,4 +1,4 @@
-"""The options of each kind of specification, by the names of Python's arguments, and how the command line writes them.
+"""The options of each kind of specification: their names in Python and on the command line.
 
 `as_flags` turns advice that is worded for Python into advice for the command line: in the text of an error,
 `draft='draft4'` becomes `--draft draft4`, and `start= names the first rule` becomes `--start names the first rule`.
@@ -35,16 +35,16 @@ _ADVICE: Final = re.compile(rf"\b({'|'.join(sorted(_NAMES | _OTHERS.keys()))})=(
 
 
 def flag(name: str, value: object = None) -> str:
-    """An option of the command line, without its value."""
+    """The command line's name of an option, without its value."""
     if name == "additional_properties":
         return "--open" if value in (True, "True") else "--closed"
     return f"--{name.replace('_', '-')}"
 
 
 def as_flags(text: str) -> str:
-    """A message with the options that it advises written as on the command line, see the head.
+    """A message in which recommended options are written as on the command line, see the head.
 
-    Lines that are indented are left alone: they show the text of the specification.
+    Indented lines are unchanged: they quote the specification.
     """
     return "\n".join(line if line.startswith("    ") else _ADVICE.sub(_as_flag, line) for line in text.split("\n"))
 

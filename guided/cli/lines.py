@@ -1,7 +1,7 @@
-"""The lines of --batch: JSON objects with one request each, which are checked before a model is loaded.
+"""The lines of --batch: JSON objects with one request each. They are checked before a model is loaded.
 
 In: a file of JSON lines. Out: `Line`s. Each holds the members of its request, or an error with its position. Empty
-lines are skipped. Specifications are checked later by the compiler, and the values of options by the engine.
+lines are skipped. The compiler checks specifications later, and the engine checks the values of options.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PROMPTS: Final = ("prompt", "messages")
 SPECIFICATIONS: Final = ("schema", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice", "pattern")
 """The kinds of specifications that a line can have."""
 _OBJECTS: Final = ("schema", "structural_tag")
-_MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # what each is, and whether a value is that
+_MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # its description, and a check of its value
     "id": ("a text or an integer", lambda v: isinstance(v, str | int) and not isinstance(v, bool)),
     "prompt": ("a text", lambda v: isinstance(v, str)),
     "messages": ("a list of messages", lambda v: isinstance(v, list) and all(isinstance(m, dict) for m in v)),
@@ -45,26 +45,25 @@ _NOT_HERE: Final = {
     "import_paths": "a line has no folder: what it needs can stand in the key 'grammars', and be named @name",
 }
 """Arguments that a line cannot have, and what to do instead."""
-_CLOSE: Final = 0.8  # less alike, another key would be a guess
+_CLOSE: Final = 0.8  # a less similar key would be a guess
 _ONE_A_LINE: Final = 'each line holds one request, a JSON object such as {"prompt": "..."}'
 _KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*')
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A request as the file has it.
+    """A request in the file.
 
     Attributes:
         number: of the line in the file, from 1.
         text: the line.
-        id: the id that the answer gets: the one in the line, or the number of the line; "line 3" where that cannot be
-            read.
-        prompt: a text, or messages; None where there is an error.
-        kind: of the line's own specification, as "schema" or "structural_tag"; "" where it has none.
-        value: the specification; of a schema or a structural tag its text, so that no digit of a number is lost.
+        id: the id of the answer: the line's own id, or the line number; "line 3" if the line cannot be read.
+        prompt: a text, or messages; None if there is an error.
+        kind: of the line's own specification, such as "schema" or "structural_tag"; "": it has none.
+        value: the specification. A schema or a structural tag is kept as text, which preserves all digits of numbers.
         value_at: the offset of that text in the line.
-        options: the options in the line, n among them.
-        error: what is wrong with the line; its span refers to `text`.
+        options: the options in the line, including n.
+        error: the error in the line; its span refers to `text`.
     """
 
     number: int
@@ -78,7 +77,7 @@ class Line:
     error: GuidedError | None = None
 
     def placed(self, error: Exception) -> Exception:
-        """An error about the specification of the line, with its position in the line."""
+        """An error in the line's specification, with its position in the line."""
         if self.kind not in _OBJECTS or not isinstance(error, SpecError | UnsupportedError) or error.text != self.value:
             return error
         span = (error.span[0] + self.value_at, error.span[1] + self.value_at)
@@ -110,7 +109,7 @@ def _unique(line: Line, taken: dict[str | int, int]) -> Line:
 
 
 def _line(number: int, text: str) -> Line:
-    id: str | int = f"line {number}"  # until it is known
+    id: str | int = f"line {number}"  # until the id is read
     try:
         try:
             read_json(text, Limits(), "the line")
@@ -126,7 +125,7 @@ def _line(number: int, text: str) -> Line:
             id = own
         _check(text, members)
         return _request(number, text, id, members)
-    except ValueError as error:  # an integer of more digits than Python reads
+    except ValueError as error:  # an integer with more digits than Python accepts
         return Line(number, text, id, error=SpecError(str(error)))
     except SpecError as error:
         return Line(number, text, id, error=error)
@@ -150,7 +149,7 @@ def _request(number: int, text: str, id: str | int, members: dict[str, Any]) -> 
 
 
 def _check(text: str, members: dict[str, Any]) -> None:
-    """Names and types; one prompt, at most one specification."""
+    """Check names and types: exactly one prompt, at most one specification."""
     for name, value in members.items():
         if name not in _MEMBERS and name not in _OPTIONS:
             close = close_name(name, [*_MEMBERS, *_OPTIONS], cutoff=_CLOSE)

@@ -1,7 +1,7 @@
-r"""`guided lint`: what may go wrong in generation with a specification that is valid.
+r"""`guided lint`: finds problems that a valid specification may cause in generation.
 
-In: a specification. Out: findings, each with its place and what to write instead; its size, and the slowest mask that
-random walks through it meet. Exit code 1 if there is a finding that matters.
+In: a specification. Out: findings, each with its location and a suggested fix; the specification's size; and the
+slowest mask in random walks. Exit code 1 if a finding is serious.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
-    """The times of first visits in random walks, in microseconds, and the text before the slowest."""
+    """The times of first masks of states in random walks, in microseconds, and the text before the slowest."""
     rng = random.Random(_SEED)
     mask = allocate_token_bitmask(1, grammar.vocabulary.size)
     times: list[tuple[float, bytes]] = []

@@ -1,4 +1,4 @@
-"""The entry point: it finds the command, runs it, and turns errors into text (or JSON) and an exit code."""
+"""The entry point: finds the command, runs it, and turns errors into text (or JSON) and an exit code."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         text = f"{error.prog}: {error}\n  {error.prog} --help shows what there is"
         return _refused(error_fields(error), text, as_json, BAD_INPUT)
-    except BrokenPipeError:  # as in `guided sample ... | head`; keep the interpreter from flushing into it again
+    except BrokenPipeError:  # as in `guided sample ... | head`; keep the interpreter from flushing it again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     except KeyboardInterrupt:

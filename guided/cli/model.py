@@ -1,4 +1,4 @@
-"""Which model a command runs, and on what. In: arguments. Out: the engine. PyTorch is imported when it is asked for."""
+"""Loads the model of a command. In: arguments. Out: the engine. PyTorch is imported on first use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODEL_HELP: Final = (
 
 
 def add_model_options(group: argparse._ArgumentGroup) -> None:
-    """How the model is loaded, besides its name, and what it runs on."""
+    """Options for loading the model, besides its name, and for its device."""
     group.add_argument("--adapter", metavar="DIR", help="a LoRA adapter of the model, as PEFT saves them (none)")
     group.add_argument(
         "--draft-model", metavar="MODEL", help="a smaller model with the same tokens, which drafts for this one (none)"
@@ -54,8 +54,8 @@ def add_model_options(group: argparse._ArgumentGroup) -> None:
 def engine_of(arguments: argparse.Namespace) -> Engine:
     """The engine of `arguments.model`.
 
-    What is imported and loaded stays until the end, so the garbage collector need not look at it: a fifth of the time
-    that importing PyTorch takes.
+    Imported modules and the model live until the end, so the garbage collector is kept from scanning them. That saves a
+    fifth of the time to import PyTorch.
     """
     gc.disable()
     try:

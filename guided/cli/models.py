@@ -1,7 +1,7 @@
-"""`guided models`: the models that have a short name, and which of them are here.
+"""`guided models`: the models that have a short name, and which of them are downloaded.
 
-In: nothing, or names to fetch. Out: a table, or JSON. Any other model is given by its path or its name on the hub, and
-is not listed.
+In: nothing, or names to download. Out: a table, or JSON. Other models are given by path or by their name on the hub.
+They are not listed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _row(name: str) -> dict[str, Any]:
-    """A model as JSON has it; its path is None if it has not been fetched."""
+    """A model's entry in JSON; its path is None if it has not been downloaded."""
     from guided.files.hub import cached_model
     from guided.files.known_models import MODELS, SHIPPED
 
@@ -73,7 +73,7 @@ def _row(name: str) -> dict[str, Any]:
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    """A line for each model, and below it what the model is good for."""
+    """Print a line for each model, and its uses below."""
     table = [("name", "size", "licence", "where it is", "")]
     for row in rows:
         is_shipped = row["sha256"] is None

@@ -1,7 +1,7 @@
-"""The options of a request, on the command line and in a line of --batch; both mean `guided.engine.request.Options`.
+"""The options of a request, on the command line and in a line of --batch. Both become `guided.engine.request.Options`.
 
-In: parsed arguments, or members of a JSON object. Out: the options that were given, by the names of the Python
-interface. What has a wrong type is told here, what has a wrong value by the engine.
+In: parsed arguments, or members of a JSON object. Out: the given options, by their Python names. Types are checked
+here; the engine checks values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TOOLS: Final = ("calculator",)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All of them, by what they are for. Nothing has a default here: what is not given, the engine decides."""
+    """Add all options, grouped by purpose. They have no defaults here: the engine chooses values that are not given."""
     _add_choice(parser.add_argument_group("which token is chosen (from what the specification allows, in this order)"))
     _add_length(parser.add_argument_group("when it ends (stops: of free text; a specification says itself where)"))
     group = parser.add_argument_group("thinking, tools, speed")
@@ -91,8 +91,8 @@ def _add_length(group: argparse._ArgumentGroup) -> None:
 
 
 def options_given(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Those of the command line, n among them; tools by name still."""
-    written = {name for names in OPTIONS_OF.values() for name in names}  # of the specification, which is compiled here
+    """The options on the command line, including n; tools are still names."""
+    written = {name for names in OPTIONS_OF.values() for name in names}  # the specification is compiled here
     names = [name for name in LINE_OPTIONS if name not in written]
     given = {name: value for name in names if (value := getattr(arguments, name)) is not None}
     if "logit_bias" in given:
@@ -103,10 +103,10 @@ def options_given(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def options_of_line(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a line.
+    """The options of a line.
 
     Raises:
-        TypeError: (name, what is wanted).
+        TypeError: (option name, expected type).
     """
     for name, value in members.items():
         wanted, fits = (LINE_OPTIONS | GRAMMAR_OPTIONS)[name]
@@ -119,7 +119,7 @@ def options_of_line(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tools_named(names: list[str], tokens: list[str] | None) -> list[Tool]:
-    """The tools of these names."""
+    """The tools with these names."""
     from dataclasses import replace
 
     from guided.tools import CALCULATOR, ToolTokens
@@ -166,7 +166,7 @@ _IDS = ("a list of token ids", _list_of(_integer))
 _TEXT = ("a text", _text)
 _TEXTS = ("a text, or a list of texts", lambda value: _text(value) or _list_of(_text)(value))
 
-# name -> (what it is in a line, whether a value is that)
+# name -> (the expected type in a line, a check of the value)
 LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "allowed_token_ids": _IDS,
     "bad_words": ("a list of lists of token ids", _list_of(_list_of(_integer))),

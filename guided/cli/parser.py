@@ -1,6 +1,7 @@
-"""The parser of the command line: `argparse` with errors that suggest what may have been meant.
+"""The parser of the command line: `argparse`, with errors that suggest corrections.
 
-In: the message of an error of `argparse`. Out: a `UsageError` with a message of one line. The usage is not printed;
+In: an error message of `argparse`. Out: a `UsageError` with a one-line message. The usage is not printed; `--help`
+shows it.
 `--help` shows it.
 """
 
@@ -18,7 +19,7 @@ __all__ = ["Parser", "UsageError"]
 
 
 class UsageError(InputError):
-    """The arguments cannot be used. `prog`: the command that they were given to."""
+    """The arguments are invalid. `prog`: the command that received them."""
 
     def __init__(self, prog: str, message: str) -> None:
         super().__init__(message)
@@ -26,12 +27,12 @@ class UsageError(InputError):
 
 
 class Parser(argparse.ArgumentParser):
-    """As `argparse.ArgumentParser`, with other errors and another order of the help."""
+    """`argparse.ArgumentParser` with other error messages and another order of the help."""
 
     _given: Sequence[str] = ()
 
     def format_help(self) -> str:
-        """The help: what the command is for, how it is called, its options, and examples."""
+        """The help: the command's purpose, usage, options, and examples."""
         formatter = self._get_formatter()
         formatter.add_text(self.description)
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
@@ -44,7 +45,7 @@ class Parser(argparse.ArgumentParser):
         return formatter.format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As `argparse` has it, but an argument that a command does not know is an error of that command."""
+        """As in `argparse`, but an argument that is unknown to a command is an error of that command."""
         self._given = list(args or ())
         self._refuse_repeated()
         found, rest = super().parse_known_args(args, namespace)
@@ -53,7 +54,7 @@ class Parser(argparse.ArgumentParser):
         return found, rest
 
     def _refuse_repeated(self) -> None:
-        """An option that is given twice is an error, so that neither value is ignored."""
+        """Refuse an option that is given twice, since one value would be ignored."""
         seen = set[str]()
         for word in self._given[: self._given.index("--")] if "--" in self._given else self._given:
             action = self._option_string_actions.get(word.split("=")[0])
@@ -71,7 +72,7 @@ class Parser(argparse.ArgumentParser):
             commands = [*self._commands(), *self._option_string_actions]
             return f"there is no command {unknown[1]!r}{_meant(unknown[1], commands) or _listed(self._commands())}"
         if message.endswith(("is required", "are required")) or "are required: " in message:
-            # What is missing may be there, written otherwise.
+            # The missing argument may be there in another spelling.
             options = [word.split("=")[0] for word in self._given if word.startswith("--") and word != "--"]
             wrong = next((option for option in options if option not in self._option_string_actions), None)
             if wrong is not None:

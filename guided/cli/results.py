@@ -1,4 +1,4 @@
-"""A result of the engine as JSON, and its figures in one line."""
+"""The engine's result as JSON, and its statistics in one line."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["fields", "figures", "is_squeezed", "squeezed"]
 
 
-_NOTABLE: Final = 0.01  # of probability, in all: less changes one answer in a hundred
+_NOTABLE: Final = 0.01  # total probability; less changes one answer in a hundred
 
 
 def fields(result: Result) -> dict[str, Any]:
-    """A result as JSON, without the parts that were not asked for."""
+    """A result as JSON, with only the requested parts."""
     try:
         value, value_error = result.value, None
     except (ValueError, RecursionError) as error:
@@ -54,12 +54,12 @@ def _scores(scores: Sequence[TokenLogprobs | None]) -> list[dict[str, Any] | Non
 
 
 def is_squeezed(result: Result) -> bool:
-    """Whether the budget removed tokens that the model would have been likely to choose."""
+    """Whether the budget removed tokens with notable probability."""
     return result.budget_bound.mass >= _NOTABLE
 
 
 def squeezed(result: Result) -> str:
-    """What the budget removed, in one line."""
+    """How much probability the budget removed, in one line."""
     bound, choices = result.budget_bound, len(result.removed_log_masses)
     where = f"at {bound.steps} of {choices} choices the budget held back what the specification allows"
     share = f"{bound.mass / bound.steps:.0%} of the probability there"
@@ -67,7 +67,7 @@ def squeezed(result: Result) -> str:
 
 
 def figures(result: Result) -> str:
-    """How much was written and how fast, in one line."""
+    """The number of tokens and the speed, in one line."""
     forced = len(result.tokens) - sum(result.token_masks)
     parts = [f"{len(result.tokens)} tokens, {forced} of them forced", f"{result.timings.total:.1f} s"]
     parts += [f"{result.tokens_per_second:.1f} tokens/s", f"seed {result.seed}"]

@@ -1,4 +1,4 @@
-"""`guided sample`: random sentences of the language, without a model.
+"""`guided sample`: random sentences that satisfy a specification, without a model.
 
 In: a specification. Out: sentences of its language, see `guided/matching/sentences.py`.
 """

@@ -1,4 +1,4 @@
-"""`guided serve`: a model behind OpenAI's interface."""
+"""`guided serve`: serves a model with OpenAI's API."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ exit codes: 0 it was told to stop and all requests were answered; 1 some were cu
 """
 
 _CUT_OFF: Final = 1
-_LAST_SECONDS: Final = 5  # for the last bytes of an answer, once all are answered or cut off
+_LAST_SECONDS: Final = 5  # for the last bytes of answers, after all are finished or cut off
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     try:
         import uvicorn
-        from fastapi import FastAPI  # noqa: F401 (asked for before the model is loaded)
+        from fastapi import FastAPI  # noqa: F401 (checked before the model is loaded)
         from prometheus_client import Counter  # noqa: F401
     except ModuleNotFoundError:
         raise InputError(
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             app,
             http=Connection,
             ws="none",
-            log_level="error",  # what strangers send wrongly is no event of the server
+            log_level="error",  # malformed requests of clients are no events of the server
             access_log=False,
             timeout_graceful_shutdown=_LAST_SECONDS,
             root_path=arguments.root_path.rstrip("/"),
@@ -100,12 +100,12 @@ async def _serve(
     uds: str | None,
     shutdown_timeout: float,
 ) -> None:
-    """Run until a signal, and tell when requests are answered. See `_drain` for what comes then."""
+    """Run until a signal, and print when the server is ready. `_drain` does the shutdown."""
     loop, serving = asyncio.get_running_loop(), asyncio.ensure_future(listening.serve([listener]))
     stop, cut = asyncio.Event(), asyncio.Event()
     while not listening.started and not serving.done():
         await asyncio.sleep(0.01)
-    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn's own handlers end the process by the signal
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn's own handlers let the signal end the process
         with contextlib.suppress(NotImplementedError):  # Windows
             loop.add_signal_handler(number, lambda: cut.set() if stop.is_set() else stop.set())
     if listening.started:
@@ -116,7 +116,7 @@ async def _serve(
         where, option = ("", "") if uds is None else (f" (the socket {uds})", f"--unix-socket {shlex.quote(uds)} ")
         name = server.settings.model_name
         note(f"{name} answers at {address}/v1{where}, as in\n  curl {option}{address}/v1/{route} -d '{ask}'")
-        if uds is None:  # browsers open no sockets of the file system
+        if uds is None:  # browsers cannot open Unix sockets
             note(f"the inspector, to play with it in a browser: {address}/")
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -128,9 +128,9 @@ async def _serve(
 
 
 async def _drain(server: Server, cut: asyncio.Event, seconds: float) -> None:
-    """Wait until open requests are answered; when the time is over, or at a second signal, they are cut off.
+    """Wait until open requests are answered. When the time is over, or at a second signal, cut them off.
 
-    Meanwhile the server listens, so that /ready can say that it ends, and new requests are told to come again.
+    Meanwhile the server still listens, so that /ready reports the shutdown and new requests are asked to retry.
     """
     server.thread.draining = True
     over = [asyncio.ensure_future(server.admission.empty()), asyncio.ensure_future(cut.wait())]
@@ -157,14 +157,14 @@ def _listener(arguments: argparse.Namespace) -> socket.socket:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise InputError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
-    # asyncio does it for sockets that say that they are TCP's, which this one does not: each part of an answer would
-    # wait for the client to acknowledge the part before, up to 40 ms. Connections take it over from the listener.
+    # asyncio sets TCP_NODELAY only on sockets with TCP's protocol number, which this one lacks. Without it, each part
+    # of an answer waits up to 40 ms until the client acknowledges the part before. Connections inherit it.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def _unix_listener(path: str) -> socket.socket:
-    """The same at a path; what an earlier server has left there is taken away, if nobody listens."""
+    """A listening Unix socket at a path. Removes the socket of an earlier server if nobody listens on it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with contextlib.suppress(ConnectionRefusedError, FileNotFoundError), socket.socket(socket.AF_UNIX) as other:

@@ -1,4 +1,4 @@
-"""The options of `guided serve`, by what they are about. In: the command line. Out: `Settings` of a server."""
+"""The options of `guided serve`, grouped by topic. In: the command line. Out: `Settings` of a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _USUAL: Final = Settings()
 
 
 def add_serve_options(parser: argparse.ArgumentParser) -> None:
-    """All of them but those of the model."""
+    """Add all options except those of the model."""
     _add_network(parser.add_argument_group("where it listens"))
     _add_access(parser.add_argument_group("who may ask, and for what"))
     _add_talking(parser.add_argument_group("tools and reasoning"))
@@ -139,10 +139,10 @@ def _seconds(group: argparse._ArgumentGroup, option: str, about: str, *, least: 
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
-    """The settings that are asked for.
+    """The settings on the command line.
 
     Raises:
-        InputError: some of them do not go together.
+        InputError: some options exclude each other.
     """
     keys = _keys(arguments)
     for name in ("max_requests_per_key", "requests_per_minute"):
@@ -181,7 +181,7 @@ def _talking(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _keys(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """Those of the command line, of the environment, and of the file, in this order."""
+    """The keys of the command line, the environment and the file, in this order."""
     keys = [*arguments.api_key, *os.environ.get(API_KEY, "").split()]
     if arguments.api_key_file is not None:
         found = list(filter(None, map(str.strip, read_text(arguments.api_key_file).splitlines())))

@@ -1,7 +1,7 @@
 """The specification on the command line: --schema, --regex, --lark, --gbnf, --grammar, and so on.
 
-In: parsed arguments. Out: a `Specification` that compiles itself for a vocabulary. What belongs to another kind than
-the one given is refused, never ignored.
+In: parsed arguments. Out: a `Specification` that compiles itself for a vocabulary. Options of another kind of
+specification are refused, never ignored.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ GENERATION: Final = JsonSchemaOptions.for_generation()
 
 @dataclass(frozen=True)
 class Specification:
-    """What the output must be.
+    """The constraint on the output.
 
     Attributes:
         kind: "schema", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice" or "pattern".
         value: schema text, pattern, grammar text, text of a structural tag, list of choices, list of pairs.
-        options: those given, by the names of the Python interface.
-        import_paths: the folder of a grammar of Lark, where its imports are looked for.
+        options: the given options, by their Python names.
+        import_paths: the folder of a Lark grammar, which is searched for its imports.
     """
 
     kind: str
@@ -51,12 +51,12 @@ class Specification:
     import_paths: tuple[str, ...] = ()
 
     def compile(self, compiler: GrammarCompiler, base: JsonSchemaOptions = DEFAULTS) -> CompiledGrammar:
-        """The grammar; `base` holds where the command line does not say otherwise."""
+        """Compile the grammar. `base`: defaults for options that the command line does not set."""
         with Progress("compiling"):
             return self.compile_quietly(compiler, base)
 
     def compile_quietly(self, compiler: GrammarCompiler, base: JsonSchemaOptions = DEFAULTS) -> CompiledGrammar:
-        """As `compile`, without a word of how long it takes."""
+        """As `compile`, without a progress line."""
         match self.kind:
             case "schema":
                 options = self.schema_options(base).given()
@@ -80,19 +80,19 @@ class Specification:
 
     @property
     def registry(self) -> Mapping[str, Any] | None:
-        """URI -> schema, for references of a schema to other documents."""
+        """URI -> schema, for references to other documents."""
         registry: Mapping[str, Any] | None = self.options.get("registry")
         return registry
 
     def schema_options(self, base: JsonSchemaOptions = DEFAULTS) -> JsonSchemaOptions:
-        """How a schema is read and written."""
+        """The options for reading schemas and writing their instances."""
         return base.changed(
             **{name: value for name, value in self.options.items() if name in JsonSchemaKeywords.__annotations__}
         )
 
 
 def add_specification(parser: argparse.ArgumentParser, *, required: bool, generating: bool) -> None:
-    """The options that name a specification, and those that say how it is meant."""
+    """Add the options that name a specification, and those that define its interpretation."""
     group = parser.add_argument_group("specification" if required else "specification (none: free text)")
     kinds = group.add_mutually_exclusive_group(required=required)
     kinds.add_argument(
@@ -209,7 +209,7 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
 
 
 def specification_options(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
-    """The options that were given for specifications of a kind."""
+    """The given options for specifications of this kind."""
     given = {name: value for name in OPTIONS_OF.get(kind, ()) if (value := getattr(arguments, name)) is not None}
     for name, form in (("registry", "{URI: schema, ...}"), ("grammars", "{name: text or schema, ...}")):
         if name in given:
@@ -229,7 +229,7 @@ def _object(name: str, file: str, form: str) -> dict[str, Any]:
 
 
 def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> Specification | None:
-    """The specification that was named; None where none was. `mixed`: there may be others, of other kinds.
+    """The specification on the command line; None: none is given. `mixed`: lines of a batch may have other kinds.
 
     Raises:
         InputError: a file cannot be read, or an option belongs to another kind of specification.
@@ -265,7 +265,7 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
 
 
 def _json_text(given: str, what: str) -> str:
-    """The text of a JSON object, from a file or as it is."""
+    """The text of a JSON object: the argument itself, or the content of a file."""
     if given.lstrip().startswith("{"):
         return given
     text = read_text(given, f"{what} that is given right here begins with {{")
@@ -275,7 +275,7 @@ def _json_text(given: str, what: str) -> str:
 
 
 def _choices(text: str) -> list[str]:
-    r"""The texts between commas; a backslash takes what is special from the character after it."""
+    r"""The texts between commas; a backslash escapes the next character."""
     choices, characters = [""], iter(text)
     for char in characters:
         if char == ",":

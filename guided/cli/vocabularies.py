@@ -1,6 +1,6 @@
-"""The vocabulary on the command line: bytes, a model's name, or a tokenizer's file.
+"""The vocabulary on the command line: bytes, a model's name, or a tokenizer file.
 
-In: --vocabulary and --eos. Out: a `Vocabulary`. The format of a file is recognised by its name; its reader checks the
+In: --vocabulary and --eos. Out: a `Vocabulary`. The file's name determines its format; the format's reader checks the
 content.
 """
 
@@ -20,7 +20,7 @@ _SUFFIXES: Final = (".gguf", ".json", ".tiktoken", ".model")
 
 
 def add_vocabulary(parser: argparse.ArgumentParser) -> None:
-    """--vocabulary and --eos."""
+    """Add --vocabulary and --eos."""
     group = parser.add_argument_group("vocabulary")
     group.add_argument(
         "--vocabulary",
@@ -34,10 +34,10 @@ def add_vocabulary(parser: argparse.ArgumentParser) -> None:
 
 
 def vocabulary_of(arguments: argparse.Namespace) -> Vocabulary:
-    """The vocabulary that was named.
+    """The vocabulary on the command line.
 
     Raises:
-        InputError: no such vocabulary. VocabularyError: its file cannot be read.
+        InputError: there is no such vocabulary. VocabularyError: its file cannot be read.
     """
     name: str = arguments.vocabulary
     ends = _ids(arguments.eos)
@@ -76,7 +76,7 @@ def _read(path: Path, ends: list[int] | None) -> Vocabulary:
 
 
 def _model(name: str) -> Path:
-    """The file of a model by name, fetched where it is not there yet."""
+    """The file of a model by name; downloads it if necessary."""
     try:
         from guided.files.hub import find_model, model_names
         from guided.files.huggingface import HubName, fetch_tokenizer

@@ -4,15 +4,15 @@
 |---|---|
 | `/v1/models`, `/v1/completions`, `/v1/chat/completions`, `/v1/responses` | OpenAI's |
 | `/tokenize`, `/detokenize` | text to token ids and back |
-| `/openapi.json` | what all of them take and give |
+| `/openapi.json` | the requests and answers of these routes |
 | `/v1/grammars`, and below it `check`, `explain`, `sample`, `step` | what a specification allows, and why |
-| `/` | the inspector, a page to play with and to debug by |
+| `/` | the inspector, a page for experiments and debugging |
 | `/stream` | the tokens of a text, one by one |
-| `/health`, `/ready`, `/ping`, `/version`, `/metrics`, `/abort_request` | for who runs it |
+| `/health`, `/ready`, `/ping`, `/version`, `/metrics`, `/abort_request` | for operators |
 
-Each request comes in by the door (access_middleware.py), which asks for its key and whether there is room.
+Each request first passes the middleware (access_middleware.py), which checks its API key and the server's capacity.
 
-The engine's thread runs while the application does (`lifespan`).
+The engine's thread runs as long as the application (`lifespan`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     app.state.server = server
     _add_errors(app, server)
     app.add_middleware(AccessMiddleware, server=server)
-    if settings.allowed_origins:  # outside of the door: a page may read a refusal, too
+    if settings.allowed_origins:  # outside the access middleware, so that a page may also read a refusal
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.allowed_origins,
@@ -79,5 +79,5 @@ def _add_errors(app: FastAPI, server: Server) -> None:
         return JSONResponse(body_of(told), error.status_code, headers=error.headers)
 
     app.add_exception_handler(HTTPException, no_route)
-    for kind in (RequestError, GuidedError, MemoryError):  # all else is a defect, and the door's
+    for kind in (RequestError, GuidedError, MemoryError):  # others are defects, for the access middleware
         app.add_exception_handler(kind, answer)

@@ -1,17 +1,16 @@
-"""The one thread that runs an engine's steps for a server. In: requests, from an event loop. Out: outcomes, there.
+"""The thread that runs an engine's steps for a server. In: requests from an event loop. Out: outcomes on that loop.
 
-Problem. A step takes tens of milliseconds and holds the engine's lock, and an event loop must not wait for it. So what
-a handler wants (begin these tasks, cancel those) is noted in a list with a lock of its own, which is held for an append
-alone. The thread takes the whole list at the top of each round, runs one step, and hands all that came of it to the
-loop in one call.
+Problem. A step takes tens of milliseconds and holds the engine's lock. An event loop must not wait for it. So handlers
+append their commands (begin these tasks, cancel those) to a list, whose own lock is held only for the append. In each
+round the thread takes the whole list, runs one step, and passes all outcomes to the loop in one call.
 
     event loop    submit -> [begin, begin, cancel]                              queues of the streams
                                      |                                                  ^
     engine thread                    +-> round: take the list, one step, outcomes ------+  call_soon_threadsafe
 
-Texts become tokens and specifications grammars on threads of their own (preparing.py), not on the loop.
+Tokenization and compilation run on separate threads (preparing.py), not on the loop.
 
-Cost: a round that has nothing to do waits until something is noted; no time is spent on polling.
+Cost: a round with nothing to do blocks until a command is appended; there is no polling.
 """
 
 from __future__ import annotations
@@ -40,27 +39,27 @@ from guided.server.preparing import Preparing
 __all__ = ["EngineStopped", "EngineThread", "Observer", "Stream"]
 
 _Note: TypeAlias = Callable[[], None]
-_Arrival: TypeAlias = "tuple[Task, Outcome, float]"  # and when, by perf_counter
+_Arrival: TypeAlias = "tuple[Task, Outcome, float]"  # the float: the arrival time, by perf_counter
 _Found = TypeVar("_Found")
-_PATIENCE: Final = 30.0  # seconds that `stop` waits for a step to end
+_PATIENCE: Final = 30.0  # seconds that `stop` waits for the current step
 
 
 class EngineStopped(GuidedError):
-    """The engine does not run any more: it was stopped, or a step of it failed."""
+    """The engine no longer runs: it was stopped, or one of its steps failed."""
 
 
 class Stream:
-    """The outcomes of one request, on the event loop. Whoever does not read it to its end calls `cancel`.
+    """The outcomes of one request, on the event loop. A reader that does not read to the end must call `cancel`.
 
     Attributes:
-        tasks: its samples.
-        prompt_tokens: of its prompt; 0 while they are not counted yet.
-        submitted: when it came, by perf_counter.
-        first: when its first token came; None: it has not.
-        last: when the last tokens of each sample came.
-        results: of the samples that have ended.
-        error: why it failed; None: it has not.
-        on_end: what is called once nothing of it is left in the engine.
+        tasks: the samples of the request.
+        prompt_tokens: number of prompt tokens; 0: not counted yet.
+        submitted: when the request was submitted, by perf_counter.
+        first: when its first token arrived; None: no token yet.
+        last: when the most recent tokens of each sample arrived.
+        results: results of the samples that have ended.
+        error: why the request failed; None: it has not failed.
+        on_end: callbacks for when the engine holds nothing more of the request.
     """
 
     def __init__(self, thread: EngineThread) -> None:
@@ -72,35 +71,35 @@ class Stream:
         self.results = list[Result]()
         self.error: Exception | None = None
         self.on_end = list[Callable[[], object]]()
-        self._left = dict[Task, int]()  # samples that have not been read to their ends, with their numbers
+        self._left = dict[Task, int]()  # samples not yet read to the end, with their numbers
         self._arrived = deque[tuple[Task | None, Outcome]]()
-        self.awake = asyncio.Event()  # set when something arrives; streams that are read together share one
+        self.awake = asyncio.Event()  # set when an outcome arrives; streams that are read together share one event
 
     def begin(self, tasks: list[Task]) -> None:
-        """These are its samples."""
+        """Set the samples of the request."""
         self.tasks, self._left = tuple(tasks), {task: number for number, task in enumerate(tasks)}
 
     @property
     def waits(self) -> bool:
-        """Whether none of its samples has had a place in the batch."""
+        """Whether no sample has entered the batch yet."""
         return not any(task.admitted for task in self.tasks)
 
     @property
     def ttft(self) -> float | None:
-        """Seconds from its coming to its first token; None: there is none yet."""
+        """Seconds from submission to the first token; None: no token yet."""
         return None if self.first is None else self.first - self.submitted
 
     async def begun(self) -> None:
-        """Wait for the first outcome. Raises as iterating does, where that is an error."""
+        """Wait for the first outcome. If it is an error, raise as iteration does."""
         await self._wait()
         if isinstance(error := self._arrived[0][1], Exception):
             raise error
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, StreamEvent]]:
-        """The events as they come, each with the number of its sample.
+        """The events as they arrive, each with the number of its sample.
 
         Raises:
-            Exception: why a sample has failed (see `Engine.generate`), or why it was ended (`fail`). EngineStopped.
+            Exception: why a sample failed (see `Engine.generate`), or the error passed to `fail`. EngineStopped.
         """
         while self.left:
             await self._wait()
@@ -109,11 +108,11 @@ class Stream:
 
     @property
     def left(self) -> int:
-        """How many samples have not been read to their ends."""
+        """The number of samples not yet read to the end."""
         return len(self._left)
 
     def taken(self) -> Iterator[tuple[int, StreamEvent]]:
-        """The events that have come and were not read yet, without waiting. Raises as iterating does."""
+        """The events that have arrived and were not read yet, without waiting. Raises as iteration does."""
         while self._arrived:
             task, outcome = self._arrived.popleft()
             if isinstance(outcome, Exception):
@@ -130,18 +129,18 @@ class Stream:
             await self.awake.wait()
 
     def cancel(self) -> None:
-        """Stop what is left of the request, within one step. Nothing, where nothing is left."""
+        """Stop the unfinished samples within one step. Does nothing if all have ended."""
         left, self._left = list(self._left), {}
         self._arrived.clear()
         self._thread.cancel(left)
 
     def fail(self, error: Exception) -> None:
-        """Stop what is left of the request, within one step; whoever reads it is told the error."""
+        """Stop the unfinished samples within one step; the reader gets the error."""
         self.put(None, error)
         self._thread.cancel(list(self._left))
 
     def note(self, task: Task, outcome: Outcome, now: float) -> bool:
-        """Keep what is told of the request besides its text; whether the sample has ended."""
+        """Record times, token counts and results of an outcome. Return whether the sample has ended."""
         if isinstance(outcome, Exception):
             self.error = self.error or outcome
             return True
@@ -153,7 +152,7 @@ class Stream:
         return outcome.result is not None
 
     def put(self, task: Task | None, outcome: Outcome) -> None:
-        """An outcome has come; without a task it is the end of the whole request."""
+        """Queue an outcome. Without a task it ends the whole request."""
         if task is None and isinstance(outcome, Exception):
             self.error = outcome
         self._arrived.append((task, outcome))
@@ -168,14 +167,14 @@ class EngineThread:
     """See the head. A context manager: the thread runs between enter and exit.
 
     Attributes:
-        engine: what it runs.
-        preparing: makes requests ready for it.
-        open: the streams of which something is left in the engine; touched by the loop alone.
-        observers: are told of each outcome, on the loop, before its stream is.
-        steps: how many rounds have run.
+        engine: the engine.
+        preparing: prepares requests for the engine.
+        open: streams with unfinished samples; used by the loop only.
+        observers: called on the loop with each outcome, before its stream gets it.
+        steps: the number of rounds so far.
         failure: why the engine stopped by itself; None while it runs.
-        draining: whether the server ends, and takes no more requests.
-        cut_off: how many requests were given up because of that.
+        draining: whether the server is shutting down and refuses new requests.
+        cut_off: number of requests ended by the shutdown.
     """
 
     def __init__(self, engine: Engine, preparing: Preparing | None = None) -> None:
@@ -187,10 +186,10 @@ class EngineThread:
         self.failure: BaseException | None = None
         self._lock, self._noted = threading.Lock(), list[_Note]()
         self._wake, self._stopping = threading.Event(), False
-        self._streams = dict[Task, Stream]()  # of tasks that have not ended; touched by the loop alone
-        self._arrived, self._due = list[_Arrival](), False  # not handed out yet, and whether it should be
+        self._streams = dict[Task, Stream]()  # of unfinished tasks; used by the loop only
+        self._arrived, self._due = list[_Arrival](), False  # outcomes not handed out yet, and whether they are due
         self._freed = FreedMemory()
-        self._calls = set[Future[Any]]()  # that have no answer; touched by the loop alone
+        self._calls = set[Future[Any]]()  # without a result yet; used by the loop only
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -210,17 +209,17 @@ class EngineThread:
 
     @property
     def alive(self) -> bool:
-        """Whether requests are answered."""
+        """Whether the engine answers requests."""
         return self._thread is not None and self._thread.is_alive() and not self._stopping
 
     @property
     def pending(self) -> int:
-        """What is noted and not yet taken: `pending_submit` of /health."""
+        """The number of commands not yet taken: `pending_submit` of /health."""
         return len(self._noted)
 
     @property
     def requests(self) -> int:
-        """Requests with samples that have not ended."""
+        """The number of requests with unfinished samples."""
         return len(self.open)
 
     def submit(
@@ -233,17 +232,17 @@ class EngineThread:
         interval: int = 1,
         size: int = 0,
     ) -> Stream:
-        """Begin a request; on the event loop.
+        """Begin a request. Call it on the event loop.
 
         Args:
-            request: what is asked.
+            request: the request.
             priority: requests with a lower number run first.
-            owner, admit, size: see `Preparing.tasks`; `admit` is given the stream, too.
-            interval: steps of the engine after which the stream is given what came meanwhile; the first token and the
-                end are given at once. 0: only the end need be.
+            owner, admit, size: see `Preparing.tasks`; `admit` also gets the stream.
+            interval: steps of the engine between two deliveries to the stream. The first token and the end are
+                delivered at once. 0: only the end must be delivered.
 
         Raises:
-            EngineStopped: see there.
+            EngineStopped: the engine no longer runs.
         """
         if not self.alive:
             raise EngineStopped(f"the engine has stopped: {self.failure}" if self.failure else "the engine has stopped")
@@ -251,7 +250,7 @@ class EngineThread:
         tasks = self.preparing.tasks(request, owner, lambda tokens: admit(stream, tokens), size)
         stream.begin(tasks)
         self.open.add(stream)
-        if (coming := tasks[0].coming) is not None:  # a refusal is told at once, and not by the next step
+        if (coming := tasks[0].coming) is not None:  # report a refusal at once, not after the next step
             coming.add_done_callback(lambda coming: self._refuse(stream, coming))
         for task in tasks:
             task.priority = priority
@@ -260,10 +259,10 @@ class EngineThread:
         return stream
 
     async def call(self, work: Callable[[], _Found]) -> _Found:
-        """What some work on the model gives, which is done on the engine's thread between two steps.
+        """Run some work on the model between two steps, on the engine's thread, and return its result.
 
         Raises:
-            Exception: what it raises. EngineStopped.
+            Exception: whatever the work raises. EngineStopped.
         """
         if not self.alive:
             raise EngineStopped("the engine has stopped")
@@ -284,7 +283,7 @@ class EngineThread:
             self._calls.discard(call)
 
     def stop(self) -> None:
-        """End the thread after its step. Streams that are open end with `EngineStopped`."""
+        """End the thread after its current step. Open streams end with `EngineStopped`."""
         self._stopping = True
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -294,14 +293,14 @@ class EngineThread:
         self._end_streams(EngineStopped("the engine has stopped"))
 
     def cancel(self, tasks: list[Task]) -> None:
-        """Stop tasks; on the event loop. Those that have ended are left as they are."""
+        """Stop tasks; call it on the event loop. Tasks that have ended are ignored."""
         if left := [task for task in tasks if task in self._streams]:
             self._note(lambda: self.engine.driver.cancel(left))
             for task in left:
                 self._close(task)
 
     def _refuse(self, stream: Stream, coming: Future[list[Stepper]]) -> None:
-        """Tell why the sequences of a request were not made, if they were not; on any thread."""
+        """Report why a request could not be prepared, if it could not. Runs on any thread."""
         error = None if coming.cancelled() else coming.exception()
         if isinstance(error, Exception):
             self._to_loop(lambda: stream.fail(error))
@@ -316,7 +315,7 @@ class EngineThread:
         try:
             while not self._stopping:
                 self._round()
-        except BaseException as error:  # the scheduler gives errors of a request to it; this is the end of all
+        except BaseException as error:  # the scheduler catches the errors of single requests; this one ends the engine
             self.failure, self._stopping = error, True
             stopped = EngineStopped(f"the engine has stopped: {error}")
             self._to_loop(lambda: self._end_streams(stopped))
@@ -337,8 +336,8 @@ class EngineThread:
             self._wake.wait()
 
     def _taker(self, interval: int) -> Take:
-        """Takes the outcomes of a request. All that has arrived is handed out together, since each time costs the loop
-        a call and a switch of threads, and so it costs little where answers are wanted whole."""
+        """A function that takes the outcomes of a request. All outcomes that have arrived are handed out together: each
+        delivery costs the loop a call and a thread switch, so batching makes non-streamed answers cheap."""
         begun = False
 
         def take(task: Task, outcome: Outcome) -> None:
@@ -369,7 +368,7 @@ class EngineThread:
                     self._close(task)
 
     def _close(self, task: Task) -> None:
-        """Nothing more comes of a task."""
+        """Forget a task that has ended."""
         stream = self._streams.pop(task)
         if not any(other in self._streams for other in stream.tasks):
             self.open.discard(stream)

@@ -1,14 +1,14 @@
-"""Gives freed memory back to the system while a server has nothing else to do.
+"""Returns freed memory to the system while a server is idle.
 
-A compilation may need hundreds of megabytes for a moment. GNU's malloc keeps what is freed wherever something that
-lives on lies behind it, as a compiled grammar does, so that a process grows with every costly specification although
-what it uses stays the same. `malloc_trim` gives back whole pages in the middle, too. It holds the lock of each arena
-meanwhile: where the cores are busy, a thread of low priority that called it would hold up all others. So the engine's
-thread calls it, and only when there is no request. The core calls it, too, but only after a compilation of more than
-four million steps (`matching/compile.cpp`), for programs that are no servers.
+A compilation may briefly need hundreds of megabytes. GNU's malloc cannot release freed memory below a block that is
+still in use, such as a compiled grammar. So a process would grow with every expensive specification although its live
+memory stays the same. `malloc_trim` also releases whole pages in the middle of the heap, but it holds the lock of each
+arena meanwhile. On busy cores, a low-priority thread that called it would delay all others. So the engine's thread
+calls it, and only when there is no request. For programs that are not servers, the core also calls it, but only after a
+compilation of more than four million steps (`matching/compile.cpp`).
 
-Cost: 1 to 4 ms, 16 ms at most, every two seconds. What it does not do: anything while requests follow each other
-without a pause, or with another allocator than GNU's.
+Cost: 1 to 4 ms, 16 ms at most, every two seconds. It does nothing while requests follow each other without a pause, or
+with an allocator other than GNU's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class FreedMemory:
         self._last = monotonic()
 
     def give_back(self) -> bool:
-        """Give back what is free, unless that was just done; whether it was done now."""
+        """Release free memory, at most once every `_PAUSE` seconds. Return whether it was released now."""
         if self._trim is None or monotonic() < self._last + _PAUSE:
             return False
         self._trim(ctypes.c_size_t(0))

@@ -1,8 +1,8 @@
-"""From a request to sequences of the engine, on threads of its own: a text becomes tokens, a specification a grammar.
+"""Turns requests into sequences of the engine on separate threads: text into tokens, specifications into grammars.
 
-Problem. Most specifications compile in milliseconds, some in seconds, and a stranger may send those that use up every
-limit. Nobody else may wait for them, and the engine's thread least of all. A thread cannot be stopped from outside, but
-a compilation looks at its `Limits` all the time, its seconds among them, and ends there.
+Problem. Most specifications compile in milliseconds, some in seconds, and an attacker may send ones that use up every
+limit. They must not delay other requests, least of all on the engine's thread. A thread cannot be stopped from outside,
+but a compilation checks its `Limits` all the time, including its seconds, and stops there.
 
     request -> reader (lanes.py, by size): tokens, room for them? -> no constraint: done
                         |
@@ -10,15 +10,14 @@ a compilation looks at its `Limits` all the time, its seconds among them, and en
                                      |
                                      +-> slow lane, 1 thread: at most `seconds`, from the beginning
 
-So a prompt without a constraint, and a grammar that is known, never wait for a long compilation; a short one waits for
-at most `QUICK` seconds of each that came before. What waits for the slow lane is bounded: in all, and for each key;
-past that a request is refused with `CompilerBusy`. Threads that compile for long give way to the model's
-steps (guided/engine/polite_pool.py).
+So a prompt without a constraint and a cached grammar never wait for a long compilation. A short compilation waits at
+most `QUICK` seconds for each one before it. The queue of the slow lane has a maximum length, in total and for each key;
+beyond it, requests are refused with `CompilerBusy`. Threads with long compilations yield to the model's steps
+(guided/engine/polite_pool.py).
 
-What holds: at most three compilations for answers run at once, whatever is sent (and two for /v1/grammars). What each
-may use is bounded by `Limits`: work, nodes and states, which bound its memory, and seconds. Where a client goes away,
-or is told 503 because its time to wait is over, a compilation that runs ends at its own limit; one that has not begun
-never begins.
+Guarantee: at most three compilations for answers run at once (and two for /v1/grammars). `Limits` bounds the cost of
+each: seconds, and work, nodes and states, which bound its memory. If a client disconnects, or gets 503 because its time
+in the queue is over, a running compilation continues to its own limit; a queued one never starts.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from guided.server.http.lanes import Lanes
 __all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "Preparing", "bounded", "in_time"]
 
 QUICK: Final = 0.5  # seconds
-_MOST_WAITING: Final = 8  # for the slow lane
+_MOST_WAITING: Final = 8  # in the slow lane
 _MOST_OF_A_KEY: Final = 2
 
 Told: TypeAlias = Callable[[float, Exception | None], object]
@@ -56,20 +55,20 @@ Told: TypeAlias = Callable[[float, Exception | None], object]
 
 
 class CompilerBusy(GuidedError):
-    """Too many specifications that take long wait to be compiled."""
+    """Too many slow specifications are waiting for compilation."""
 
 
 class CompileTimeout(GuidedError):
-    """A specification was not compiled within the time that the operator allows."""
+    """A specification did not compile within the operator's time limit."""
 
 
 class Preparing:
     """See the head.
 
     Attributes:
-        seconds: of one compilation, at most.
-        told: is told of each compilation; None: nobody is.
-        lanes: the threads that read requests, by their size.
+        seconds: the time limit of one compilation.
+        told: called after each compilation; None: no callback.
+        lanes: the threads that read requests, by size.
     """
 
     def __init__(self, engine: Engine, seconds: float | None = None) -> None:
@@ -83,26 +82,26 @@ class Preparing:
 
     @property
     def slow(self) -> int:
-        """Requests whose specification waits for the slow lane, or is in it."""
+        """The number of requests in the slow lane, waiting or compiling."""
         return self._waiting.total()
 
     def tasks(
         self, request: Request, owner: str = "", admit: Callable[[int], object] = lambda _: None, size: int = 0
     ) -> list[Task]:
-        """The samples of a request, for the engine's `driver`; a refusal is their outcome.
+        """The samples of a request, for the engine's `driver`. If the request is refused, the error is their outcome.
 
         Args:
-            request: what is asked.
-            owner: the client, by its key; "": nobody is told from others.
-            admit: is given the number of the prompt's tokens on another thread, and raises where there is no room.
-            size: bytes of the body that it came in.
+            request: the request.
+            owner: the client, by its key; "": unidentified, without a limit of its own.
+            admit: called on another thread with the number of prompt tokens; raises if there is no room.
+            size: bytes of the request's body.
         """
         coming = Future[list[Stepper]]()
         self.lanes.of(size).submit(self._read, coming, request, owner, admit)
         return [Task.later(coming, number) for number in range(request.n)]
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Start no further work."""
         self.lanes.close()
         for pool in (self._quick, self._slow):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -171,8 +170,8 @@ class Preparing:
 
 
 def bounded(compiler: GrammarCompiler, seconds: float) -> GrammarCompiler:
-    """A compiler that shares what is compiled, has so many seconds for each specification, and is silent: what a client
-    has written is told to it (warnings.py), and to no log."""
+    """A compiler that shares the cache and has a time limit for each specification. It logs no warnings: clients get
+    them in their answers (warnings.py)."""
     own = copy(compiler)
     own.limits = replace(own.limits, seconds=min(seconds, own.limits.seconds))
     own.warns = False
@@ -181,7 +180,7 @@ def bounded(compiler: GrammarCompiler, seconds: float) -> GrammarCompiler:
 
 @contextmanager
 def in_time(seconds: float) -> Iterator[None]:
-    """A compilation within it by a compiler that is `bounded`. Raises CompileTimeout where its time was over."""
+    """Run a compilation with a `bounded` compiler. Raises CompileTimeout if its time is over."""
     try:
         yield
     except LimitExceeded as error:
@@ -195,10 +194,10 @@ def _timeout(seconds: float) -> CompileTimeout:
 
 
 def _forget_frames(error: BaseException | None) -> None:
-    """Free what the frames of an error hold, before the garbage collector is let at it.
+    """Free the locals in an error's frames before the garbage collector runs.
 
-    They hold all that a compilation has made. To look at a million objects takes the collector a quarter of a second,
-    in which no other thread runs.
+    They hold everything that a compilation has built. Scanning a million objects takes the collector a quarter of a
+    second, in which no other thread runs.
     """
     seen = set[int]()
     while error is not None and id(error) not in seen:

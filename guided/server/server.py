@@ -1,6 +1,6 @@
-"""What the routes of a server share: its engine, its settings, and the way of a request to the engine and back.
+"""The state that a server's routes share: its engine, its settings, and the path of a request through the engine.
 
-door  ->  route  ->  read, check_model  ->  submit (admission)  ->  collected or server-sent  ->  ended (log)
+middleware  ->  route  ->  read, check_model  ->  submit (admission)  ->  collected or server-sent  ->  ended (log)
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ _Found = TypeVar("_Found")
 
 
 class Server:
-    """What the routes share.
+    """The shared state of the routes.
 
     Attributes:
-        engine: the model.
-        settings: of the operator.
+        engine: the engine with its model.
+        settings: the operator's settings.
         thread: runs the engine.
-        admission: says who may come in.
-        metrics: what `/metrics` tells.
+        admission: admits or refuses requests.
+        metrics: the metrics at `/metrics`.
         bodies: reads the bodies of requests.
-        visits: the requests that are inside.
-        started: when, in seconds since 1970.
+        visits: the contexts of open requests.
+        started: when the server started, in seconds since 1970.
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
-        """Raises GuidedError where the engine's model has no such tokens, or cannot be told of tools in this style."""
+        """Raises GuidedError if the model lacks a token of the settings, or cannot be given tools in this style."""
         style = style_of(engine, settings)
-        if engine.chat is None or style.name != engine.chat.tool_style:  # else the template shows how
+        if engine.chat is None or style.name != engine.chat.tool_style:  # otherwise the template defines the style
             check_style(style)
         Toolbox(settings.tools, engine.vocabulary)
         if settings.reasoning_end:
@@ -74,16 +74,16 @@ class Server:
         engine.compiler.limits = replace(engine.compiler.limits, memory=settings.grammar_memory)
 
     async def read(self, request: Request, make: Callable[[Any], _Found]) -> _Found:
-        """What `make` gives for the JSON of a request, see `Bodies.read`."""
+        """Call `make` with the JSON of a request and return its result; see `Bodies.read`."""
         return await self.bodies.read(request, make)
 
     async def encode(self, request: Request, prompt: Prompt, *, raw: bool = False) -> list[int]:
-        """The tokens of a prompt that came with a request. Raises as `Engine.encode_prompt`."""
+        """The tokens of a request's prompt. Raises as `Engine.encode_prompt`."""
         loop, work = asyncio.get_running_loop(), partial(self.engine.encode_prompt, prompt, raw=raw)
         return await loop.run_in_executor(self._lanes.of(request_context_of(request).size), work)
 
     def check_model(self, name: str | None) -> None:
-        """Raises RequestError where a request names another model than this server has."""
+        """Raise RequestError if a request names a model that this server does not have."""
         if name not in (None, self.settings.model_name):
             message = f"there is no model {brief(name)}; this server has {self.settings.model_name!r}"
             raise RequestError(message, param="model", code="model_not_found", status=404)
@@ -97,17 +97,17 @@ class Server:
         rid: str | None = None,
         streams: bool = True,
     ) -> list[Stream]:
-        """Give requests to the engine, if there is room for them.
+        """Submit requests to the engine, if there is room for them.
 
         Args:
             request: of HTTP.
-            parts: one for each prompt.
+            parts: one request of the engine for each prompt.
             priority: requests with a lower number run first.
-            rid: the id, where the body has one.
-            streams: whether the answers are told while they are written.
+            rid: the request id from the body, if any.
+            streams: whether the answers are streamed.
 
         Raises:
-            RequestError: too many wait already. EngineStopped.
+            RequestError: the queue is full. EngineStopped.
         """
         context = request_context_of(request)
         if rid is not None:
@@ -133,7 +133,7 @@ class Server:
         return context.streams
 
     def abort(self, key: int | None, id: str | None = None) -> int:
-        """End the open requests of a key that have an id (None: all of them); how many there were."""
+        """Abort the open requests of a key with this id (None: all of them), and return how many there were."""
         found = [context for context in self.visits if context.key == key and id in (None, context.id)]
         for context in found:
             for stream in context.streams:
@@ -141,13 +141,13 @@ class Server:
         return len(found)
 
     def cut(self) -> None:
-        """End all open requests, since the server ends."""
+        """End all open requests, because the server shuts down."""
         self.thread.cut_off += self.thread.requests
         for stream in list(self.thread.open):
             stream.fail(RequestError("the server ends", code="draining", status=503))
 
     def refusal(self, error: Exception, param: str | None = None) -> JSONResponse:
-        """The answer that tells an error; `param` as for `body_of`."""
+        """The response for an error; `param` as for `body_of`."""
         status, headers = status_of(error), {}
         if status in (429, 503):
             known = error.retry_after if isinstance(error, RequestError) else None
@@ -157,11 +157,11 @@ class Server:
         return JSONResponse(body_of(error, param), status, headers=headers)
 
     def ended(self, context: RequestContext) -> None:
-        """A request has gone out by the door."""
+        """Log a finished request."""
         self.visits.discard(context)
         left = sum(len(stream.tasks) - len(stream.results) for stream in context.streams)
         if left:
-            if context.status != 400:  # what was refused was never begun
+            if context.status != 400:  # a refused request never began
                 self.metrics.aborted(left)
             error = next((stream.error for stream in context.streams if stream.error is not None), None)
             context.ended = context.ended or ("client_gone" if error is None else body_of(error)["error"]["code"])
@@ -169,7 +169,7 @@ class Server:
         write_line(self.settings, context, results)
 
     def health(self) -> dict[str, Any]:
-        """What the engine is doing."""
+        """The state of the engine."""
         scheduler = self.engine.scheduler
         prefilling = scheduler.prefilling
         return {
@@ -184,8 +184,8 @@ class Server:
 
 
 class _EventStream(StreamingResponse):
-    """Closes its events at once where the client goes away, whose request is cancelled then: the garbage collector
-    would close them, too, but later."""
+    """Closes its events as soon as the client disconnects, which cancels the request. The garbage collector would close
+    them, too, but later."""
 
     async def stream_response(self, send: Send) -> None:
         async with aclosing(cast("AsyncGenerator[str, None]", self.body_iterator)):
@@ -193,12 +193,12 @@ class _EventStream(StreamingResponse):
 
 
 def stream_response(events: AsyncGenerator[str, None], headers: Mapping[str, str]) -> Response:
-    """Server-sent events as an answer."""
+    """A response of server-sent events."""
     return _EventStream(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache", **headers})
 
 
 async def unless_gone(request: Request, work: Awaitable[_Found]) -> _Found:
-    """Do something unless the client goes away first; then it is cancelled."""
+    """Await some work; cancel it if the client disconnects first."""
 
     async def gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":

@@ -1,4 +1,4 @@
-"""What the operator of a server decides. It computes nothing."""
+"""The settings that a server's operator chooses. It computes nothing."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ __all__ = ["Settings"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the operator of a server decides. A number of 0 sets no bound, where that is said.
+    """The settings of a server. For limits marked "0: no limit", 0 turns the limit off.
 
     Attributes:
-        model_name: how requests name the model.
-        api_keys: one of them is needed for whatever the engine works for; none: nobody is asked.
-        allowed_origins: pages of these origins may ask, by CORS; "*": all.
-        allowed_hosts: names by which the server may be asked, besides IP addresses and localhost; "*": any. None given:
-            any, but on loopback without keys none.
-        allow_special_tokens: whether grammars of requests may name control tokens.
-        default_max_tokens: of an answer of a conversation whose request does not say; 0: the model's whole context.
+        model_name: the model's name in requests.
+        api_keys: requests that use the engine need one of these keys; empty: no key is needed.
+        allowed_origins: origins whose pages may send requests (CORS); "*": all.
+        allowed_hosts: host names under which the server answers, besides IP addresses and localhost; "*": any. Empty:
+            any host name, except that without keys on loopback no host name is allowed.
+        allow_special_tokens: whether grammars in requests may name control tokens.
+        default_max_tokens: for chat answers if the request sets no limit; 0: the model's whole context.
         max_running: outputs in the batch at once.
-        max_queued_requests: outputs that wait for a place in the batch; past them 503.
-        max_queued_tokens: tokens of the prompts that wait; past them 503 (0: no bound).
-        max_requests_per_key: requests of one key at once; past them 429 (0: no bound).
-        requests_per_minute: of one key; past them 429 (0: no bound).
-        queue_timeout: seconds that a request waits for a place in the batch; then 503 (0: no bound).
-        request_timeout: seconds for a whole request; then 503, or an event of a stream (0: no bound).
-        compile_timeout: seconds of one compilation; then 400.
-        grammar_memory: bytes for the states of one grammar (`Limits.memory`); past it they are computed anew.
+        max_queued_requests: outputs waiting to enter the batch; beyond that 503.
+        max_queued_tokens: tokens of queued prompts; beyond that 503 (0: no limit).
+        max_requests_per_key: requests of one key at once; beyond that 429 (0: no limit).
+        requests_per_minute: of one key; beyond that 429 (0: no limit).
+        queue_timeout: seconds that a request may wait to enter the batch; then 503 (0: no limit).
+        request_timeout: seconds for a whole request; then 503, or an error event in a stream (0: no limit).
+        compile_timeout: seconds for one compilation; then 400.
+        grammar_memory: bytes for the states of one grammar (`Limits.memory`); beyond that, states are recomputed.
         body_timeout: seconds for the head of a request to arrive, and for its body; then 408.
-        max_header_bytes: of a request, its path and its headers together; past them 400.
-        max_body: bytes of a request.
-        max_messages: of a conversation, with the parts and the calls of its messages; past them 400.
-        max_depth: arrays and objects in one another, in the body of a request.
-        keep_alive: seconds without a token after which a stream has a comment, so that nothing in between closes it.
-        tool_style: how the model writes calls of functions (`guided.TOOL_STYLES`); None: as its chat template says.
-        tools: of the server itself: free answers of conversations may call them, and their results are forced.
-        reasoning_end: what ends the reasoning of a model that reasons before it answers; "" for one that does not.
-        reasoning_begin: what begins it; it ends the prompt.
-        stream_interval: steps of the engine, so tokens, after which a stream is told what came; the first token and the
-            end are told at once.
-        retry_after: seconds that a refused client is asked to wait, while it is not known how fast requests end.
-        log_format: a line for each request on standard error, as JSON or as text; "none": no lines.
-        log_requests: whether these lines hold the requests themselves, prompts included.
+        max_header_bytes: path and headers of a request together; beyond that 400.
+        max_body: bytes of a request's body.
+        max_messages: messages of a conversation, plus their parts and calls; beyond that 400.
+        max_depth: nesting of arrays and objects in a request's body.
+        keep_alive: seconds without a token until a stream sends a comment, so that no proxy closes it.
+        tool_style: how the model writes function calls (`guided.TOOL_STYLES`); None: as its chat template does.
+        tools: the server's own tools. Unconstrained chat answers may call them, and their results are forced.
+        reasoning_end: marks the end of the model's reasoning; "": the model does not reason.
+        reasoning_begin: marks its beginning; it ends the prompt.
+        stream_interval: steps of the engine (so tokens) between two deliveries to a stream. The first token and the end
+            are delivered at once.
+        retry_after: seconds that a refused client should wait, until the server knows how fast requests end.
+        log_format: the format of the log line for each request on standard error, "json" or "text"; "none": no lines.
+        log_requests: whether these lines include the requests, with their prompts.
     """
 
     model_name: str = "guided"

@@ -1,4 +1,4 @@
-"""What a model may call while it writes."""
+"""Tools that a model may call during generation."""
 
 from guided.tools.calculator import CALCULATOR
 from guided.tools.tool import Tool, ToolTokens

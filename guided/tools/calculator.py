@@ -2,15 +2,15 @@
 
     2 + 3*(4 - 1.5)      1,234 // 7      "strawberry".count("r")
 
-What is computed is what Python's own evaluation of the text would give, by a small parser of our own: nothing is ever
-evaluated as code. The rules are those of nanochat's calculator: the characters 0123456789*+-/.() and the space, after
-commas are taken out, without `**`; or letters, digits and '"()._ in `"...".count("...")`. It departs in these points:
+A small parser computes the same value as Python would; nothing is ever evaluated as code. The rules are those of
+nanochat's calculator. Commas are removed first. Then the text has the characters 0123456789*+-/.() and the space,
+without `**`; or letters, digits and '"()._ in `"...".count("...")`. Differences from nanochat:
 
-- What has no value is refused with a reason, which becomes the result: nanochat forces nothing then.
-- A comma between quotes is text, and counted right. Names such as "import" between quotes are only text.
-- Infinity and integers of more than 4,000 digits are refused, as overflow, and so is what is no number: `()`, `...`.
+- A text without a value is refused, and the reason becomes the result; nanochat forces no result in this case.
+- A comma between quotes is text, and counted correctly. Names such as "import" between quotes are only text.
+- Infinity and integers of more than 4,000 digits are refused as overflow. `()` and `...` are refused as well.
 
-What a model may write is the grammar `grammars/calculator.lark`, whose texts all have a value.
+The grammar `grammars/calculator.lark` defines the texts that a model may write; each has a value.
 
 Cost: linear in the text, since brackets nest at most 50 deep and integers are bounded.
 """
@@ -40,7 +40,7 @@ def calculate(text: str) -> int | float:
     """The value of a text.
 
     Raises:
-        ToolError: it has none, with the reason.
+        ToolError: the text has no value; the message gives the reason.
     """
     if found := _COUNT.fullmatch(text):
         return found[1][1:-1].count(found[2][1:-1])
@@ -65,7 +65,7 @@ class _Sum:
         self.next()
 
     def next(self) -> str:
-        """Go to the next lexeme, "" at the end. The one before it."""
+        """Move to the next lexeme ("" at the end) and return the one before it."""
         before, found = self.lexeme, _LEXEME.match(self.text, self.at)
         if found is None:
             raise ToolError(f"not understood: {self.text[self.at :].strip()[:20]}")
@@ -73,7 +73,7 @@ class _Sum:
         return before
 
     def value(self) -> int | float:
-        """Of the whole text."""
+        """The value of the whole text."""
         value = self.sum()
         if self.lexeme:
             raise ToolError(f"an operator is missing before {self.lexeme[:20]}")

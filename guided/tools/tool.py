@@ -1,11 +1,11 @@
-"""`Tool`: what a model may call while it writes, and how it is called: with a deadline, never with an error.
+"""`Tool`: a function that a model may call during generation. A call has a deadline and never raises an error.
 
     lookup = Tool("capitals", guided.python_type(Literal["France", "Peru"]), lambda text: CAPITALS[json.loads(text)])
     engine.generate("Where is ...?", tools=[lookup])
 
-A call stands in the output as a *segment*: begin token, arguments, end token, and then the result between two tokens
-of its own. What the arguments may be, the tool's grammar says; the engine runs the tool when the end token comes, and
-forces the result. In: the arguments' text. Out: the result's text, or "error: ..." with the reason why there is none.
+A call is a *segment* of the output: begin token, arguments, end token, and then the result between two tokens of its
+own. The tool's grammar constrains the arguments. At the end token, the engine runs the tool and forces the result.
+In: the arguments' text. Out: the result's text, or "error: ..." with the reason why there is none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from guided.frontends.combinators import Expr, Part, choice, regex, repeat, sequ
 
 __all__ = ["NANOCHAT", "Tool", "ToolTokens", "answer_with"]
 
-_MOST_RUNNING: Final = 32  # calls at once in the process, those included that nobody waits for any more
+_MOST_RUNNING: Final = 32  # concurrent calls in the process, including abandoned ones
 _running = threading.BoundedSemaphore(_MOST_RUNNING)
 
 
@@ -40,20 +40,20 @@ NANOCHAT: Final = ToolTokens("<|python_start|>", "<|python_end|>", "<|output_sta
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tool:
-    """Something that a model may call.
+    """A function that a model may call.
 
     Attributes:
-        name: tells it from others.
-        arguments: what a call may say between its begin and its end token; a part as those of `guided.sequence`.
-        call: makes the result of that text. What it raises is the result, as "error: ...". It runs while the batch of
-            the engine waits, and must not call the engine itself.
-        tokens: of the segment; the begin token tells which tool is meant.
-        seconds: the deadline. The call runs on a thread of its own, which cannot be stopped: past the deadline nobody
-            waits for it. None: it ends soon whatever its text, and is called directly.
-        longest: characters of a result; a longer one is refused.
-        room: tokens that a call leaves for its result, where the budget has them when the call begins. (A result for
-            which there is no room is left empty.)
-        segment: a whole call and its result, as a part of a grammar, to be placed inside of a constraint.
+        name: unique among the tools.
+        arguments: the grammar of the text between begin and end token; a part as those of `guided.sequence`.
+        call: computes the result of that text. If it raises, the result is "error: ..." with the message. It runs while
+            the engine's batch waits, and must not call the engine itself.
+        tokens: of the segment; the begin token identifies the tool.
+        seconds: the deadline. The call runs on its own thread, which cannot be stopped: after the deadline, the engine
+            stops waiting for it. None: the call is fast for every text, and runs directly.
+        longest: maximum characters of a result; a longer one is refused.
+        room: tokens that a call reserves for its result, if the budget has them when the call begins. (If there is no
+            room for a result, it is left empty.)
+        segment: a whole call and its result, as a part of a grammar for use inside a constraint.
     """
 
     name: str
@@ -82,11 +82,11 @@ class Tool:
         object.__setattr__(self, "segment", segment)
 
     def answer(self, text: str) -> str:
-        """The result of a call, or why there is none. Whatever the tool does, this returns, and in time."""
+        """The result of a call, or the reason why there is none. Returns by the deadline and never raises."""
         said, result = self._within_deadline(text) if self.seconds is not None else _outcome(self.call, text)
         if said and len(result) > self.longest:
             said, result = False, f"the result has {len(result)} characters, more than {self.longest}"
-        # Lone surrogates cannot be written; whatever was refused is kept short, too.
+        # Lone surrogates cannot be encoded. Errors are shortened, too.
         return (result if said else f"error: {result}"[: self.longest]).encode("utf-8", "replace").decode()
 
     def _within_deadline(self, text: str) -> tuple[bool, str]:
@@ -103,7 +103,7 @@ class Tool:
         thread = threading.Thread(target=run, name=f"tool {self.name}", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # the system has no more threads
+        except RuntimeError:  # the system cannot start another thread
             _running.release()
             return False, "it could not be started"
         thread.join(self.seconds)
@@ -134,5 +134,5 @@ def _answer_with(tools: tuple[Tool, ...]) -> Expr:
 
 
 def answer_with(tools: Sequence[Tool]) -> Expr:
-    """Any text, in which the tools may be called anywhere; the same object for the same tools."""
+    """Any text in which the tools may be called anywhere; the same object for the same tools."""
     return _answer_with(tuple(tools))

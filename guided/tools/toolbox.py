@@ -1,4 +1,4 @@
-"""`Toolbox`: tools in one vocabulary, found by the token that begins their calls."""
+"""`Toolbox`: the tools of a request in one vocabulary, found by the token that begins their calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["BoundTool", "Toolbox"]
 
 @dataclass(frozen=True, slots=True)
 class BoundTool:
-    """A tool, and the ids of its tokens; where several bear one name, each begins or ends a call."""
+    """A tool and the ids of its tokens. If several ids share a name, each of them begins or ends a call."""
 
     tool: Tool
     begins: frozenset[int]
@@ -28,10 +28,10 @@ class Toolbox:
 
     Attributes:
         by_token: id that begins a call -> the tool.
-        result_begins: ids that begin a result, which no model may write.
+        result_begins: ids that begin a result; the model may not write them.
 
     Raises:
-        VocabularyError: it has no such token. GuidedError: two tools that cannot be told apart.
+        VocabularyError: a token is missing or ends the output. GuidedError: two tools share a name or a begin token.
     """
 
     def __init__(self, tools: Sequence[Tool], vocabulary: Vocabulary) -> None:

@@ -1,1 +1,1 @@
-"""HTTP: who may come in, how much a request may be, what is logged and counted. It knows nothing of OpenAI's fields."""
+"""HTTP: access control, limits on requests, logs and metrics. It does not depend on OpenAI's fields."""

@@ -20,19 +20,19 @@ __all__ = ["fields_of", "write_line"]
 
 
 def fields_of(context: RequestContext, results: list[Result]) -> dict[str, Any]:
-    """What is told of a request, by name.
+    """The fields of a request's log line.
 
     | name | what |
     |---|---|
-    | `time` | when it came, in UTC |
-    | `id`, `key` | of the request; the number of its key |
-    | `method`, `route`, `status` | of HTTP; status 0: the client had gone |
-    | `seconds` | until its last byte |
-    | `ttft_ms` | until its first token |
-    | `prompt_tokens`, `tokens` | that were read and written |
+    | `time` | arrival, in UTC |
+    | `id`, `key` | the request's id; the number of its key |
+    | `method`, `route`, `status` | of HTTP; status 0: the client had disconnected |
+    | `seconds` | until the last byte |
+    | `ttft_ms` | until the first token |
+    | `prompt_tokens`, `tokens` | tokens read and tokens written |
     | `finish_reason` | of each output that ended |
-    | `constraint` | the field that said what the text must be |
-    | `error` | the code of what was refused |
+    | `constraint` | the field that constrained the text |
+    | `error` | the error code, if the request was refused |
     """
     ttft = next((stream.ttft for stream in context.streams if stream.ttft is not None), None)
     told = {
@@ -54,7 +54,7 @@ def fields_of(context: RequestContext, results: list[Result]) -> dict[str, Any]:
 
 
 def write_line(settings: Settings, context: RequestContext, results: list[Result]) -> None:
-    """Write the line of a request to standard error, as the settings ask for it."""
+    """Write a request's log line to standard error, in the format that the settings choose."""
     if settings.log_format == "none":
         return
     told = fields_of(context, results)

@@ -1,10 +1,10 @@
-"""Middleware that decides which requests the application sees, and logs what became of each. ASGI calls in and out.
+"""Middleware that decides which requests the application sees, and logs the outcome of each. ASGI calls in and out.
 
     request -> id -> host, page (403) -> key (401) -> capacity (429, 503) -> the application -> X-Request-Id, log
 
 Every POST and every path under /v1 makes the engine work, so it needs a key (if the server has keys) and capacity.
 Other GET requests (/health, /ready, /ping, /version, /metrics, the page) and OPTIONS need neither: they show how busy
-the server is, and nothing of what anyone asked or was answered. /abort_request needs a key but no capacity. Keys are
+the server is, not the content of requests or answers. /abort_request needs a key but no capacity. Keys are
 compared in constant time.
 
 A page of another site cannot make requests that need a key or capacity. Under a host name that its owner may have
@@ -44,7 +44,7 @@ class AccessMiddleware:
         self._keys = [key.encode() for key in server.settings.api_keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -96,17 +96,17 @@ class AccessMiddleware:
                 admission.leave(context.key)
 
     def _check_size(self, scope: Scope) -> None:
-        """Raises RequestError where the headers are too long; those that do not end are the connection's to refuse."""
+        """Raise RequestError if the headers are too long. The connection refuses headers that never end."""
         most = self._server.settings.max_header_bytes
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size + sum(len(name) + len(value) for name, value in scope["headers"]) > most:
             raise RequestError(f"path and headers have more than {most} bytes")
 
     def _key(self, authorization: str) -> int:
-        """The number of the key that is given, from 1."""
+        """The number of the key in the header, counted from 1."""
         scheme, _, rest = authorization.partition(" ")
         given = (rest.strip() if scheme.lower() == "bearer" else authorization).encode("latin-1")  # as it was sent
-        equal = [hmac.compare_digest(given, key) for key in self._keys]  # all of them, so that the time tells nothing
+        equal = [hmac.compare_digest(given, key) for key in self._keys]  # all of them: the time reveals nothing
         if not any(equal):
             message = "this key is not known" if given else "a key is needed"
             raise RequestError(message, code="invalid_api_key", status=401)

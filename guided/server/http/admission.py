@@ -1,20 +1,20 @@
-"""Who may come in: bounds on what waits, on what one key asks for, and on how long a request may take.
+"""Admission: limits on queued requests, on the requests of one key, and on the time a request may take.
 
-    request -> door: enter (its key's limits, room in the queue)      before its body is read
-            -> engine: make_room (its outputs)                        before its prompt is read
-            -> reader: make_room_for_prompt (its tokens)              before its specification is compiled
-            -> watch: time to wait for a place, time in all           while it runs
+    request -> middleware: enter (limits of its key, queue length)    before its body is read
+            -> engine: make_room (number of outputs)                  before its prompt is read
+            -> reader: make_room_for_prompt (number of tokens)        before its specification is compiled
+            -> watch: time in the queue, total time                   while it runs
 
-An output waits until it has a place in the batch. What it costs to refuse a request does not depend on the request, as
-long as that is refused at the door: nothing of it has been read yet but its headers.
+An output is queued until it enters the batch. At `enter`, refusing a request costs the same for every request, since
+only its headers have been read.
 
-Keys have a *token bucket*: a minute's requests may come at once, and each comes back after its part of a minute.
+Each key has a *token bucket*: it may use a minute's requests at once, and regains them evenly over the next minute.
 
-What a refused client is told to wait (`Retry-After`) is how long those who wait now will take, as fast as requests have
-ended lately; 1 to 60 seconds.
+`Retry-After` estimates how long the current queue will take at the rate of the requests that ended most recently. It is
+1 to 60 seconds.
 
-Cost: counting what waits looks at each open request, some 0.1 us each. Not done: limits for clients without a key,
-whose addresses a proxy hides; that is the proxy's task.
+Cost: counting the queue looks at each open request, about 0.1 us each. Not done: limits for clients without a key. A
+proxy hides their addresses, so this is the proxy's task.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from guided.server.settings import Settings
 __all__ = ["Admission"]
 
 _MINUTE: Final = 60.0
-_LONGEST: Final = 60  # seconds that a client is asked to wait
-_LATELY: Final = 32  # requests
+_LONGEST: Final = 60  # seconds, the largest `Retry-After`
+_LATELY: Final = 32  # most recent requests that the estimate uses
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """What a key may still ask for: `left` requests at the time `at`."""
+    """The token bucket of a key: `left` requests at the time `at`."""
 
     left: float
     at: float
 
 
 class Admission:
-    """See the head. On the event loop, but for `make_room_for_prompt`.
+    """See the head. Runs on the event loop, except `make_room_for_prompt`.
 
     Attributes:
-        rejections: how many requests were refused, by the setting that refused them.
-        timeouts: how many were ended because their time was over, by the setting.
+        rejections: number of refused requests, by the setting that refused them.
+        timeouts: number of requests that ran out of time, by the setting.
     """
 
     def __init__(self, thread: EngineThread, settings: Settings) -> None:
@@ -62,12 +62,12 @@ class Admission:
         self._empty.set()
         self.rejections, self.timeouts = Counter[str](), Counter[str]()
 
-    # ---- at the door
+    # ---- before the body is read
     def enter(self, key: int | None) -> None:
-        """A request comes in, with the number of its key; `leave` follows.
+        """Admit a request with the number of its key. Call `leave` when it ends.
 
         Raises:
-            RequestError: it may not; nothing is to be left then.
+            RequestError: the request is refused; do not call `leave` then.
         """
         if self._thread.draining:
             raise self._refused("draining", "the server ends: it answers no new requests", code="draining")
@@ -82,7 +82,7 @@ class Admission:
             self._of_key[key] += 1
 
     def leave(self, key: int | None) -> None:
-        """A request has been answered, or given up."""
+        """Record that a request was answered or aborted."""
         self._inside -= 1
         self._ended.append(monotonic())
         if key is not None:
@@ -91,7 +91,7 @@ class Admission:
             self._empty.set()
 
     async def empty(self) -> None:
-        """Wait until no request is inside."""
+        """Wait until no request is open."""
         await self._empty.wait()
 
     def _check_key(self, key: int) -> None:
@@ -112,12 +112,12 @@ class Admission:
             )
         bucket.left -= 1
 
-    # ---- on the way to the engine
+    # ---- before the engine runs it
     def make_room(self, outputs: int) -> None:
-        """A request asks for so many outputs.
+        """Check that the queue has room for the outputs of a request.
 
         Raises:
-            RequestError: too many wait already, or it asks for more than may ever wait.
+            RequestError: the queue is full, or the request has more outputs than the queue can ever hold.
         """
         if outputs > (most := self._settings.max_queued_requests):
             raise RequestError(f"the request asks for {outputs} outputs; this server lets {most} wait", param="n")
@@ -129,10 +129,10 @@ class Admission:
             raise self._refused("max_queued_requests", message, code="overloaded")
 
     def make_room_for_prompt(self, stream: Stream, tokens: int) -> None:
-        """The prompt of a request has so many tokens. On the one thread that reads prompts.
+        """Check that the queue has room for the tokens of a prompt. Runs on the thread that reads the prompt.
 
         Raises:
-            RequestError: too many tokens wait already. A prompt that waits alone always may.
+            RequestError: too many tokens are queued. A prompt is always admitted if no other is queued.
         """
         most = self._settings.max_queued_tokens
         queued = self.queued_tokens if most else 0
@@ -143,17 +143,17 @@ class Admission:
 
     @property
     def queued(self) -> int:
-        """Outputs that wait for a place in the batch."""
+        """The number of outputs waiting to enter the batch."""
         return sum(not task.admitted for stream in list(self._thread.open) for task in stream.tasks)
 
     @property
     def queued_tokens(self) -> int:
-        """Tokens of the prompts that wait."""
+        """The number of tokens in queued prompts."""
         return sum(stream.prompt_tokens for stream in list(self._thread.open) if stream.waits)
 
     # ---- while it runs
     def watch(self, stream: Stream) -> None:
-        """End a request whose time is over."""
+        """End a request when its time is over."""
         loop, settings = asyncio.get_running_loop(), self._settings
         if settings.queue_timeout:
             stream.on_end.append(loop.call_later(settings.queue_timeout, self._end_of_waiting, stream).cancel)
@@ -173,10 +173,10 @@ class Admission:
         self.timeouts[code] += 1
         stream.fail(RequestError(message, code=code, status=503, retry_after=self.retry_after))
 
-    # ---- what is said
+    # ---- refusals
     @property
     def retry_after(self) -> int:
-        """Seconds after which a refused client may find room."""
+        """Seconds after which a refused client should retry."""
         since = monotonic() - self._ended[0] if self._ended else 0.0
         if since <= 0:
             return self._settings.retry_after

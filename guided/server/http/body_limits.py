@@ -1,18 +1,18 @@
-"""The bodies of requests. In: bytes as they arrive. Out: what a route makes of their JSON.
+"""The bodies of requests. In: bytes as they arrive. Out: what a route builds from their JSON.
 
-Problem. A body of the largest size that is allowed may hold a hundred thousand messages. To read it takes a second or
-two, in which no other client would be answered, were it read on the event loop. So large bodies are read on threads of
-their own, by their size (lanes.py), which give way to the loop between two messages or items. Small ones are read where
-they are: to hand them over would cost more.
+Problem. A body of the maximum size may hold a hundred thousand messages. Reading it takes a second or two, which would
+block all other clients if it happened on the event loop. So separate threads read large bodies, one thread for each
+range of sizes (lanes.py). They yield to the loop between two messages or items. Small bodies are read on the loop,
+because handing them over would cost more.
 
-What a body may cost is bounded before any of it is looked at more closely: its bytes, its nesting, and the messages of
-a conversation (`max_messages`), since a message costs far more than its bytes. What is left costs time and memory in
-proportion to its bytes: lists have bounds, or are given up at their first error (requests.py). Python's collector
-pauses meanwhile, since it would look at all objects of the process again and again.
+The bytes, the nesting and the number of messages (`max_messages`) are checked before any closer look, since a message
+costs far more than its bytes. The rest costs time and memory in proportion to its bytes: lists have a maximum length or
+stop at their first error (requests.py). Python's garbage collector is paused meanwhile, since it would scan all objects
+of the process again and again.
 
-What holds: bodies that arrive, or that wait for their thread, have at most `_MOST_BODIES` times `max_body` bytes
-together; past that a client is told to come again. Not done: what is one call of Python's JSON reader (0.1 s for 4 MiB)
-cannot be interrupted.
+Guarantee: bodies that are arriving or waiting for their thread have at most `_MOST_BODIES` times `max_body` bytes in
+total; beyond that, clients are asked to retry. Not done: interrupting a single call of Python's JSON parser (0.1 s for
+4 MiB).
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ __all__ = ["Bodies"]
 _Found = TypeVar("_Found")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TOO_DEEP: Final = object()
-_MOST_BODIES: Final = 16  # times `max_body` may arrive at once
+_MOST_BODIES: Final = 16  # times `max_body` bytes may arrive at once
 _OF_A_MESSAGE: Final = ("content", "tool_calls", "output", "summary")  # lists whose entries count as messages
 
 
 class Bodies:
-    """See the head. On the event loop.
+    """See the head. Runs on the event loop.
 
     Attributes:
-        small: bytes of a body that is read on the event loop.
+        small: the largest body, in bytes, that is read on the event loop.
     """
 
     def __init__(self, settings: Settings, lanes: Lanes) -> None:
         self._settings, self._lanes, self.small = settings, lanes, SMALL
-        self._read = 0  # bytes of bodies that were not read to their ends
+        self._read = 0  # bytes of bodies that are still being read
 
     async def read(self, request: Request, make: Callable[[Any], _Found]) -> _Found:
-        """What `make` gives for the JSON of a body; for a large one it is called on another thread.
+        """Call `make` with the JSON of a body and return its result. For a large body, `make` runs on another thread.
 
         Raises:
-            RequestError: the body is too long, nests too deeply, has too many messages, is no JSON (RFC 8259: in UTF-8,
-                numbers are finite), or does not arrive in time. What `make` raises.
+            RequestError: the body is too long, nests too deeply, has too many messages, is not JSON (RFC 8259: UTF-8,
+                finite numbers), or does not arrive in time. Also whatever `make` raises.
         """
         body = bytearray()
         try:
@@ -109,7 +109,7 @@ def _json(body: bytearray, max_depth: int) -> Any:
     try:
         text = body.decode()
         found = json.loads(text, parse_constant=_finite, parse_float=_finite)
-        if _SURROGATE.search(text):  # half of a pair could be in no answer and in no error
+        if _SURROGATE.search(text):  # no answer or error could contain a lone surrogate
             json.dumps(found, ensure_ascii=False).encode()
     except RecursionError:
         found = _TOO_DEEP
@@ -123,7 +123,7 @@ def _json(body: bytearray, max_depth: int) -> Any:
 
 
 def _check_messages(body: Any, most: int) -> None:
-    """Raises RequestError where a conversation has more messages, parts and calls together."""
+    """Raise RequestError if a conversation has too many messages, parts and calls in total."""
     for name in ("messages", "input"):
         messages = body.get(name) if isinstance(body, dict) else None
         if not isinstance(messages, list):
@@ -138,14 +138,14 @@ def _check_messages(body: Any, most: int) -> None:
 
 
 def _finite(text: str) -> float:
-    """A number that JSON can say again."""
+    """A finite number, which JSON can represent."""
     if not math.isfinite(number := float(text)):
         raise ValueError(f"{text[:40]} is no finite number")
     return number
 
 
 def _depth(value: Any, most: int) -> int:
-    """How deep arrays and objects of a JSON value nest; counted no further than one past `most`."""
+    """The nesting depth of arrays and objects in a JSON value; counting stops at `most` + 1."""
     level, depth = [value], 0
     while (level := [each for each in level if isinstance(each, dict | list)]) and depth <= most:
         depth += 1

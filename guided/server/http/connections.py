@@ -1,13 +1,13 @@
-"""A connection of HTTP/1.1: uvicorn's, with a bound on how long the head of a request may take, and errors as JSON.
+"""HTTP/1.1 connections: uvicorn's, with a time limit for the head of a request and with errors as JSON.
 
-In: bytes. Out: as uvicorn's `H11Protocol`. uvicorn closes a connection that is idle between two requests. It waits
-without an end for the first request and for the rest of a head, so that whoever opens connections and says little in
-them could hold all that the process may open. Here a head has as long as a body (`Settings.body_timeout`): from the
-beginning of the connection, or from its own first bytes where it follows another request. Who has said nothing by then
-is not answered; a part of a head is told 408.
+In: bytes. Out: as uvicorn's `H11Protocol`. uvicorn closes a connection that is idle between two requests, but it waits
+forever for the first request and for the rest of a head. A client could open connections, send little, and use up all
+file descriptors of the process. Here a head has the same time limit as a body (`Settings.body_timeout`). The time
+starts with the connection, or with the first byte of a head that follows another request. When it ends, the server
+answers a partial head with 408, and closes a silent connection without an answer.
 
-What is no HTTP is told 400, as uvicorn does, with the body that all errors have. Not done: a bound on the number of
-connections, which the system sets for a process.
+Data that is not HTTP gets status 400, as in uvicorn, with the usual error body. Not done: a limit on the number of
+connections; the system sets one for each process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Connection(H11Protocol):
         settings: Settings = self.config.app.state.server.settings  # type: ignore[union-attr]
         self._seconds = settings.body_timeout
         self._late: asyncio.TimerHandle | None = None
-        self._said = False  # something has come of the head that is waited for
+        self._said = False  # whether part of the expected head has arrived
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
@@ -53,11 +53,11 @@ class Connection(H11Protocol):
         self._watch()
 
     def send_400_response(self, msg: str) -> None:
-        """Say that what came is no HTTP, and close."""
+        """Report that the data is not HTTP, and close."""
         self._refuse(RequestError(msg))
 
     def _watch(self) -> None:
-        """A head has its time while none is complete."""
+        """Start the timer if the current head is incomplete."""
         if self.transport.is_closing() or (self.cycle is not None and not self.cycle.response_complete):
             self._forget()
         elif self._late is None:
@@ -76,7 +76,7 @@ class Connection(H11Protocol):
             self.transport.close()
 
     def _refuse(self, error: RequestError) -> None:
-        """Tell an error, where no answer has begun, and close."""
+        """Send an error if no answer has begun, and close."""
         self._forget()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = json.dumps(body_of(error)).encode()

@@ -4,21 +4,21 @@
 |---|---|---|
 | 400 | BadRequestError | the request is malformed, its specification is refused, or no output of it fits its budget |
 | 401 | AuthenticationError | a key is needed |
-| 403 | PermissionDeniedError | a page of another origin asks, in a browser, or by a name that is not allowed |
+| 403 | PermissionDeniedError | a browser page of another origin sent the request, or the host is not allowed |
 | 404 | NotFoundError | there is no such model or route |
 | 408 | RequestTimeoutError | the body did not arrive in time |
 | 413 | BadRequestError | the body is too long |
 | 429 | RateLimitError | this key has too many requests at once, or in this minute |
-| 499 | ClientClosedRequest | the request was aborted; whoever sent it has gone, or has asked for that |
-| 500 | InternalServerError | a defect, or no memory for the request alone |
-| 503 | ServiceUnavailableError | the server is busy with others, it ends, or the engine has stopped |
+| 499 | ClientClosedRequest | the request was aborted, or its client disconnected |
+| 500 | InternalServerError | a defect, or not enough memory for this request alone |
+| 503 | ServiceUnavailableError | the server is busy or shutting down, or the engine has stopped |
 
-A client may change what leads to 4xx. It is asked to come again after 429 and 503 (`Retry-After`), which OpenAI's
-client does by itself: 429 where it alone asks too much, and 503 where all together do, as vLLM and SGLang have it.
+The client can fix the cause of a 4xx. 429 and 503 ask it to retry (`Retry-After`), which OpenAI's client does by
+itself. The status is 429 if this client alone asks too much, and 503 if all clients together do, as in vLLM and SGLang.
 
-`param` is the field of the request, with a JSON Pointer into its specification where that is known. Each `code` is in
-docs/guides/serving-errors.md. What is neither `RequestError` nor `GuidedError` is a defect, whatever its class: it is
-never the client's fault, and its text is not told.
+`param` is the field of the request, with a JSON Pointer into its specification if there is one. Each `code` is in
+docs/guides/serving-errors.md. Any exception other than `RequestError` and `GuidedError` is a defect, whatever its
+class. It is never the client's fault, and the client does not see its text.
 """
 
 from __future__ import annotations
@@ -74,21 +74,21 @@ _HERE: Final = (
 
 
 def for_clients(text: str) -> str:
-    """The text of an error or a finding, whose hint says what the sender of a request may do."""
+    """The text of an error or a finding, with its hint worded for the sender of the request."""
     for argument, here in _HERE:
         text = argument.sub(here, text)
     return text
 
 
 class RequestError(Exception):
-    """What a request asks is refused.
+    """The server refuses a request.
 
     Attributes:
         status: of HTTP.
         message: what is wrong and what to write instead.
-        param: the field of the request; None where it is the whole.
-        code: a word for programs.
-        retry_after: seconds after which it may be asked again; None: that is not known.
+        param: the field of the request; None: the request as a whole.
+        code: a machine-readable word.
+        retry_after: seconds after which the client should retry; None: unknown.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class RequestError(Exception):
 
 
 def status_of(error: BaseException) -> int:
-    """The status of HTTP for an error."""
+    """The HTTP status for an error."""
     match error:
         case RequestError():
             return error.status
@@ -118,9 +118,9 @@ def status_of(error: BaseException) -> int:
 
 
 def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
-    """See the head. `param`: the field whose value was refused, where the error does not know it.
+    """See the head. `param`: the field with the refused value, if the error does not name one.
 
-    Nothing is told of a defect but that there is one: its message may hold what others wrote.
+    The body of a defect says only that there was one: its message may contain text of other users.
     """
     status, code = status_of(error), None
     if isinstance(error, RequestError):
@@ -134,7 +134,7 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
     match error:
         case SpecError() | UnsupportedError():
             code = "invalid_specification"
-            place = "" if error.pointer.startswith("offset ") else error.pointer  # the message says where in a text
+            place = "" if error.pointer.startswith("offset ") else error.pointer  # the message contains the offset
             param = (param or "") + place or None
         case LimitExceeded():
             code = "limit_exceeded"
@@ -149,9 +149,9 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
             code, param = "max_tokens_too_small", "max_tokens"
             message = f"{message}: give max_tokens={error.needed} at least"
         case OptionError():
-            param = error.option  # it is not the specification that is wrong
+            param = error.option  # an option is wrong, not the specification
         case EngineStopped():
-            code, message = "engine_stopped", "the engine has stopped"  # why is a defect, see above
+            code, message = "engine_stopped", "the engine has stopped"  # the cause is a defect, see above
         case CompileTimeout():
             code = "compile_timeout"
         case CompilerBusy():

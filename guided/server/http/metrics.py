@@ -1,32 +1,32 @@
-"""What `/metrics` tells, for Prometheus. In: outcomes of the engine, as they come. Out: its text format.
+"""The metrics at `/metrics`, for Prometheus. In: outcomes of the engine, as they arrive. Out: its text format.
 
-Names are vLLM's where it has the metric, SGLang's for grammars where that has it, and else begin with `guided:`; all
-have the labels `model_name` and `engine`, as vLLM's do. Counters end in `_total`, as Prometheus' format wants it. Each
-application has a registry of its own.
+Names are vLLM's where it has the metric, SGLang's for grammars where it has the metric; others begin with `guided:`.
+All have the labels `model_name` and `engine`, as vLLM's do. Counters end in `_total`, as Prometheus' format requires.
+Each application has its own registry.
 
 | name | |
 |---|---|
-| `vllm:num_requests_running`, `vllm:num_requests_waiting` | outputs in the batch, and those that wait for a place |
-| `vllm:kv_cache_usage_perc` | how much of the cache is in use, 0 to 1 |
-| `vllm:prefix_cache_queries`, `vllm:prefix_cache_hits` | tokens of prompts that were looked up, and found |
-| `vllm:num_preemptions` | outputs that lost their place for a time |
-| `vllm:prompt_tokens`, `vllm:generation_tokens` | read and written |
+| `vllm:num_requests_running`, `vllm:num_requests_waiting` | outputs in the batch, and outputs in the queue |
+| `vllm:kv_cache_usage_perc` | used share of the cache, 0 to 1 |
+| `vllm:prefix_cache_queries`, `vllm:prefix_cache_hits` | prompt tokens that were looked up, and found |
+| `vllm:num_preemptions` | outputs that were preempted |
+| `vllm:prompt_tokens`, `vllm:generation_tokens` | tokens read, and tokens written |
 | `vllm:request_success` | outputs by `finished_reason`: stop, length, abort |
-| `vllm:time_to_first_token_seconds`, `vllm:e2e_request_latency_seconds` | of requests, from their coming |
+| `vllm:time_to_first_token_seconds`, `vllm:e2e_request_latency_seconds` | of requests, from arrival |
 | `vllm:inter_token_latency_seconds` | between two steps of an output that gave tokens |
-| `vllm:request_queue_time_seconds`, `..._prefill_time_...`, `..._decode_time_...` | to a place; a token; the end |
+| `vllm:request_queue_time_seconds`, `..._prefill_time_...`, `..._decode_time_...` | to batch; to first token; to end |
 | `vllm:admission_rejections` | refused requests by `reason`: the setting |
-| `guided:timeouts` | requests that were ended because their time was over, by `reason`: the setting |
-| `sglang:num_grammar`, `sglang:num_grammar_cache_hit` | specifications, and grammars that were known already |
-| `sglang:grammar_compilation_time_seconds` | of each specification, known ones included |
-| `sglang:num_grammar_queue_reqs`, `sglang:num_grammar_timeout` | that are being prepared; that took too long |
+| `guided:timeouts` | requests that ran out of time, by `reason`: the setting |
+| `sglang:num_grammar`, `sglang:num_grammar_cache_hit` | specifications, and grammars found in the cache |
+| `sglang:grammar_compilation_time_seconds` | of each specification, cached ones included |
+| `sglang:num_grammar_queue_reqs`, `sglang:num_grammar_timeout` | in preparation; timed out |
 | `guided:specifications_refused` | by the `code` of the error |
-| `guided:mask_time_seconds`, `guided:masks` | what filling masks took in all, and how many were filled |
-| `guided:removed_log_mass` | what masks removed: `Result.removed_log_mass`, summed |
-| `guided:forced_tokens` | that the grammar left no choice for |
-| `guided:budget_bound_answers`, `guided:budget_bound_steps`, `guided:budget_bound_mass` | what the budget took |
+| `guided:mask_time_seconds`, `guided:masks` | total time for filling masks, and number of masks |
+| `guided:removed_log_mass` | what masks removed: the sum of `Result.removed_log_mass` |
+| `guided:forced_tokens` | tokens for which the grammar left no choice |
+| `guided:budget_bound_answers`, `guided:budget_bound_steps`, `guided:budget_bound_mass` | what the budget removed |
 
-Cost: some microseconds for each event of an output (`benchmarks/server_overhead.py`); gauges are read when asked for.
+Cost: some microseconds for each event of an output (`benchmarks/server_overhead.py`). Gauges are read on each scrape.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _COUNTERS: Final = {
 
 
 class Metrics(Collector):
-    """See the head. On the event loop, but for `compiled` and `text`."""
+    """See the head. Runs on the event loop, except `compiled` and `text`."""
 
     def __init__(self, thread: EngineThread, admission: Admission, model_name: str) -> None:
         self.registry = CollectorRegistry()
@@ -101,11 +101,11 @@ class Metrics(Collector):
         thread.preparing.told = self.compiled
 
     def text(self) -> bytes:
-        """All of it, in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def observe(self, stream: Stream, task: Task, outcome: Outcome, now: float) -> None:
-        """An outcome of the engine has come."""
+        """Record an outcome of the engine."""
         if isinstance(outcome, Exception):
             return
         if outcome.tokens:
@@ -141,11 +141,11 @@ class Metrics(Collector):
         self._seconds["vllm:e2e_request_latency_seconds"].observe(now - stream.submitted)
 
     def aborted(self, outputs: int) -> None:
-        """So many outputs were given up."""
+        """Record a number of aborted outputs."""
         self._ended["abort"].inc(outputs)
 
     def compiled(self, seconds: float, error: Exception | None) -> None:
-        """A specification was compiled, or refused; on any thread."""
+        """Record that a specification was compiled or refused. Runs on any thread."""
         self._counts["sglang:num_grammar"].inc()
         self._seconds["sglang:grammar_compilation_time_seconds"].observe(seconds)
         if isinstance(error, CompileTimeout):
@@ -153,9 +153,9 @@ class Metrics(Collector):
         if isinstance(error, GuidedError) and not isinstance(error, BudgetError):
             self._refused.labels(*self._labels, body_of(error)["error"]["code"] or "bad_request").inc()
 
-    # ---- what is read when it is asked for
+    # ---- read on each scrape
     def collect(self) -> Iterable[Metric]:
-        """Gauges, and counters that are counted elsewhere; see `Collector`."""
+        """Gauges, and counters kept elsewhere; see `Collector`."""
         scheduler, cache = self._thread.engine.scheduler, self._thread.engine.scheduler.runner.cache
         gauges = {
             "vllm:num_requests_running": ("outputs in the batch", scheduler.running),

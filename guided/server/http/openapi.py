@@ -1,8 +1,8 @@
-"""The OpenAPI document of a server. In: its routes. Out: what they take and give, when it is first asked for.
+"""The OpenAPI document of a server. In: its routes. Out: their requests and answers, built on first use.
 
-Routes read the JSON of their requests themselves, so that errors are the server's own; what they read it as, each says
-with `takes`. The schemas of requests are those of the classes that read them. A schema tells the form of a request: the
-content of a specification, and what goes with what, is not in it.
+Routes parse the JSON of their requests themselves, so that all errors have the server's own form. Each declares its
+request classes with `takes`, and the document has the schemas of these classes. A schema describes the form of a
+request. It does not describe the content of a specification, or which fields may be combined.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class _Described:
 def takes(
     *kinds: type[BaseModel], answer: Mapping[str, str] | None = None, events: bool = False
 ) -> Callable[[_Route], _Route]:
-    """Says of a route what it reads and gives.
+    """Declare what a route reads and returns.
 
     Args:
-        kinds: what its body is read as: one of them.
-        answer: the members that each answer has, with the JSON types of their values.
-        events: whether it may also answer by server-sent events.
+        kinds: the request classes; the body is read as one of them.
+        answer: the members that every answer has, with their JSON types.
+        events: whether the route may also answer with server-sent events.
     """
 
     def say(route: _Route) -> _Route:
@@ -91,7 +91,7 @@ def takes(
 
 
 def add_document(app: FastAPI, *, keys: bool) -> None:
-    """`/openapi.json` is made when it is first asked for. `keys`: whether what begins with /v1 needs a key."""
+    """Build `/openapi.json` on first use. `keys`: whether paths under /v1 need a key."""
     app.openapi = cache(lambda: _document(app, keys=keys))  # type: ignore[method-assign]
 
 
@@ -113,7 +113,7 @@ def _document(app: FastAPI, *, keys: bool) -> _Json:
     refused = {"description": "An error", "content": {"application/json": {"schema": {"$ref": _ref("Error")}}}}
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            operation["responses"].pop("422", None)  # FastAPI's own; what is malformed is 400 here
+            operation["responses"].pop("422", None)  # FastAPI adds 422; this server answers malformed requests with 400
             operation["responses"] |= {"4XX": refused, "5XX": refused}
             if keys and path.startswith("/v1"):
                 operation["security"] = [{"key": []}]

@@ -1,7 +1,7 @@
 """Which web pages may use the server. In: a request's headers, and the address it came to. Out: a refusal, or nothing.
 
 Problem. A browser sends requests of any page to any address it can reach, and hides only the answer. With plain text as
-the content type it does not ask first. So a page of another site could run the model of a server that needs no key.
+the content type it sends no preflight request. So a page of another site could use the model of a server without keys.
 
 | a page asks | check |
 |---|---|
@@ -36,7 +36,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 def check_origin(headers: Headers, settings: Settings) -> None:
-    """Raises RequestError if a page of another origin asks, which `allowed_origins` does not name."""
+    """Raise RequestError if the request is from a page of another origin that `allowed_origins` does not list."""
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")
     if "*" in settings.allowed_origins or origin in settings.allowed_origins:
         return
@@ -50,7 +50,7 @@ def check_origin(headers: Headers, settings: Settings) -> None:
 
 
 def check_host(headers: Headers, scope: Scope, settings: Settings) -> None:
-    """Raises RequestError if the request names a host that a page of another site may have made lead here."""
+    """Raise RequestError if a page of another site may have pointed the request's host name at this machine."""
     given, allowed = headers.get("host"), settings.allowed_hosts
     if given is None or "*" in allowed or not (allowed or (_is_loopback(scope) and not settings.api_keys)):
         return
@@ -61,14 +61,14 @@ def check_host(headers: Headers, scope: Scope, settings: Settings) -> None:
 
 
 def _is_of_host(origin: str, host: str) -> bool:
-    """Whether an origin and the header `Host` name the same host and port; never for "null", a page without origin."""
+    """Whether an origin and the `Host` header name the same host and port. Never true for "null", an opaque origin."""
     scheme, separator, place = origin.partition("://")
     own = _host_and_port(place, scheme.lower()) if separator else None
     return own is not None and own == _host_and_port(host, scheme.lower())
 
 
 def _host_and_port(place: str, scheme: str) -> tuple[str, int | None] | None:
-    """Of "localhost:8000" or "[::1]"; without a port, the usual one of the scheme. None: it is malformed."""
+    """Of "localhost:8000" or "[::1]"; the default port of the scheme if there is none. None: malformed."""
     if any(sign in place for sign in "@/?#\\"):
         return None
     try:
@@ -87,7 +87,7 @@ def _is_address(host: str) -> bool:
 
 
 def _is_loopback(scope: Scope) -> bool:
-    """Whether the request came to an address that this machine alone can reach."""
+    """Whether the request arrived at a loopback address."""
     host = (scope.get("server") or ("", None))[0]
     if not _is_address(host):  # the path of a socket
         return False

@@ -1,4 +1,4 @@
-"""What the middleware, the routes and the log know about a request. It computes nothing."""
+"""The data that the middleware, the routes and the log share about a request. It computes nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RequestContext:
 
 
 def new_id(given: str | None) -> str:
-    """The id that the client gave, if it is short and plain; otherwise a new one."""
+    """The client's id if it is short and plain; otherwise a new one."""
     return given if given is not None and _ID.fullmatch(given) else secrets.token_hex(12)
 
 

@@ -1,1 +1,1 @@
-"""What the inspector's page shows: a specification, and one step of an output."""
+"""The data for the inspector's page: a specification, and one step of an output."""

@@ -1,12 +1,12 @@
-"""What there is to say about a specification, without a model. In: the fields of a request. Out: data for an answer.
+"""Inspects a specification without a model. In: the fields of a request. Out: data for an answer.
 
-| function | says |
+| function | answers |
 |---|---|
-| `check` | whether it compiles, or where and why not; what may go wrong; its size and shortest text |
+| `check` | whether it compiles, or where and why it fails; lint findings; its size and shortest text |
 | `explain` | what may follow a prefix, and why a text or a token may not |
 | `sample` | random sentences |
 
-These block and are bounded: by `guided.Limits`, and by the lengths and numbers that a request may ask for.
+These functions block. `guided.Limits` and the maximum values of request fields bound their cost.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["CheckRequest", "ExplainRequest", "SampleRequest", "accepted", "check
 LONGEST: Final = 64 << 10
 """Characters or tokens of a prefix."""
 _MOST_ALLOWED: Final = 1000
-_SHOWN: Final = 2000  # characters of a shortest text
+_SHOWN: Final = 2000  # characters of the shortest text
 _SECONDS: Final = 10.0  # for the sentences of one request
 _Id = Annotated[int, Field(ge=0, strict=True)]
 
@@ -73,17 +73,17 @@ class SampleRequest(Specified):
 
 
 def needed(asked: Structured) -> Structured:
-    """The specification. Raises RequestError where there is none."""
+    """The specification. Raises RequestError if the request has none."""
     if asked.constraint is None:
         raise RequestError("give a specification, such as json_schema, regex, lark, gbnf or grammar")
     return asked
 
 
 def compiled(compiler: GrammarCompiler, asked: Structured, seconds: float) -> CompiledGrammar | None:
-    """The grammar of a specification, as generation compiles it, in so many seconds at most; None: any text.
+    """Compile a specification as for generation, in at most `seconds`. None: any text is allowed.
 
     Raises:
-        CompileTimeout: it takes longer. All that `compile_constraint` raises.
+        CompileTimeout: the time is over. Also whatever `compile_constraint` raises.
     """
     with in_time(seconds):
         own = bounded(compiler, seconds)
@@ -91,7 +91,7 @@ def compiled(compiler: GrammarCompiler, asked: Structured, seconds: float) -> Co
 
 
 def grammar_of(compiler: GrammarCompiler, asked: Structured, seconds: float) -> CompiledGrammar | None:
-    """The same. Raises RequestError, with the field that the specification is."""
+    """As `compiled`, but raises RequestError, which names the field of the specification."""
     try:
         return compiled(compiler, asked, seconds)
     except GuidedError as error:
@@ -100,10 +100,10 @@ def grammar_of(compiler: GrammarCompiler, asked: Structured, seconds: float) -> 
 
 
 def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, seconds: float) -> dict[str, Any]:
-    """Whether a specification compiles, see the head.
+    """Whether a specification compiles; see the head.
 
     Raises:
-        RequestError: the request is no specification; what is wrong inside of one is part of the answer.
+        RequestError: the request holds no specification. Errors inside a specification are part of the answer.
     """
     given = {name: getattr(request, name) for name in Specified.model_fields}
     try:
@@ -140,12 +140,12 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
 
 
 def _refused(error: GuidedError, param: str | None, source: str) -> dict[str, Any]:
-    """Why a specification is refused, with the place in `source`, the text that was sent."""
+    """Why a specification is refused, with the location in `source`, the text that the client sent."""
     fields = fields_of(error)
     pointer, span, place = fields.get("pointer", ""), None, None
     if source and error.text == source and not error.file:
         span = error.span
-    elif source and pointer:  # of JSON, which was read before, or whose part was read by itself
+    elif source and pointer:  # of JSON that was parsed before, or whose part was parsed separately
         with suppress(ValueError, RecursionError):
             span = locate(source, pointer)
     if span is not None:
@@ -157,14 +157,14 @@ def _refused(error: GuidedError, param: str | None, source: str) -> dict[str, An
 
 
 def _only_text(given: Mapping[str, Any]) -> tuple[str | None, str]:
-    """The field that is given, and its text."""
+    """The only field given, and its text."""
     name = next((name for name, value in given.items() if value is not None), None)
     value = given.get(name or "")
     return name, value if isinstance(value, str) else ""
 
 
 def _remarks(grammar: CompiledGrammar, asked: Structured) -> list[dict[str, Any]] | None:
-    """None: the specification is too large for them."""
+    """The lint findings; None: the specification is too large to lint."""
     try:
         return [asdict(each) for each in lint_findings_of(grammar, asked.kind, asked.source, {})]
     except (GuidedError, RecursionError):
@@ -172,10 +172,10 @@ def _remarks(grammar: CompiledGrammar, asked: Structured) -> list[dict[str, Any]
 
 
 def accepted(grammar: CompiledGrammar, prefix: str | list[int]) -> GrammarMatcher:
-    """A matcher after a prefix.
+    """A matcher that has read a prefix.
 
     Raises:
-        RequestError: the specification does not allow it; the message says where.
+        RequestError: the specification does not allow the prefix; the message says where.
     """
     matcher = GrammarMatcher(grammar)
     if isinstance(prefix, str):
@@ -192,10 +192,10 @@ def accepted(grammar: CompiledGrammar, prefix: str | list[int]) -> GrammarMatche
 
 
 def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bool, seconds: float) -> dict[str, Any]:
-    """What may follow a prefix, see the head.
+    """What may follow a prefix; see the head.
 
     Raises:
-        RequestError, GuidedError: the specification, the prefix or the token.
+        RequestError, GuidedError: the specification, the prefix or the token is invalid.
     """
     if request.text is not None and request.token is not None:
         raise RequestError("text and token both ask what may follow: give one", param="token")
@@ -214,10 +214,11 @@ def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bo
 
 
 def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
-    """Random sentences, over the vocabulary of bytes.
+    """Random sentences over the byte vocabulary.
 
     Raises:
-        RequestError: no sentence is short enough, or they take too long. GuidedError: the specification.
+        RequestError: no sentence is short enough, or sampling takes too long.
+        GuidedError: the specification is invalid.
     """
     asked = needed(request.asked(allow_special_tokens=False))
     grammar = grammar_of(GrammarCompiler(byte_vocabulary()), asked, seconds)

@@ -1,11 +1,11 @@
-"""One step of an output, taken apart. In: a prompt, a specification, and the tokens written so far. Out: the mask and
-the budget of the next token, and what the model would have written before and after the mask.
+"""Analyses one step of an output. In: a prompt, a specification, and the tokens written so far. Out: the mask and the
+budget of the next token, and the most likely tokens before and after masking.
 
-Nothing is kept between two requests: the matcher reads the tokens again, and the model's keys and values of a prompt
-that was just answered are still in the cache. What is not in it is read in pieces, between which other requests go on.
+Nothing is kept between two requests. The matcher reads the tokens again. For a prompt that was just answered, the
+model's keys and values are still in the cache; the rest is prefilled in chunks, and other requests run in between.
 
-The mask is the engine's own (`guided/engine/masks.py`), so that it is the one under which the token was chosen. Not
-taken into account: bias, penalties and temperature, with which the choice was made after it; thinking, and tools.
+The mask is the engine's own (`guided/engine/masks.py`), so it is the mask under which the token was chosen. Not taken
+into account: bias, penalties and temperature, which the sampler applies after the mask; reasoning; and tools.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["PIECE", "Step", "StepRequest", "spelled"]
 
 PIECE: Final = 512
 """Tokens that the model reads at once, while other requests wait."""
-_RAMP: Final = 1.0  # of the budget, as `Options.budget_ramp` is by default
+_RAMP: Final = 1.0  # of the budget; the default of `Options.budget_ramp`
 _Id = Annotated[int, Field(ge=0, strict=True)]
 
 
@@ -67,8 +67,8 @@ class Step:
 
     Attributes:
         ids: what the model reads: the prompt and the tokens after it.
-        matcher: after the tokens; None: any text is allowed.
-        max_tokens, left: the budget, and what is left of it.
+        matcher: has read the tokens; None: any text is allowed.
+        max_tokens, left: the budget, and how much of it is left.
         top, most: see `StepRequest`.
     """
 
@@ -81,10 +81,10 @@ class Step:
 
     @classmethod
     def of(cls, engine: Engine, request: StepRequest, *, allow_special_tokens: bool, seconds: float) -> Step:
-        """Read the prompt, compile the specification, and follow the tokens; it blocks.
+        """Read the prompt, compile the specification, and match the tokens. It blocks.
 
         Raises:
-            RequestError, GuidedError: one of them is refused.
+            RequestError, GuidedError: the prompt, the specification or the tokens are refused.
         """
         asked = request.asked(allow_special_tokens=allow_special_tokens)
         if request.messages is not None:
@@ -113,7 +113,7 @@ class Step:
         """The answer. `logits`: (vocab_size,), after all ids.
 
         Raises:
-            GuidedError: what was written does not fit the budget.
+            GuidedError: the tokens do not fit the budget.
         """
         before = logits.float().clone()
         found: dict[str, Any] = {"ids": len(self.ids), "budget": {"max_tokens": self.max_tokens, "left": self.left}}
@@ -144,7 +144,7 @@ class Step:
 
 
 def spelled(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
-    """A token for a reader: its id, its text, its bytes (none for a control token), and whether it ends the output."""
+    """A token for display: its id, its text, its bytes (none for a control token), and whether it ends the output."""
     data = vocabulary.token_bytes(token)
     name = vocabulary.special_tokens.get(token, f"id {token}")
     return {
@@ -156,7 +156,7 @@ def spelled(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
 
 
 def _top(logits: Tensor, masked: Tensor, most: int, vocabulary: Vocabulary) -> list[dict[str, Any]]:
-    """The likeliest tokens by some logits, and whether they are allowed, by the masked ones."""
+    """The most likely tokens by `logits`, and whether `masked` allows them."""
     mass = log_mass(logits)
     values, ids = torch.topk(logits[: vocabulary.size], min(most, vocabulary.size))
     return [
@@ -167,7 +167,7 @@ def _top(logits: Tensor, masked: Tensor, most: int, vocabulary: Vocabulary) -> l
 
 
 def _state(matcher: GrammarMatcher) -> dict[str, Any]:
-    """Where the specification stands."""
+    """The matcher's state in the specification."""
     here = matcher.explain()
     return {
         "expected": str(here.expected),

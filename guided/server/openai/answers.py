@@ -1,12 +1,12 @@
 """The bodies of answers, as OpenAI's client reads them. In: deltas and readings. Out: dicts for JSON.
 
-Beyond OpenAI's fields an answer may have `warnings` (warnings.py). A choice has `stop_reason` (the stop that ended it,
-as vLLM says), `budget_bound` where the budget took something from it (`guided.BudgetBound`), `captures` of its grammar,
-`healed` (the end of the prompt that its first tokens spell again), and in chunks `partial`, if it is asked for
-(`Reading.partial`). A message and a delta have `reasoning` (and `reasoning_content`, as older clients call it) and
-`tool_results`: what the server's own tools said. With `return_token_ids` a choice has `token_ids`, as vLLM has them,
-and `tokens`: of each its text and bytes, and whether it was forced. Both hold the tokens of the text, and of the
-reasoning if it is told; log probabilities go with the text alone.
+Beyond OpenAI's fields, an answer may have `warnings` (warnings.py). A choice has `stop_reason` (the stop that ended it,
+as in vLLM), `budget_bound` if the budget removed tokens (`guided.BudgetBound`), `captures` of its grammar, `healed`
+(the end of the prompt that its first tokens spell again), and in chunks `partial`, if requested (`Reading.partial`). A
+message and a delta have `reasoning` (and `reasoning_content`, the name that older clients use) and `tool_results`, the
+results of the server's own tools. With `return_token_ids` a choice has `token_ids`, as in vLLM, and `tokens`: for each
+token its text, its bytes, and whether it was forced. Both cover the tokens of the text, and of the reasoning if the
+answer shows it. Log probabilities cover the text only.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = ["Answer", "told_of", "usage_of"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer on its way: what all of its chunks have in common.
+    """An answer in progress: the data that all its chunks share.
 
     Attributes:
-        chat: whether it is a message of a conversation, or a text that goes on.
-        model: its name.
+        chat: whether it is a chat message; else it is a completion.
+        model: the model's name.
         vocabulary: spells tokens.
-        top: how many log probabilities each token has besides its own; None: none are asked for.
-        token_ids: whether the tokens are told.
+        top: how many log probabilities each token has besides its own; None: none requested.
+        token_ids: whether the answer includes the tokens.
     """
 
     chat: bool
@@ -48,12 +48,12 @@ class Answer:
     created: int = field(default_factory=lambda: int(time.time()))
 
     def body(self, groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
-        """The whole answer: of each prompt its samples."""
+        """The whole answer: the samples of each prompt."""
         choices = [self._choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
         return self._whole("") | {"choices": choices, "usage": usage_of(groups)}
 
     def begin(self, number: int, reading: Reading) -> dict[str, Any]:
-        """The chunk of a conversation that tells who speaks. The content of a message that only calls is null."""
+        """The first chunk of a chat, with the role. The content of a message that only calls tools is null."""
         delta = {"role": "assistant", "content": "" if reading.how.calls is None else None}
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
         return self._whole("chunk") | {"choices": [choice]}
@@ -61,7 +61,7 @@ class Answer:
     def chunks(
         self, number: int, event: StreamEvent, deltas: Sequence[Delta], reading: Reading
     ) -> Iterable[dict[str, Any]]:
-        """The parts of a stream that an event makes; the last one has the end and the log probabilities."""
+        """The chunks of one event. The last chunk has the finish reason and the log probabilities."""
         parts = [_delta(delta) if self.chat else {"text": _text(delta)} for delta in deltas]
         fresh = reading.tokens[reading.fresh :]
         told = fresh and (self.top is not None or self.token_ids)
@@ -80,7 +80,7 @@ class Answer:
             yield self._whole("chunk") | {"choices": [choice]}
 
     def usage(self, groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
-        """The chunk that ends a stream, if usage is asked for."""
+        """The chunk that ends a stream if usage is requested."""
         return self._whole("chunk") | {"choices": [], "usage": usage_of(groups)}
 
     def _whole(self, part: Literal["", "chunk"]) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class Answer:
 
 
 def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
-    """How many tokens were read and written, reasoning included; a prompt counts once for all of its samples."""
+    """The number of tokens read and written, reasoning included. A prompt counts once for all its samples."""
     ended = [[reading.result for reading in group if reading.result is not None] for group in groups]
     prompt = sum(group[0].prompt_tokens for group in ended if group)
     written = sum(len(result.tokens) for result in chain.from_iterable(ended))
@@ -171,7 +171,7 @@ def _end(reading: Reading) -> dict[str, Any]:
 
 
 def told_of(result: Result) -> dict[str, Any]:
-    """What an answer says of its end beyond OpenAI's fields, see the head."""
+    """The fields about the end of an answer beyond OpenAI's; see the head."""
     told: dict[str, Any] = {"stop_reason": result.stop}
     if result.budget_bound.steps:
         told["budget_bound"] = {"steps": result.budget_bound.steps, "mass": result.budget_bound.mass}

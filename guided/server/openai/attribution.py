@@ -1,16 +1,16 @@
-"""Which tokens of an answer are its text. In: tokens with their characters, and which characters became text. Out: the
-tokens of the text.
+"""Finds the tokens that belong to the text of an answer. In: tokens with their characters, and which characters became
+text. Out: the tokens of the text.
 
-Problem. An answer with calls is written as one sequence of tokens: text, marks, names, arguments. The client is told
-text and calls apart, so log probabilities and ids that go with the text must not hold those of the marks. What a
-character is may be known only some tokens later: `<tool` may go on as text.
+Problem. The model writes an answer with calls as one sequence of tokens: text, markers, names, arguments. The client
+gets text and calls separately, so the log probabilities and ids of the text must leave out the markers. Sometimes later
+tokens decide whether a character is text: `<tool` may turn out to be text.
 
     tokens      "It"   " is"   "\\n"   "<tool"   "_call>"   ...      written
-    characters  0..2   2..5    5..6   6..11     11..17              become text, or do not
+    characters  0..2   2..5    5..6   6..11     11..17              become text or not
     text        0..5                                                so the first two tokens are shown
 
-A character that several tokens spell belongs to all of them: they are one group. A token that spells text and a mark is
-text. Cost: each token and each character is looked at once.
+If several tokens spell one character, they form a group. A token that spells both text and a marker counts as text.
+Cost: each token and each character is processed once.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["Attribution", "ShownToken"]
 
 
 class ShownToken(NamedTuple):
-    """A token that a client may be told.
+    """A token that a client may see.
 
     Attributes:
-        id: of the token.
+        id: the token's id.
         forced: whether the specification or a tool forced it.
-        logprobs: None where they were not asked for.
-        is_text: whether it is of the text; else it is of the reasoning.
+        logprobs: None if not requested.
+        is_text: whether it belongs to the text; else it belongs to the reasoning.
     """
 
     id: int
@@ -43,7 +43,7 @@ class ShownToken(NamedTuple):
 
     @classmethod
     def of(cls, event: StreamEvent, *, is_text: bool) -> list[ShownToken]:
-        """Those of an event."""
+        """The tokens of an event."""
         scores: Sequence[TokenLogprobs | None] = event.logprobs or (None,) * len(event.tokens)
         return [cls(id, event.forced, score, is_text) for id, score in zip(event.tokens, scores, strict=True)]
 
@@ -53,8 +53,8 @@ class _Group:
     """Tokens that spell the same characters.
 
     Attributes:
-        begin, end: these characters.
-        kind: whether they are text (True) or reasoning (False); None: neither, as far as is known.
+        begin, end: the range of these characters.
+        kind: True: text; False: reasoning; None: neither, or not known yet.
     """
 
     begin: int
@@ -67,19 +67,19 @@ class Attribution:
     """See the head.
 
     Attributes:
-        size: how many characters were written.
+        size: number of characters written.
     """
 
     def __init__(self) -> None:
         self.size = 0
         self._groups = deque[_Group]()
-        self._begun = list[ShownToken]()  # of a character that is not complete
+        self._begun = list[ShownToken]()  # tokens of an incomplete character
 
     def write(self, token: ShownToken | None, texts: Sequence[str], *, is_hidden: bool) -> None:
-        """A token is written (None: the answer ends), and with it these texts are complete.
+        """Record a token and the texts that it completes. `token` None: the answer ends.
 
-        The first of two texts is that of a character which the token has broken off. `is_hidden`: the token has no text
-        of its own.
+        If there are two texts, the first is the replacement for a character that the token broke off. `is_hidden`: the
+        token itself has no text.
         """
         if token is None or is_hidden or len(texts) > 1:
             self._complete("".join(texts[:1]))
@@ -94,7 +94,7 @@ class Attribution:
             self.size, self._begun = self.size + len(text), []
 
     def say(self, places: Iterable[int], *, is_text: bool) -> None:
-        """The characters at these places, in order, are text or reasoning."""
+        """Mark the characters at these positions, in ascending order, as text or reasoning."""
         groups = iter(self._groups)
         group = next(groups, None)
         for place in places:
@@ -104,7 +104,7 @@ class Attribution:
                 group.kind = group.kind or is_text
 
     def settled(self, undecided: int) -> list[ShownToken]:
-        """The tokens of text and reasoning that are known now; what begins at character `undecided` is not."""
+        """Remove and return the tokens of text and reasoning before `undecided`, the first undecided character."""
         out = list[ShownToken]()
         while self._groups and (self._groups[0].end <= undecided or self._groups[0].kind is not None):
             group = self._groups.popleft()

@@ -1,10 +1,11 @@
-"""A request of /v1/chat/completions: what the engine is asked, and how its answers are read.
+"""Requests of /v1/chat/completions: builds the engine's request, and defines how its answers are read.
 
-In: the request, the engine, the settings of the operator. Out: a request of the engine, with the tools that the model
-is told of, reasoning before the answer where the model reasons, and the server's own tools in free text; and `How`
-answers are read.
+In: the request, the engine, the operator's settings. Out: a request of the engine, and the `How` of its answers. The
+request includes the tools in the prompt, reasoning before the answer if the model reasons, and the server's own tools
+if the text is free.
 
-What does not go together is refused: stops end free text, and an answer with tools or reasoning is under a constraint.
+Combinations that exclude each other are refused: stops need free text, but an answer with tools or reasoning is
+constrained.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ __all__ = ["conversation", "style_of"]
 
 
 def style_of(engine: Engine, settings: Settings) -> ToolStyle:
-    """How the model writes calls: as the operator says, else as its chat template does, else as Hermes does."""
+    """The model's style of tool calls: from the settings, else from its chat template, else Hermes."""
     found = engine.chat.tool_style if engine.chat is not None else None
     return tool_style(settings.tool_style or found or DEFAULT_TOOL_STYLE)
 
 
 def conversation(asked: ChatRequest, text: Structured, engine: Engine, settings: Settings) -> tuple[Request, How]:
-    """See the head. `text`: what the request says of the answer's text.
+    """See the head. `text`: the request's constraint on the text.
 
     Raises:
-        RequestError: see the head; or as `Functions.of`.
+        RequestError: see the head. Also whatever `Functions.of` raises.
     """
     style, vocabulary, thinks = style_of(engine, settings), engine.vocabulary, _thinks(asked, settings)
     functions = None
@@ -89,7 +90,7 @@ def _prompt(
     settings: Settings,
     thinks: bool,
 ) -> Conversation:
-    """What the chat template is given."""
+    """The input of the chat template."""
     called = {call.id: call.function.name for message in asked.messages for call in message.tool_calls or ()}
     messages = [message.plain() for message in asked.messages]
     for message in messages:
@@ -114,7 +115,7 @@ def _prompt(
 
 
 def _thinks(asked: ChatRequest, settings: Settings) -> bool:
-    """Whether the model reasons before it answers; a message that goes on has its reasoning behind it."""
+    """Whether the model reasons first. If the last message is to be continued, its reasoning is already over."""
     wanted = asked.wants_reasoning()
     if asked.continue_final_message and wanted is None:
         return False
@@ -125,9 +126,9 @@ def _thinks(asked: ChatRequest, settings: Settings) -> bool:
 
 
 def _begin(settings: Settings, thinks: bool) -> str:
-    """What the answer begins with: reasoning that has begun, or that is empty, as in the templates of Qwen 3.
+    """The beginning of the answer: reasoning that has begun, or empty reasoning, as in Qwen 3's templates.
 
-    What the chat template writes of it itself is not written again (`Conversation.begin`).
+    The part that the chat template already writes is not repeated (`Conversation.begin`).
     """
     if not settings.reasoning_end or not settings.reasoning_begin:
         return ""
@@ -135,6 +136,6 @@ def _begin(settings: Settings, thinks: bool) -> str:
 
 
 def _text_of_end(engine: Engine, settings: Settings) -> str:
-    """What the end of reasoning adds to the text: nothing, where it is a control token."""
+    """The text of the tokens that end reasoning; "" for a control token."""
     ids = find_reasoning_end(engine.vocabulary, settings.reasoning_end)
     return engine.vocabulary.decode(ids).decode("utf-8", "replace")

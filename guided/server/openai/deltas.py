@@ -1,11 +1,11 @@
-"""What an answer says, part by part. In: the events of one sample. Out: deltas: reasoning, text, and calls of tools.
+"""Splits an answer into deltas. In: the events of one sample. Out: deltas of reasoning, text, and tool calls.
 
     events of the engine  ->  Reading.read  ->  deltas  ->  chunks of /v1/chat/completions, events of /v1/responses
 
-Every way of answering is made of these deltas, so a stream and a whole answer say the same. Put together, the deltas
-of a kind are what the `Reading` holds at the end.
+All routes build their answers from these deltas, so a stream and a whole answer have the same content. The deltas of a
+kind, joined, equal the final content of the `Reading`.
 
-Cost: linear in the answer. Each delta is what is new; the whole is put together where it is asked for.
+Cost: linear in the answer. Each delta holds only new text; the whole is joined on request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ReasoningText:
-    """What the model thinks before it answers."""
+    """A part of the reasoning before the answer."""
 
     text: str
 
@@ -44,7 +44,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class CallBegin:
-    """A call begins. `index`: its number in the answer, from 0."""
+    """The start of a call. `index`: its number in the answer, from 0."""
 
     index: int
     id: str
@@ -53,7 +53,7 @@ class CallBegin:
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
-    """A part of the arguments of a call: JSON text, which goes on where the part before ended."""
+    """A part of a call's arguments: JSON text that continues the part before."""
 
     index: int
     text: str
@@ -64,7 +64,7 @@ Delta: TypeAlias = ReasoningText | Text | CallBegin | CallArguments | ToolResult
 
 @dataclass(slots=True)
 class FunctionCall:
-    """A call that the answer makes; `arguments` is JSON text."""
+    """A call in the answer; `arguments` is JSON text."""
 
     id: str
     name: str
@@ -72,24 +72,25 @@ class FunctionCall:
 
     @property
     def arguments(self) -> str:
-        """As far as they were written."""
+        """The arguments written so far."""
         return "".join(self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How answers to a request are read.
+    """How to read the answers to a request.
 
     Attributes:
-        calls: makes what reads the calls of functions; None: there are none.
-        apart: where an answer is text or calls, what calls begin with: any other text has none.
-        spelling: makes what spells tokens, for calls, and for results of the server's own tools; None: as the event.
-        reasoning_end: the text that ends reasoning; "" also where it has none.
+        calls: makes the reader of function calls; None: there are none.
+        apart: the markers that begin calls, if an answer is either text or calls; empty if it may mix both.
+        spelling: makes the speller of tokens, for calls and for results of the server's own tools; None: use the
+            event's text.
+        reasoning_end: the text that ends reasoning; "" if a control token ends it or there is no reasoning.
         thinks: whether reasoning comes first.
-        shows_reasoning: whether it is told.
-        trims: whether line ends between reasoning and text are no part of the text.
-        named: whether one function had to be called, so that calling it is no decision of the model's.
-        partial: whether the value of the text, which is JSON, is told while it is written.
+        shows_reasoning: whether the answer includes the reasoning.
+        trims: whether to drop line ends between reasoning and text.
+        named: whether the request named the function to call, so that the call was not the model's decision.
+        partial: whether to report the value of JSON text while it is written.
     """
 
     calls: Callable[[], CallReader] | None = None
@@ -107,22 +108,22 @@ _PLAIN = How()
 
 
 def end_of(result: Result) -> Literal["stop", "length"]:
-    """Why an output ended, as OpenAI's interface says it, but for calls of functions."""
+    """Why an output ended, in OpenAI's words, ignoring function calls."""
     return "length" if result.cut else "stop"
 
 
 class Reading:
-    """What one sample has said so far.
+    """What one sample has produced so far.
 
     Attributes:
-        calls: the calls of functions.
-        results: of the server's own tools.
-        reasoning_tokens: how many tokens the reasoning has, its end included.
-        result: of the engine, once it has come.
-        tokens: those of the text, and of the reasoning if it is told, as far as that is known. Tokens of calls, of
-            results of tools, and of white space that is no text are not among them.
-        fresh: how many of them there were before the last event.
-        offsets: of the tokens whose log probabilities were told.
+        calls: the function calls.
+        results: results of the server's own tools.
+        reasoning_tokens: number of tokens of the reasoning, its end marker included.
+        result: the engine's result, once it has arrived.
+        tokens: tokens known to belong to the text, or to the reasoning if shown. Tokens of calls, of tool results, and
+            of white space outside the text are left out.
+        fresh: number of these tokens before the last event.
+        offsets: offsets of the tokens with reported log probabilities.
     """
 
     def __init__(self, how: How = _PLAIN) -> None:
@@ -134,9 +135,9 @@ class Reading:
         self._reasoning, self._text = list[str](), list[str]()
         self._reader = how.calls() if how.calls is not None else None
         self._spelling = how.spelling() if how.spelling is not None else None
-        self._held = ""  # of the reasoning: it may be what ends it
-        self._undecided: str | None = "" if how.apart else None  # the begin, while it may be that of a call
-        self._space = ""  # between calls, or at an end; it is text if text follows
+        self._held = ""  # the end of the reasoning so far, if it may begin the end marker
+        self._undecided: str | None = "" if how.apart else None  # the answer's start, while it may begin a call
+        self._space = ""  # white space between calls or at the end; it is text if text follows
         self._space_at: Sequence[int] = ()
         self._places: Attribution | None = Attribution() if how.spelling is not None else None
         self._json = PartialJson() if how.partial else None
@@ -148,11 +149,11 @@ class Reading:
 
     @property
     def reasoning(self) -> str:
-        """The reasoning so far; "" where it is not told."""
+        """The reasoning so far; "" if not shown."""
         return "".join(self._reasoning)
 
     def read(self, event: StreamEvent) -> list[Delta]:
-        """What an event adds."""
+        """The deltas of an event."""
         self.fresh = len(self.tokens)
         if event.reasoning and event.result is None:
             self.reasoning_tokens += len(event.tokens)
@@ -169,21 +170,21 @@ class Reading:
 
     @property
     def finish_reason(self) -> Literal["stop", "length", "tool_calls"] | None:
-        """Why it ended, as OpenAI's interface says it; None: it has not."""
+        """Why the answer ended, in OpenAI's words; None: it has not ended."""
         if self.result is None:
             return None
-        if self.calls and self.result.finish_reason == "stop":  # a further call may have been cut off: these are whole
+        if self.calls and self.result.finish_reason == "stop":  # another call may have been cut off; these are complete
             return "stop" if self.how.named else "tool_calls"
         return end_of(self.result)
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has ended where calls might have been, with none and without text."""
+        """Whether an answer that could have held calls ended without calls and without text."""
         return self.result is not None and self.how.calls is not None and not (self.calls or self._text)
 
     @property
     def partial(self) -> dict[str, int | str] | None:
-        """How the text is completed to valid JSON: its first `length` characters, and `end` behind them."""
+        """How to complete the text to valid JSON: keep its first `length` characters, and append `end`."""
         if self._json is None:
             return None
         length, end = self._json.sure
@@ -191,7 +192,7 @@ class Reading:
 
     # ---- reasoning
     def _think(self, text: str) -> list[Delta]:
-        """All but what may be the text that ends it: that is told once the reasoning goes on, and never else."""
+        """Emit the reasoning, but hold back a tail that may begin the end marker until more reasoning follows."""
         self._held += text
         end = self.how.reasoning_end
         most = min(len(end), len(self._held))
@@ -222,7 +223,7 @@ class Reading:
         return deltas + self._read_piece(piece, begin)
 
     def _read_piece(self, piece: str, begin: int) -> list[Delta]:
-        """What a piece of the spelled answer adds; it begins at a character."""
+        """The deltas of a piece of the spelled answer. `begin`: the position of its first character."""
         if not piece:
             return []
         if self._reader is None:
@@ -240,7 +241,7 @@ class Reading:
         return self._say(begun, range(len(begun)))
 
     def _undecided_from(self, places: Attribution) -> int:
-        """The first character of which it is not known whether it is text."""
+        """The first character that may still become text or not."""
         if self._undecided is not None:
             return 0
         if self._reader is None or self.result is not None:
@@ -268,7 +269,7 @@ class Reading:
         return deltas
 
     def _say_between(self, text: str, at: Sequence[int]) -> list[Delta]:
-        """Text beside calls, without the white space that only sets calls apart."""
+        """Text beside calls, without the white space that merely separates calls."""
         text, at = self._space + text, [*self._space_at, *at]
         told = text.rstrip()
         self._space, self._space_at = text[len(told) :], at[len(told) :]
@@ -277,7 +278,7 @@ class Reading:
         return self._say(told, at)
 
     def _say(self, text: str, at: Sequence[int] = ()) -> list[Delta]:
-        """Text, and which characters of the spelled answer it is."""
+        """Emit text. `at`: its positions in the spelled answer."""
         if self.how.trims and not self._text:
             at = at[len(text) - len(text.lstrip("\n")) :]
             text = text.lstrip("\n")
@@ -291,7 +292,7 @@ class Reading:
         return [Text(text)]
 
     def _rest(self) -> list[Delta]:
-        """What was held back, and is text since nothing follows."""
+        """Emit the text that was held back; nothing follows it now."""
         deltas = list[Delta]()
         if self._undecided:
             deltas += self._say(self._undecided, range(len(self._undecided)))

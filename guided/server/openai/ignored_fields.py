@@ -1,7 +1,7 @@
-"""Fields that say nothing where they have one value: that which describes what the server does anyway.
+"""Fields that are accepted only with the value that describes what the server does anyway.
 
-OpenAI's clients and frameworks send them with each request, and so do those of vLLM. At that value, or null, they are
-taken; any other value asks for something that is not done here, and is refused with the reason and a hint.
+OpenAI's clients, frameworks and vLLM's clients send these fields with each request. That value and null are accepted.
+Any other value asks for an unsupported feature, and is refused with the reason and a hint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["IgnoredFields", "IgnoredInConversations"]
 
 @dataclass(frozen=True, slots=True)
 class _Only:
-    """The values that a field may have, and why it may have no other one."""
+    """The values that a field may have, and why other values are refused."""
 
     values: tuple[Any, ...]
     why: str
@@ -41,7 +41,7 @@ _NO_TEMPLATE = "the operator of the server has chosen how conversations are writ
 
 
 class IgnoredFields(BaseModel):
-    """Of requests for text."""
+    """Fields of all requests for text."""
 
     skip_special_tokens: Annotated[Any, _Only((True,), "control tokens are no part of a text")] = None
     spaces_between_special_tokens: Annotated[Any, _Only((True, False), "a text has no control tokens")] = None
@@ -56,7 +56,7 @@ class IgnoredFields(BaseModel):
 
 
 class IgnoredInConversations(IgnoredFields):
-    """Of requests of conversations."""
+    """Fields of chat requests."""
 
     modalities: Annotated[Any, _Only((["text"],), "an answer is a text")] = None
     audio: Annotated[Any, _Only((), "an answer is a text")] = None

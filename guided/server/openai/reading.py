@@ -1,9 +1,8 @@
-"""Reads JSON values as requests. In: a JSON value, and what it should be. Out: that, or the first thing that is wrong.
+"""Parses JSON values as requests. In: a JSON value, and the class of request. Out: the request, or its first error.
 
-What holds for whatever a stranger sends: the first error ends the reading. pydantic would collect all of them, 10 us
-for each, and a body may have a million. So names are looked at before the values (`Checked`), lists have `fail_fast`,
-and large objects are read part by part (`by_parts`). An error names the field, and what is close to its name among
-those of the same object.
+Reading stops at the first error. pydantic would collect all errors, at 10 us each, and a body may have a million. So
+names are checked before values (`Checked`), lists have `fail_fast`, and large objects are read in parts (`by_parts`).
+The error for an unknown name suggests a similar name of the same object.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from guided.server.http.errors import RequestError
 __all__ = ["Checked", "by_parts", "fault", "read_request"]
 
 _FAULT: Final = "guided_fault"
-_PART: Final = 1000  # entries of an object that are read at once
-_LONGEST_NAME: Final = 100  # characters of a name in `param`; a longer one is close to no field
-_WITHIN: Final = ("str", "list[str]", "function-after", "[key]")  # parts of a place that are pydantic's own
+_PART: Final = 1000  # entries of an object that are read at a time
+_LONGEST_NAME: Final = 100  # characters of a name in `param`; a longer name resembles no field
+_WITHIN: Final = ("str", "list[str]", "function-after", "[key]")  # parts of a location that pydantic adds
 _Read = TypeVar("_Read", bound=BaseModel)
 
 
 def fault(message: str, param: str) -> PydanticCustomError:
-    """An error for validators of objects that know which member is at fault. `param`: its place inside the object."""
+    """An error for validators of objects that know the faulty member. `param`: its path inside the object."""
     return PydanticCustomError(_FAULT, "{message}", {"message": message, "param": param})
 
 
 class Checked(BaseModel):
-    """An object of which all names are known.
+    """An object that refuses unknown names.
 
     Attributes:
-        hints: what to write instead of a name that is not known.
+        hints: unknown name -> what to write instead.
     """
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=(), strict=True)
@@ -62,7 +61,7 @@ def _names(kind: type[BaseModel]) -> dict[str, None]:
 
 
 def by_parts(given: Any, read: Callable[[Any], Any]) -> Any:
-    """A validator of an object with any number of members: it ends with the first members that have errors."""
+    """Validate an object with any number of members in parts, and stop at the first part that has errors."""
     if not isinstance(given, dict) or len(given) <= _PART:
         return read(given)
     items, out = iter(given.items()), dict[Any, Any]()
@@ -72,10 +71,10 @@ def by_parts(given: Any, read: Callable[[Any], Any]) -> Any:
 
 
 def read_request(kind: type[_Read], body: object) -> _Read:
-    """A request of a kind.
+    """Parse a body as a request of this class.
 
     Raises:
-        RequestError: the first thing that is wrong, with the field.
+        RequestError: the first error, with its field.
     """
     try:
         return kind.model_validate(body)

@@ -1,9 +1,9 @@
 """The requests of /v1/completions and /v1/chat/completions. In: JSON. Out: requests of the engine.
 
-Fields have the names of OpenAI's interface, and of vLLM's and SGLang's where that has none. A field that is not known
-is refused, with the name that may have been meant; those that OpenAI's clients send and that say nothing about the
-text (`user`, `metadata`, `store`, ...) are taken, and so is what they add to messages that they send back. Those that
-say nothing at one value only are in ignored_fields.py.
+Fields have OpenAI's names, or vLLM's and SGLang's if OpenAI has no such field. Unknown fields are refused, with a
+similar name as a suggestion. Fields that OpenAI's clients send and that do not affect the text (`user`, `metadata`,
+`store`, ...) are accepted, and so are the fields that they add to messages they send back. Fields with only one
+accepted value are in ignored_fields.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 _MOST_CHOICES = 128
 MOST_TOOLS: Final = 512
-_MOST_STOPS = 128  # each is looked for after each token
+_MOST_STOPS = 128  # the engine searches for each stop after each token
 _MOST_PROMPTS = 1 << 16
 _STOPS = ("stop", "stop_token_ids", "ignore_eos")
 _Count = Annotated[int, Field(ge=0, strict=True)]
@@ -53,11 +53,11 @@ class StreamOptions(Checked):
     include_usage: bool = False
     continuous_usage_stats: bool = False
     include_partial_json: bool = False
-    include_obfuscation: bool = False  # of OpenAI's clients; there is none here
+    include_obfuscation: bool = False  # sent by OpenAI's clients; this server does not obfuscate
 
 
 class Specified(Checked):
-    """What may say what a text must be, see structured.py."""
+    """Fields that constrain the text, see structured.py."""
 
     hints = {name: f'write "structured_outputs": {{"{name}": ...}}' for name in KINDS}  # noqa: RUF012
 
@@ -79,19 +79,19 @@ class Specified(Checked):
     grammar: Any = None
 
     def asked(self, *, allow_special_tokens: bool) -> Structured:
-        """What the text must be. Raises as `structured` does."""
+        """The constraint on the text. Raises as `structured` does."""
         return structured(self.__dict__, allow_special_tokens=allow_special_tokens)
 
 
 def _may_be_null(schema: dict[str, Any]) -> None:
-    """What need not be given may be null, see `TextRequest`."""
+    """Optional fields may be null; see `TextRequest`."""
     for name, each in schema["properties"].items():
         if name not in schema.get("required", ()) and {"type": "null"} not in each.get("anyOf", ()):
             schema["properties"][name] = {"anyOf": [each, {"type": "null"}]}
 
 
 class TextRequest(Specified, IgnoredFields):
-    """What requests for text have in common. A field that is null is not given, as in OpenAI's interface."""
+    """The common fields of requests for text. A null field counts as not given, as in OpenAI's API."""
 
     model_config = ConfigDict(json_schema_extra=_may_be_null)
 
@@ -131,7 +131,7 @@ class TextRequest(Specified, IgnoredFields):
     @model_validator(mode="before")
     @classmethod
     def _forget_nulls(cls, given: Any) -> Any:
-        """A name that is not known is refused with null, too."""
+        """Drop nulls, but refuse an unknown name even if its value is null."""
         if not isinstance(given, dict):
             return given
         return {name: value for name, value in given.items() if value is not None or name not in cls.model_fields}
@@ -144,27 +144,27 @@ class TextRequest(Specified, IgnoredFields):
 
     @property
     def stops(self) -> list[str]:
-        """The fields that say what else ends the text."""
+        """The names of the given fields that also end the text."""
         return [name for name in _STOPS if getattr(self, name) not in (None, False, [])]
 
     def check_stops(self, why: str) -> None:
-        """Stops end free text. `why`: what says in another way where the answer ends; "": nothing does.
+        """Refuse stops, which need free text. `why`: what else determines the end of the answer; "": nothing.
 
         Raises:
-            RequestError: there are some nevertheless.
+            RequestError: the request has stops although `why` is given.
         """
         if self.stops and why:
             raise RequestError(f"{self.stops[0]} ends free text: it does not go with {why}", param=self.stops[0])
 
     def options(self) -> dict[str, Any]:
-        """How the engine chooses tokens, by its own names; what is not said is not there."""
+        """The sampling options, by the engine's names; only those that the request sets."""
         names = (
             "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "seed",
             "stop", "allowed_token_ids", "stop_token_ids", "include_stop_str_in_output", "ignore_eos", "min_tokens",
             "canonical",
         )  # fmt: skip
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        if self.top_k is not None and self.top_k > 0:  # -1 and 0: all of them
+        if self.top_k is not None and self.top_k > 0:  # -1 and 0: no limit
             given["top_k"] = self.top_k
         return given | {"temperature": 1.0 if self.temperature is None else self.temperature}
 
@@ -185,7 +185,7 @@ class CompletionRequest(TextRequest):
     best_of: Annotated[int, Field(ge=1, strict=True)] | None = None
 
     def prompts(self) -> Sequence[str | list[int]]:
-        """Each of them."""
+        """The prompts."""
         if isinstance(self.prompt, str):
             return [self.prompt]
         ids = [each for each in self.prompt if isinstance(each, int)]
@@ -193,7 +193,7 @@ class CompletionRequest(TextRequest):
 
     @property
     def top(self) -> int | None:
-        """How many log probabilities each token has besides its own; None: none at all."""
+        """How many log probabilities each token has besides its own; None: no log probabilities."""
         return self.logprobs
 
     def requests(self, asked: Structured, max_tokens: int) -> list[Request]:
@@ -239,7 +239,7 @@ class Message(Checked):
     refusal: str | None = None
     tool_calls: Annotated[list[_Call], Field(fail_fast=True)] | None = None
     tool_call_id: str | None = None
-    reasoning: str | None = None  # of earlier turns: the chat template says which of it the model is shown
+    reasoning: str | None = None  # of earlier turns; the chat template decides how much of it the model sees
     reasoning_content: str | None = None
     parsed: Any = None
     tool_results: Any = None
@@ -250,7 +250,7 @@ class Message(Checked):
     @field_validator("content", mode="before")
     @classmethod
     def _joined(cls, content: Any) -> Any:
-        """The text of all parts. They are many in a large body, and are looked at without a model for each."""
+        """Join the text of all parts. A large body has many, so no model is built for each."""
         if not isinstance(content, list):
             return content
         for number, part in enumerate(content):
@@ -263,7 +263,7 @@ class Message(Checked):
         return "".join(part["text"] for part in content)
 
     def plain(self) -> dict[str, Any]:
-        """As the engine takes it."""
+        """The message in the engine's form."""
         role = "system" if self.role == "developer" else self.role
         message: dict[str, Any] = {"role": role, "content": self.content or ""}
         if self.tool_calls:
@@ -291,12 +291,12 @@ class TemplateVariables(BaseModel):
 
     @property
     def on(self) -> bool | None:
-        """None: it does not say."""
+        """Whether reasoning is on; None: not specified."""
         return self.enable_thinking if self.enable_thinking is not None else self.thinking
 
     @property
     def others(self) -> dict[str, Any]:
-        """What says nothing of reasoning."""
+        """The variables that do not concern reasoning."""
         return dict(self.model_extra or {})
 
 
@@ -327,7 +327,7 @@ class ChatRequest(TextRequest, IgnoredInConversations):
 
     @model_validator(mode="after")
     def _check_tools(self) -> Self:
-        self.tools = self.tools or None  # none of them is no tool
+        self.tools = self.tools or None  # an empty list means no tools
         if self.tools is None and self.parallel_tool_calls is False:
             raise ValueError("parallel_tool_calls=false goes with tools")
         if self.tools is None and self.tool_choice not in (None, "none", "auto"):
@@ -336,7 +336,7 @@ class ChatRequest(TextRequest, IgnoredInConversations):
 
     @model_validator(mode="after")
     def _check_messages(self) -> Self:
-        """What a tool says answers a call that was made before."""
+        """Check that each tool result answers an earlier call."""
         made = set[str]()
         for number, message in enumerate(self.messages):
             if message.content is None and message.role != "assistant":
@@ -372,10 +372,10 @@ class ChatRequest(TextRequest, IgnoredInConversations):
         return (self.top_logprobs or 0) if self.logprobs else None
 
     def wants_reasoning(self) -> bool | None:
-        """Whether the model is to reason before it answers; None: as the model does by itself.
+        """Whether the model should reason before it answers; None: the model's default.
 
         Raises:
-            RequestError: an effort that nothing here can mean, or one that contradicts the switch.
+            RequestError: the effort is not supported, or contradicts the switch.
         """
         switch = self.chat_template_kwargs.on if self.chat_template_kwargs is not None else None
         if self.reasoning_effort is None:
@@ -390,7 +390,7 @@ class ChatRequest(TextRequest, IgnoredInConversations):
         return False
 
     def engine_options(self, max_tokens: int) -> dict[str, Any]:
-        """How the engine chooses tokens, and how many; `max_tokens`: where the request does not say."""
+        """The sampling options and the number of tokens. `max_tokens`: the default if the request sets none."""
         most = self.max_completion_tokens or self.max_tokens or max_tokens
         scores = {"logprobs": self.top_logprobs or 0, "score_forced": True} if self.logprobs else {}
         return self.options() | {"max_tokens": most} | scores

@@ -6,10 +6,11 @@
         reasoning       content_part.added, reasoning_text.delta ..., reasoning_text.done, content_part.done
         function_call   function_call_arguments.delta ..., function_call_arguments.done
     output_item.done
-    completed, or incomplete where max_output_tokens cut it; error and failed where it failed
+    completed, or incomplete if max_output_tokens cut it; error and failed if it failed
 
-The whole answer is what the last event of a stream holds, so both say the same. Beyond OpenAI's fields a response has
-`store`, which is false, and what `told_of` tells. `cached_tokens` is 0: it is not counted.
+The last event of a stream holds the whole response, so a stream and a whole response have the same content. Beyond
+OpenAI's fields a response has `store`, which is false, and the fields of `told_of`. `cached_tokens` is 0: it is not
+counted.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ class ResponseEvents:
     """The events of one response.
 
     Attributes:
-        answer: of a conversation, with the same model, id and time.
-        told: what the response says of its request.
+        answer: a chat answer with the same model, id and time.
+        told: the fields of the request that the response repeats.
         output: the items so far.
     """
 
     def __init__(self, answer: Answer, told: Mapping[str, Any]) -> None:
         self.answer, self.told, self.output = answer, told, list[_Json]()
         self._number = 0  # of the next event
-        self._kind = ""  # of the item that goes on; "": none does
-        self._pieces = list[str]()  # of its text
-        self._call = -1  # its number, where it is a call
-        self._waiting, self._scored = list[ShownToken](), list[ShownToken]()  # of no delta yet; of the message
-        self._thought = 0  # tokens
+        self._kind = ""  # of the open item; "": no item is open
+        self._pieces = list[str]()  # of the open item's text
+        self._call = -1  # the number of the open call
+        self._waiting, self._scored = list[ShownToken](), list[ShownToken]()  # in no delta yet; of the message
+        self._thought = 0  # number of reasoning tokens
 
     def begin(self) -> Iterator[_Json]:
         """The events before the first token."""
@@ -59,7 +60,7 @@ class ResponseEvents:
         yield self._event("response.in_progress", response=self._response("in_progress"))
 
     def read(self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]) -> Iterator[_Json]:
-        """The events that an event of the engine makes, which a `Reading` has read as `deltas` and new `tokens`."""
+        """The events for an event of the engine. A `Reading` has turned it into `deltas` and new `tokens`."""
         if event.reasoning and event.result is None:
             self._thought += len(event.tokens)
         self._waiting += [token for token in tokens if token.is_text]
@@ -98,7 +99,7 @@ class ResponseEvents:
         yield self._event(f"response.{status}", response=response)
 
     def fail(self, error: Exception) -> Iterator[_Json]:
-        """The events of an error, after `begin`."""
+        """The events of an error, after those of `begin`."""
         told = body_of(error)["error"]
         yield self._event("error", code=told["code"], message=told["message"], param=told["param"])
         failed = {"code": "server_error" if status_of(error) >= 500 else "invalid_prompt", "message": told["message"]}
@@ -112,7 +113,7 @@ class ResponseEvents:
         yield self._of_part("delta", delta=text, **more)
 
     def _add(self, kind: str, **more: Any) -> Iterator[_Json]:
-        """Begin an item, after the end of the one before."""
+        """Begin an item; end the item before it."""
         yield from self._close("completed")
         id = f"{_PREFIXES[kind]}_{self.answer.id}{len(self.output)}"
         item: _Json = {"id": id, "type": kind, "status": "in_progress", **more}
@@ -127,13 +128,13 @@ class ResponseEvents:
             yield self._of_content("added", self._part("", []))
 
     def _take(self) -> list[ShownToken]:
-        """What waits is of the message."""
+        """Move the waiting tokens to the message."""
         taken, self._waiting = self._waiting, []
         self._scored += taken
         return taken
 
     def _close(self, status: str) -> Iterator[_Json]:
-        """End the item that goes on, if there is one."""
+        """End the open item, if there is one."""
         if not self._kind:
             return
         text, item = "".join(self._pieces), self.output[-1]
@@ -205,7 +206,7 @@ class ResponseEvents:
 async def _all(
     events: ResponseEvents, stream: Stream, new_reading: NewReading, keep_alive: float
 ) -> AsyncGenerator[list[_Json]]:
-    """The events, as many as there are at a time; none: nothing came for long."""
+    """The events in batches, as they arrive. An empty batch: no event came for `keep_alive` seconds."""
     reading = new_reading()
     try:
         yield list(events.begin())
@@ -223,7 +224,7 @@ async def _all(
 
 
 async def whole(events: ResponseEvents, stream: Stream, new_reading: NewReading) -> _Json:
-    """The response. Raises as reading the stream does."""
+    """The whole response. Raises as reading the stream does."""
     last: _Json = {}
     async with aclosing(_all(events, stream, new_reading, _NEVER)) as found:
         async for each in found:
@@ -235,7 +236,7 @@ async def whole(events: ResponseEvents, stream: Stream, new_reading: NewReading)
 async def sent(
     events: ResponseEvents, stream: Stream, new_reading: NewReading, keep_alive: float
 ) -> AsyncGenerator[str]:
-    """The events as server-sent ones, each with its name; whoever stops reading cancels the request."""
+    """The events as named server-sent events. If the reader stops, the request is cancelled."""
     try:
         async with aclosing(_all(events, stream, new_reading, keep_alive)) as found:
             async for each in found:

@@ -1,7 +1,7 @@
 """The items of a conversation, as /v1/responses has them. In: JSON. Out: messages, calls and their outputs, reasoning.
 
-Each is read as the kind that its `type` names, so an error tells what is wrong with that kind alone. Items of an answer
-can be sent back as they came: fields of theirs that say nothing to the model (`id`, `status`, ...) are taken.
+Each item is read as the kind that its `type` names, so an error is about that kind alone. Clients can send items of an
+answer back unchanged: fields that mean nothing to the model (`id`, `status`, ...) are accepted.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ def one_of(
     refused: Mapping[str, str] | None = None,
     otherwise: str = "",
 ) -> BaseModel:
-    """An object, read as the kind that its `type` names.
+    """Parse an object as the kind that its `type` names.
 
     Args:
-        where: its place in the request, or in what it is a part of.
+        where: its path in the request, or in the object that contains it.
         value: the object.
-        kinds: by their types.
-        default: the type of what names none; "": it must name one.
-        refused: types that are known and refused, with what to write instead.
-        otherwise: the same for all others.
+        kinds: the kinds, by type.
+        default: the type if the object names none; "": the type is required.
+        refused: types that are known but refused, with what to write instead.
+        otherwise: what to write instead of any other type.
 
     Raises:
-        RequestError: it is of another kind, or malformed.
+        RequestError: the type is unknown or refused, or the object is malformed.
     """
     if isinstance(value, BaseModel):
         return value

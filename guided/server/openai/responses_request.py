@@ -4,9 +4,9 @@
     tools (flat)         ->  tools               max_output_tokens    ->  max_tokens
     include, top_logprobs -> logprobs            reasoning.effort     ->  reasoning_effort
 
-All that is common to both is read in one place (requests.py); errors have the names of the request that was sent.
-Nothing is stored, and no tool but functions of the caller is called: what asks for more is refused, with what to write
-instead. Reasoning that is sent back goes with the message that follows it.
+Most fields are read in one place for both routes (requests.py); errors use the field names of the original request.
+The server stores nothing, and calls no tools except functions of the caller. It refuses requests for more, and says
+what to write instead. Reasoning that a client sends back is added to the message that follows it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _NAMES: Final = (
 """Names of a conversation's request, and what they are here."""
 
 
-# ---- what the text must be
+# ---- the format of the text
 class _Text(Checked):
     type: Literal["text"]
 
@@ -189,7 +189,7 @@ def _items(value: Any) -> Any:
 
 
 class _Reasoning(Checked):
-    effort: str | None = None  # what may be asked is that of a conversation
+    effort: str | None = None  # a conversation checks the values
     summary: None = None
     generate_summary: None = None
 
@@ -222,17 +222,17 @@ class InputTokensRequest(Checked):
         return body
 
     def chat(self) -> ChatRequest:
-        """The same request as one of a conversation.
+        """The same request in the form of a chat completion.
 
         Raises:
-            RequestError: what it asks is refused; by the names of this request.
+            RequestError: the request is refused; the error uses this request's field names.
         """
         with self.by_its_names():
             return read_request(ChatRequest, self.chat_body())
 
     @contextmanager
     def by_its_names(self) -> Iterator[None]:
-        """Errors of the request that `chat` gives are told by the names of this one."""
+        """Rename the fields in errors of the `chat` request to the fields of this request."""
         try:
             yield
         except RequestError as error:
@@ -244,7 +244,7 @@ class InputTokensRequest(Checked):
                 status=error.status,
             ) from error
         except (SpecError, UnsupportedError) as error:
-            flat = copy(error)  # that of a compiler, which may raise it again
+            flat = copy(error)  # a compiler owns the original, and may raise it again
             flat.pointer = re.sub(r"^(tools/\d+)/function(?=/|$)", r"\1", error.pointer)
             raise flat from error
         except (BudgetError, MessageError, OptionError) as error:
@@ -254,7 +254,7 @@ class InputTokensRequest(Checked):
             ) from error
 
     def param(self, name: str | None) -> str | None:
-        """The name that a field of `chat` has here."""
+        """The name in this request of a field of `chat`."""
         return self._named(name) if name else None
 
     def _named(self, text: str) -> str:
@@ -267,7 +267,7 @@ class InputTokensRequest(Checked):
         )
 
     def chat_body(self) -> dict[str, Any]:
-        """What `chat` is read from."""
+        """The JSON object from which `chat` is parsed."""
         format = self.text.chat_format if self.text is not None else None
         body: dict[str, Any] = {"model": self.model, "messages": self._messages()[0]}
         body |= {} if format is None else {"response_format": format}
@@ -283,14 +283,14 @@ class InputTokensRequest(Checked):
         return body
 
     def _messages(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """The messages of the conversation, and of each the place in this request that it comes from."""
+        """The messages of the conversation, and for each its location in this request."""
         messages, places = list[dict[str, Any]](), list[str]()
         if self.instructions is not None:
             messages.append({"role": "system", "content": self.instructions})
             places.append("instructions")
         if isinstance(self.input, str):
             return [*messages, {"role": "user", "content": self.input}], [*places, "input"]
-        last: dict[str, Any] | None = None  # the assistant's message, while it goes on
+        last: dict[str, Any] | None = None  # the assistant's message that is still open
         for number, item in enumerate(self.input):
             if last is None or not _goes_on(last, item):
                 last = {"role": "assistant", "content": ""}
@@ -359,7 +359,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
         return body
 
     def told(self) -> dict[str, Any]:
-        """What the answer says of the request; of formats that OpenAI does not have, that they are text."""
+        """The fields of the request that the answer repeats. Formats that OpenAI does not have are reported as text."""
         format = self.text.format if self.text is not None else None
         choice = self.tool_choice.model_dump() if isinstance(self.tool_choice, BaseModel) else self.tool_choice
         return {
@@ -387,7 +387,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
 
 
 def _goes_on(last: Mapping[str, Any], item: InputItem) -> bool:
-    """Whether an item is a part of the assistant's message that stands before it: reasoning, then text, then calls."""
+    """Whether an item continues the assistant's message before it: reasoning, then text, then calls."""
     match item:
         case CallItem():
             return True
@@ -406,6 +406,6 @@ def _chat_choice(choice: str | _Choice | _AllowedTools) -> Any:
 
 
 def _given(part: BaseModel) -> dict[str, Any]:
-    """What an object says, by its own names."""
+    """The fields of an object that were set, by the object's own names."""
     found = {info.alias or name: getattr(part, name) for name, info in type(part).model_fields.items()}
     return {name: value for name, value in found.items() if value is not None} | (part.model_extra or {})

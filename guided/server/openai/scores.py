@@ -1,9 +1,9 @@
-"""Log probabilities as answers have them. In: tokens of a text with their log probabilities. Out: data for JSON.
+"""Log probabilities in answers. In: tokens of a text with their log probabilities. Out: data for JSON.
 
-A token may hold a part of a character only. `bytes` always says what it is; in `/v1/chat/completions` and
-`/v1/responses` its `token` then has U+FFFD. `/v1/completions` names such a token by its bytes, as OpenAI does
-(`bytes:\\xc3`), and a token whose name another one has by its id, as vLLM does (`token_id:7`): the names of its
-`top_logprobs` are the members of an object.
+A token may hold only part of a character. `bytes` always gives its exact content. In `/v1/chat/completions` and
+`/v1/responses` its `token` contains U+FFFD. In `/v1/completions` the names in `top_logprobs` are the members of an
+object, so they must be unique: a token with part of a character is named by its bytes, as in OpenAI's API
+(`bytes:\\xc3`), and a token whose name is taken by its id, as in vLLM (`token_id:7`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["Offsets", "chat_logprobs", "spelled", "text_logprobs"]
 
 
 class Offsets:
-    """Where each token begins in a text, in characters: for a part of a character where this begins."""
+    """The character offset at which each token begins; for part of a character, the offset of that character."""
 
     def __init__(self) -> None:
-        self._size, self._begun = 0, b""  # complete characters so far, and the bytes of one that is not complete
+        self._size, self._begun = 0, b""  # complete characters so far, and the bytes of an incomplete one
 
     def of(self, data: bytes) -> int:
-        """Of the token that comes next, by its bytes."""
+        """The offset of the next token, given its bytes."""
         data, at, found = self._begun + data, len(self._begun), self._size
         self._begun = b""
         while data:
@@ -33,17 +33,17 @@ class Offsets:
             if not is_complete:
                 self._begun = data
                 break
-            if at >= size:  # the token begins behind this part
+            if at >= size:  # the token begins after this part
                 found += characters
-            elif at > 0:  # or in it
+            elif at > 0:  # or inside it
                 found += len(data[:at].decode("utf-8", "ignore"))
             at, data, self._size = max(0, at - size), data[size:], self._size + characters
         return found
 
 
 def _first_part(data: bytes) -> tuple[int, int, bool]:
-    """The bytes of whole characters, or those that one U+FFFD stands for; how many characters they are; whether they
-    are complete."""
+    """The bytes of whole characters, or the bytes that one U+FFFD replaces; the number of characters; whether they are
+    complete."""
     try:
         return len(data), len(data.decode()), True
     except UnicodeDecodeError as error:
@@ -53,7 +53,7 @@ def _first_part(data: bytes) -> tuple[int, int, bool]:
 
 
 def chat_logprobs(tokens: Sequence[ShownToken], vocabulary: Vocabulary) -> dict[str, Any]:
-    """Of each token its text, bytes and log probability, and those of the most likely ones in its place."""
+    """For each token its text, bytes and log probability, and those of the most likely alternatives."""
     content = []
     for token in tokens:
         known = _known(token)
@@ -63,7 +63,7 @@ def chat_logprobs(tokens: Sequence[ShownToken], vocabulary: Vocabulary) -> dict[
 
 
 def text_logprobs(tokens: Sequence[ShownToken], offsets: Offsets, vocabulary: Vocabulary) -> dict[str, Any]:
-    """The same as OpenAI's older interface has it; the token itself is always among the most likely ones."""
+    """The same in the format of the older completions API. The token itself is always among the most likely ones."""
     each = [_known(token) for token in tokens]
     return {
         "tokens": [_name(token.id, vocabulary) for token in tokens],
@@ -98,5 +98,5 @@ def _name(token: int, vocabulary: Vocabulary) -> str:
 
 
 def _known(token: ShownToken) -> TokenLogprobs:
-    """A result of a tool has none: nothing else could come."""
+    """The log probabilities of a token. A token of a tool result has none of its own: it was the only choice."""
     return token.logprobs or TokenLogprobs(token.id, 0.0)

@@ -1,7 +1,7 @@
-"""The text of tokens with the names of control tokens in it, and what the server's own tools said.
+"""The text of tokens, including names of control tokens, and the results of the server's own tools.
 
-In: the tokens of an answer, as they come. Out: text, and `ToolResult`s. A control token has no text in an answer; for
-readers of calls it stands by its name. A call of a server's tool with its result (`guided.Tool`) is one part.
+In: the tokens of an answer, as they arrive. Out: text, and `ToolResult`s. A control token has no text in an answer, so
+readers of calls get its name instead. A call of a server tool with its result (`guided.Tool`) is one part.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["Spelling", "ToolResult"]
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A call of a server's tool.
+    """A call of a server tool.
 
     Attributes:
         index: its number in the answer, from 0.
-        name: of the tool.
-        arguments, result: as they stand in what the model has written and read.
+        name: the tool's name.
+        arguments, result: the text that the model has written and read.
     """
 
     index: int
@@ -34,23 +34,23 @@ class ToolResult:
 
 
 class Spelling:
-    """Of one answer. `named`: whether control tokens stand by their names, or for nothing."""
+    """Spells one answer. `named`: whether control tokens are spelled by their names; else they are left out."""
 
     def __init__(self, vocabulary: Vocabulary, toolbox: Toolbox | None = None, *, named: bool = True) -> None:
         self._vocabulary, self._named = vocabulary, named
         self._tools = toolbox.by_token if toolbox is not None else {}
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._tool: BoundTool | None = None  # that is called
+        self._tool: BoundTool | None = None  # the tool whose call is open
         self._call, self._result = list[int](), list[int]()
-        self._answers, self._called = False, 0  # whether the tool has begun its result; how many calls have ended
+        self._answers, self._called = False, 0  # whether its result has begun; number of ended calls
 
     @property
     def in_call(self) -> bool:
-        """Whether a call of a server's tool is written, or its result."""
+        """Whether a call of a server tool, or its result, is being written."""
         return self._tool is not None
 
     def read(self, tokens: Sequence[int], *, last: bool = False) -> list[str | ToolResult]:
-        """What tokens say; `last`: no more follow."""
+        """The text and tool results of these tokens; `last`: no more tokens follow."""
         out = list[str | ToolResult]()
         special = self._vocabulary.special_tokens
         for is_control, group in groupby(tokens, key=special.__contains__):

@@ -1,11 +1,11 @@
 """Answers as server-sent events. In: the streams of a request. Out: lines of `data: {...}`, and `data: [DONE]`.
 
-A stream that has begun cannot change its status: an error in its middle is an event with the body of the error. While
-no token comes there is a comment now and then. Whoever stops reading cancels the request. The first chunk of each
-choice has `ttft_ms`: how long the request took to its first token.
+A stream that has begun cannot change its status, so a later error is sent as an event with the error body. While no
+token arrives, the stream sends a comment now and then. If the reader stops, the request is cancelled. The first chunk
+of each choice has `ttft_ms`: the time from the request to its first token.
 
-Events that came together are sent together: a write to a socket costs more than all else that is done for an event,
-most of all where it wakes a client on the same machine.
+Events that arrive together are sent together. A write to a socket costs more than the rest of an event's processing,
+above all if it wakes a client on the same machine.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ NewReading = Callable[[], Reading]
 
 
 async def all_begun(streams: Sequence[Stream]) -> None:
-    """Wait until all have a first event; where one fails instead, all are cancelled. Raises why."""
+    """Wait until all streams have their first event. If one fails, cancel all and raise its error."""
     try:
         for stream in streams:
             await stream.begun()
-    except BaseException:  # a client that goes away, too
+    except BaseException:  # also if the client disconnects
         for stream in streams:
             stream.cancel()
         raise
 
 
 async def collected(streams: Sequence[Stream], new_reading: NewReading) -> list[list[Reading]]:
-    """What the samples of each stream say, in order; where one fails, the others are cancelled."""
+    """The readings of each stream's samples, in order. If one fails, the others are cancelled."""
 
     async def read(stream: Stream) -> list[Reading]:
         readings: dict[int, Reading] = {}
@@ -69,7 +69,7 @@ async def server_sent(
     keep_alive: float,
     warnings: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncGenerator[str, None]:
-    """See the head. `samples`: of each stream; `warnings`: what the first chunk tells of the request."""
+    """See the head. `samples`: per stream; `warnings`: for the first chunk."""
     readings = [[new_reading() for _ in range(samples)] for _ in streams]
     begins = list(range(len(streams) * samples)) if answer.chat else []  # in order: OpenAI's client needs it
     begun, said = set[int](), list[str]()
@@ -80,7 +80,7 @@ async def server_sent(
                 for number, event in events:
                     reading = readings[number // samples][number % samples]
                     ttft = {"ttft_ms": milliseconds(streams[number // samples].ttft)}
-                    for each in begins:  # of one stream
+                    for each in begins:  # the samples of one stream
                         said.append(sse(answer.begin(each, reading) | ttft | first))
                         first = {}
                     begun.update(begins)
@@ -109,8 +109,8 @@ async def server_sent(
 async def merged(
     streams: Sequence[Stream], samples: int, keep_alive: float
 ) -> AsyncGenerator[list[tuple[int, StreamEvent]], None]:
-    """The events of all streams, each with the number of its choice. All that has come by the time when they are asked
-    for is given together, so that they cost one write to the socket; an empty list: nothing came for long."""
+    """The events of all streams, each with the number of its choice. All events that have arrived are yielded together,
+    for a single write to the socket. An empty list: no event came for `keep_alive` seconds."""
     loop, awake = asyncio.get_running_loop(), asyncio.Event()
     alarm: asyncio.TimerHandle | None = None
     quiet_since = loop.time()
@@ -132,7 +132,7 @@ async def merged(
                 raise error
             if not any(stream.left for stream in streams):
                 return
-            if alarm is None:  # one timer for all the events that come before it rings
+            if alarm is None:  # one timer for all events until it fires
                 if loop.time() >= quiet_since + keep_alive:
                     yield []
                     quiet_since = loop.time()
@@ -145,7 +145,7 @@ async def merged(
 
 
 def _taken(streams: Sequence[Stream], samples: int) -> tuple[list[tuple[int, StreamEvent]], Exception | None]:
-    """What has come of all streams, up to the first that has failed, and why it has."""
+    """The events that have arrived, up to the first stream that failed, and its error."""
     events = list[tuple[int, StreamEvent]]()
     try:
         for at, stream in enumerate(streams):
@@ -157,15 +157,15 @@ def _taken(streams: Sequence[Stream], samples: int) -> tuple[list[tuple[int, Str
 
 
 def milliseconds(seconds: float | None) -> float | None:
-    """To a microsecond."""
+    """Milliseconds, rounded to a microsecond."""
     return None if seconds is None else round(1e3 * seconds, 3)
 
 
 def sse(body: dict[str, Any], event: str = "") -> str:
-    """A server-sent event with its data; `event`: its name, where it has one.
+    """A server-sent event with its data; `event`: its name, if any.
 
-    Only CR and LF end a line of the format, and JSON escapes both. Clients that split lines as Python does would also
-    cut at the three characters that are escaped here.
+    In this format only CR and LF end a line, and JSON escapes both. Clients that split lines as Python does would also
+    split at three more characters, which are escaped here.
     """
     name = f"event: {event}\n" if event else ""
     data = json.dumps(body, ensure_ascii=False, separators=(",", ":"))

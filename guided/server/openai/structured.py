@@ -1,5 +1,5 @@
-"""What the text of an answer must be. In: the fields of a request that say so, in the ways of OpenAI, vLLM and SGLang.
-Out: a constraint of the engine, with its options and the field that it comes from.
+"""The constraint on an answer's text. In: the fields of a request that constrain it, as in OpenAI, vLLM and SGLang.
+Out: a constraint of the engine, its options, and the field that it comes from.
 
 | field | of |
 |---|---|
@@ -8,12 +8,13 @@ Out: a constraint of the engine, with its options and the field that it comes fr
 | `structured_outputs`: json, regex, choice, grammar, json_object, structural_tag; how whitespace is written | vLLM |
 | `guided_json`, `guided_regex`, `guided_choice`, `guided_grammar`, ... (with a warning) | older vLLM |
 | `json_schema`, `regex`, `ebnf`, `structural_tag` | SGLang |
-| `lark`, `gbnf`, `grammar` (the name of one that comes with guided) | guided |
+| `lark`, `gbnf`, `grammar` (the name of a bundled grammar) | guided |
 
-One of them may be given. A grammar without a name is in GBNF or EBNF if it has `::=`, and else in Lark's notation.
+A request may have one of these fields. A grammar without a name is read as GBNF or EBNF if it contains `::=`, else as
+Lark.
 
-Safety: the texts are strangers'. They name control tokens only with `allow_special_tokens`, which the server's operator
-says, and no file.
+Safety: the texts are untrusted. They can name control tokens only if the operator sets `allow_special_tokens`. They
+cannot name files.
 """
 
 from __future__ import annotations
@@ -60,16 +61,16 @@ _ANY_OBJECT: Final = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class Structured:
-    """What a text must be.
+    """A constraint on a text.
 
     Attributes:
         constraint: as `Engine.generate` takes it; None: any text.
-        options: of the constraint.
-        param: the field of the request that says it; "" where none does.
+        options: the constraint's options.
+        param: the field of the request that holds it; "": no field does.
         is_json: whether the text is JSON.
-        warnings: name -> what to write instead, for names that are old.
-        kind: "schema", "regex", "lark", "gbnf", "grammar" (one that comes with guided), "structural_tag" or "choice".
-        source: what the field holds.
+        warnings: deprecated name -> what to write instead.
+        kind: "schema", "regex", "lark", "gbnf", "grammar" (a bundled one), "structural_tag" or "choice".
+        source: the value of the field.
     """
 
     constraint: Constraint = None
@@ -82,11 +83,11 @@ class Structured:
 
 
 def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) -> Structured:
-    """What the fields of a request say together; those that are None say nothing.
+    """Combine the fields of a request into one constraint. Fields that are None are ignored.
 
     Raises:
-        RequestError: a field is malformed, or several say what the text must be.
-        SpecError: the specification is of no kind that can be read. What is wrong inside of it is found out later.
+        RequestError: a field is malformed, or several fields constrain the text.
+        SpecError: the kind of the specification is unknown. Errors inside the specification are found when it compiles.
     """
     asked = {name: given[name] for name in FIELDS if given.get(name) is not None}
     warnings = {
@@ -94,7 +95,7 @@ def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) 
         for name in asked
         if name.startswith("guided_")
     }
-    asked.pop("guided_decoding_backend", None)  # there is one
+    asked.pop("guided_decoding_backend", None)  # there is only one backend
     reader = _Reader(allow_special_tokens)
     found = list[Structured]()
     if (format := asked.pop("response_format", None)) is not None:
@@ -176,7 +177,7 @@ class _Reader:
         return replace(read, options=options)
 
     def read(self, kind: str, param: str, value: Any) -> Structured:
-        """The value of a field as a specification of a kind."""
+        """Read a field's value as a specification of this kind."""
         match kind:
             case "json" | "json_schema":
                 return Structured(_schema(param, value), {}, param, True, kind="schema", source=value)
@@ -205,7 +206,7 @@ class _Reader:
         return Structured(makers[kind](value), {}, param, kind=kind, source=value)
 
     def _compiled(self, method: Callable[..., CompiledGrammar], source: Any, **options: Any) -> CompiledBy:
-        """A constraint that a compiler finds again by its content, whoever asks."""
+        """A constraint that the compiler caches by content, across clients."""
         allowed = self._allowed
 
         def compiled(compiler: GrammarCompiler) -> CompiledGrammar:
@@ -223,7 +224,7 @@ def _schema(param: str, value: Any) -> Any:
 
 def _json(param: str, text: str) -> Any:
     try:
-        read_json(text, Limits(), param)  # its errors have a place and a hint, and it refuses keys that come twice
+        read_json(text, Limits(), param)  # for its errors with location and hint, and since it refuses duplicate keys
         return json.loads(text)
     except (GuidedError, ValueError, RecursionError) as error:
         raise RequestError(str(error), param=param) from error

@@ -1,5 +1,5 @@
 """Functions that a model may call. In: `tools` and `tool_choice` of a request. Out: the constraint of the answer, and
-what reads the calls.
+the reader of its calls.
 
 | tool_choice | the answer | finish_reason |
 |---|---|---|
@@ -8,11 +8,11 @@ what reads the calls.
 | required | calls | tool_calls |
 | a function | one call of it | stop: calling it was no decision |
 
-Arguments always satisfy their schema, with `strict` or without; with it, objects whose schema says nothing of other
-members have only those that it names. Calls are written in the style of the model
-(`guided.tool_style`), so what a request says can name no control token: names of functions and members are checked.
+Arguments always satisfy their schema, with or without `strict`. With `strict`, an object whose schema does not mention
+additional members may have only the members that the schema names. Calls are written in the model's style
+(`guided.tool_style`). Names of functions and members are checked, so that a request cannot name control tokens.
 
-An error about a schema has its place in the request, such as `tools/0/function/parameters/properties/city`.
+An error in a schema has its location in the request, such as `tools/0/function/parameters/properties/city`.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """What may be called in the answers to one request.
+    """The functions that the answers to one request may call.
 
     Attributes:
-        tools: what the model is told of.
+        tools: the tools that the prompt describes.
         constraint: of the answer.
-        apart: what calls begin with, where an answer is text or calls; else nothing.
-        named: whether one function has to be called.
+        apart: the markers that begin calls, if an answer is either text or calls; else empty.
+        named: whether the request names the function to call.
     """
 
     style: ToolStyle
@@ -62,7 +62,7 @@ class Functions:
     named: bool
 
     def reader(self) -> CallReader:
-        """Reads one answer."""
+        """A reader for one answer."""
         return self.style.reader(self.tools)
 
     @classmethod
@@ -70,10 +70,10 @@ class Functions:
         cls, tools: Sequence[_Json], tool_choice: Any, *, parallel: bool, style: ToolStyle, vocabulary: Vocabulary,
         text: Structured,
     ) -> Functions | None:  # fmt: skip
-        """What a request asks for; None with the choice "none". `text`: what it says of the answer's text.
+        """Read the request's tools; None for the choice "none". `text`: the request's constraint on the text.
 
         Raises:
-            RequestError: a tool or the choice is malformed, or does not go with the text.
+            RequestError: a tool or the choice is malformed, or cannot be combined with the constraint on the text.
         """
         try:
             chosen = chosen_tools(tools, tool_choice)
@@ -91,7 +91,7 @@ class Functions:
         options = {name: value for name, value in text.options.items() if name != "additional_properties"}
 
         def compiled(compiler: GrammarCompiler) -> CompiledGrammar:
-            if form is None and text.constraint is not None:  # no text is written, and what is wrong with it is told
+            if form is None and text.constraint is not None:  # no text is written, but report its errors
                 _check_text(compiler, text)
             try:
                 writing = JsonSchemaOptions.for_generation(**options).given()
@@ -104,14 +104,14 @@ class Functions:
 
 
 def _of_an_object(number: int, tool: _Json) -> _Json:
-    """Arguments are an object, also where their schema allows other values; with `strict` it is a closed one.
+    """A tool whose arguments are an object, even if its schema allows other values. With `strict` the object is closed.
 
     Raises:
         RequestError: the schema allows no object.
     """
     function = tool["function"]
     parameters = {} if function.get("parameters") is True else function.get("parameters")
-    if not isinstance(parameters, dict):  # none at all, or false, which no value satisfies
+    if not isinstance(parameters, dict):  # absent, or false, which no value satisfies
         return tool
     types = parameters.get("type", "object")
     if not (types == "object" or (isinstance(types, list) and "object" in types)):
@@ -123,7 +123,7 @@ def _of_an_object(number: int, tool: _Json) -> _Json:
 
 
 def _beside_reference(schema: _Json) -> _Json:
-    """The schema, beside whose reference something may stand: the older drafts ignore it there."""
+    """Move a `$ref` so that other keywords may be used beside it: older drafts ignore keywords beside a reference."""
     if "$ref" not in schema or "draft-0" not in str(schema.get("$schema")):
         return schema
     whole = {name: value for name, value in schema.items() if name in _OF_A_DOCUMENT}
@@ -131,7 +131,7 @@ def _beside_reference(schema: _Json) -> _Json:
 
 
 def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
-    """The format of a text beside which tools may be called."""
+    """The format of the text if the answer may also call tools."""
     if text.constraint is None:
         return None
     if not text.is_json:
@@ -141,7 +141,7 @@ def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
         message = f"calls of the style {style.name} are JSON: they cannot be told from a text that is JSON, too"
         raise RequestError(message, param=text.param)
     schema: Any = text.constraint
-    if text.options.get("additional_properties"):  # of the text alone, not of the arguments of calls
+    if text.options.get("additional_properties"):  # applies to the text only, not to the arguments of calls
         schema = {"additionalProperties": True, **schema}
     return {"type": "json_schema", "json_schema": schema}
 
@@ -164,7 +164,7 @@ def _begins(style: ToolStyle, functions: Sequence[Function]) -> Iterator[str]:
 
 
 def _check_keys(tools: Sequence[_Json]) -> None:
-    """Refuse what a tool has and nobody would read. Raises SpecError."""
+    """Refuse unknown keys of a tool. Raises SpecError."""
     for number, tool in enumerate(tools):
         for at, known in _KEYS.items():
             for name, value in (tool["function"] if at else tool).items():
@@ -180,8 +180,8 @@ def _check_keys(tools: Sequence[_Json]) -> None:
 
 
 def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabulary) -> None:
-    """Refuse names in which control tokens are named, where these would be meant: of functions, and in styles without
-    JSON of members."""
+    """Refuse names that contain the name of a control token, if the model would read it as that token. Checks names of
+    functions and, in styles without JSON, names of members."""
     known = re.compile(names_pattern(filter(None, vocabulary.special_tokens.values())))
 
     def check(name: str, param: str) -> None:
@@ -203,7 +203,7 @@ def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabular
 
 
 def _places(tag: _Json, tools: Sequence[_Json], form: _Json | None, param: str) -> dict[str, str]:
-    """Where the schemas of the structural tag stand in the request. `form`: of the text, which stands at `param`."""
+    """The locations in the request of the structural tag's schemas. `form`: the format of the text, at `param`."""
     known = {} if form is None else {id(form["json_schema"]): param}
     for number, tool in enumerate(tools):
         known[id(tool["function"].get("parameters"))] = f"tools/{number}/function/parameters"
@@ -220,13 +220,13 @@ def _places(tag: _Json, tools: Sequence[_Json], form: _Json | None, param: str) 
 
 
 def _placed(error: SpecError | UnsupportedError, places: Mapping[str, str]) -> SpecError | UnsupportedError:
-    """An error with its place in the request."""
+    """An error with its location in the request."""
     error.pointer = _place(error.pointer, places)
     return error
 
 
 def _found_in(grammar: CompiledGrammar, places: Mapping[str, str]) -> CompiledGrammar:
-    """The grammar, whose findings have their places in the request. The compiler keeps the one that is given."""
+    """A copy of the grammar whose findings have locations in the request. The compiler caches the original."""
     if not grammar.findings:
         return grammar
     own = copy(grammar)

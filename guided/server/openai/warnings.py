@@ -1,8 +1,8 @@
-"""What a client is told beside its answer: names that are old, and parts of its specification that are not enforced.
+"""Warnings in an answer: deprecated names, and parts of the specification that are not enforced.
 
-In: a request as it was read, and its streams, once they have begun. Out: `{"message", "param"}` for each; the answer
-has them as `warnings`, and the header `Warning` has the first one. The server's log has none: they hold what clients
-wrote.
+In: a parsed request, and its streams once they have begun. Out: `{"message", "param"}` for each warning. The answer
+lists them in `warnings`, and the header `Warning` has the first. The server does not log them, since they contain
+clients' text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guided.server.openai.structured import Structured
 
 __all__ = ["header_of", "warnings_of"]
 
-_MOST: Final = 20  # that are told of one answer
+_MOST: Final = 20  # warnings in one answer
 _LONGEST: Final = 300  # characters of the header
 
 
@@ -27,9 +27,9 @@ def warnings_of(text: Structured, param: str, streams: Sequence[Stream] = ()) ->
     """See the head.
 
     Args:
-        text: what the request says of the answer's text.
-        param: the field that its specification is; "" where findings know their places.
-        streams: the first of them has begun, so its specification is compiled; all have the same.
+        text: the request's constraint on the text.
+        param: the field of its specification; "" if findings have their own locations.
+        streams: of the request. The first has begun, so its specification is compiled; all share it.
     """
     told: list[dict[str, Any]] = [{"message": message, "param": name} for name, message in text.warnings.items()]
     findings = _findings(streams[0]) if streams else ()
@@ -42,7 +42,7 @@ def warnings_of(text: Structured, param: str, streams: Sequence[Stream] = ()) ->
 
 
 def header_of(told: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """The header `Warning` (299: for people, as vLLM's clients know it), in ASCII."""
+    """The header `Warning` in ASCII (code 299, human-readable, as vLLM's clients expect)."""
     if not told:
         return {}
     text = str(told[0]["message"]).encode("ascii", "backslashreplace").decode()

@@ -1,1 +1,1 @@
-"""The routes, by whom they are for. Each module adds its own to the application: `add(app, server)`."""
+"""The routes, grouped by their users. Each module adds its own to the application: `add(app, server)`."""

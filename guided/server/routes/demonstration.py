@@ -1,10 +1,10 @@
-"""`/stream`: the tokens of a text as they come, one event for each: what is needed to watch an engine, and no more.
+"""`/stream`: the tokens of a text as they arrive, one event each; the minimum for watching an engine.
 
     {"prompt": "ROMEO:", "max_tokens": 50}  ->  data: {"token": " I", "token_id": 7, "is_first": true, "ttft_ms": 12.5}
                                                 data: {"token": " am", "token_id": 9, "is_first": false}
                                                 data: {"done": true, "full_text": " I am"}
 
-A token that ends within a character has the text "", and the token that completes it the whole character.
+A token that ends inside a character has the text "". The token that completes it has the whole character.
 """
 
 from __future__ import annotations

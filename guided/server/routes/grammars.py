@@ -1,6 +1,6 @@
-"""`/v1/grammars/check`, `explain`, `sample`, `step`: what this toolkit alone can say of a specification and an output.
+"""`/v1/grammars/check`, `explain`, `sample`, `step`: analyses of a specification and an output.
 
-They compute on threads of their own, a few at once; past a number of waiting requests a client is told to come again.
+A few requests are computed at once, on separate threads. If too many are waiting, clients are asked to retry.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ _STEP = {"mask": "object", "before": "array", "after": "array", "removed": "obje
 
 
 class _Desk:
-    """Does blocking work on a few threads, for a bounded number of requests that wait."""
+    """Runs blocking work on a few threads, with a limit on the number of waiting requests."""
 
     def __init__(self) -> None:
         self._threads = PolitePool(_THREADS, "guided inspector")
         self._room = threading.Semaphore(_MOST_WAITING)
 
     async def run(self, work: Callable[[], _Found]) -> _Found:
-        """What the work gives. It is metered: once the client has its answer, it ends at its next step.
+        """Run the work and return its result. It is metered: once the client has an answer, it stops at its next step.
 
         Raises:
-            RequestError: too many wait already, or it takes too long.
+            RequestError: too many requests are waiting, or the work takes too long.
         """
         if not self._room.acquire(blocking=False):
             raise RequestError(f"{_MOST_WAITING} inspections wait already", code="overloaded", status=503)

@@ -69,13 +69,13 @@ def _model(server: Server) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a request asks of the engine, and how its answer is read.
+    """The engine's requests for a request, and how to read the answer.
 
     Attributes:
-        parts: one for each prompt.
-        text: what the text must be.
-        param: the field that errors of the specification are about; None: there is none, or they know it.
-        new_reading: makes what reads a sample.
+        parts: one request of the engine for each prompt.
+        text: the constraint on the text.
+        param: the field of the specification, for its errors; None: there is none, or the errors name it themselves.
+        new_reading: makes the reader of a sample.
     """
 
     parts: Sequence[EngineRequest]
@@ -84,30 +84,30 @@ class Prepared:
     new_reading: NewReading = Reading
 
     def notices(self, streams: Sequence[Stream]) -> list[dict[str, Any]]:
-        """What the client is told beside its answer, once the streams have begun."""
+        """The warnings in the answer, once the streams have begun."""
         return warnings_of(self.text, self.param or "", streams)
 
 
 def prepared(server: Server, asked: ChatRequest | CompletionRequest, *, own_tools: bool = True) -> Prepared:
-    """What a request asks of the engine; those of /v1/responses come as those of a conversation.
+    """Build the engine's requests. Requests of /v1/responses arrive in the form of chat completions.
 
     Args:
-        own_tools: whether the answer may call the server's own tools, since the route tells their results.
+        own_tools: whether the answer may call the server's own tools, which requires that the route reports results.
 
     Raises:
-        RequestError, GuidedError: what it asks is refused.
+        RequestError, GuidedError: the request is refused.
     """
     text = asked.asked(allow_special_tokens=server.settings.allow_special_tokens)
     if isinstance(asked, ChatRequest):
         settings = server.settings if own_tools else replace(server.settings, tools=())
         part, how = conversation(asked, text, server.engine, settings)
-        param = None if how.calls is not None else text.param or None  # errors of tools know their places
+        param = None if how.calls is not None else text.param or None  # errors of tools have their own locations
         return Prepared([part], text, param, partial(Reading, how))
     return Prepared(asked.requests(text, _SHORT_COMPLETION), text, text.param or None)
 
 
 async def _answer(server: Server, request: Request, kind: type[ChatRequest] | type[CompletionRequest]) -> Response:
-    """An answer of a model, whole or as a stream."""
+    """Answer a request, as a whole or as a stream."""
 
     def read(body: Any) -> tuple[ChatRequest | CompletionRequest, Prepared]:
         asked = read_request(kind, body)

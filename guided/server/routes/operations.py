@@ -1,4 +1,4 @@
-"""`/health`, `/ready`, `/ping`, `/version`, `/metrics`, `/abort_request`: for who runs the server."""
+"""`/health`, `/ready`, `/ping`, `/version`, `/metrics`, `/abort_request`: routes for operators."""
 
 from __future__ import annotations
 

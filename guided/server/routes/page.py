@@ -1,4 +1,4 @@
-"""The inspector's page at `/`, and its files below `/page/`. They are read once; nothing of a request opens a file."""
+"""The inspector's page at `/`, and its files below `/page/`. They are read once; requests never open a file."""
 
 from __future__ import annotations
 

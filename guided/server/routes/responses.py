@@ -1,4 +1,4 @@
-"""`/v1/responses`: OpenAI's interface of items; what is asked is asked as a conversation."""
+"""`/v1/responses`: OpenAI's interface of items; requests are converted to chat completions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def add(app: FastAPI, server: Server) -> None:
 
 
 def _read(server: Server, kind: type[_Asked], body: Any) -> tuple[_Asked, Prepared]:
-    """A request, and what it asks of the engine."""
+    """Parse a request, and build the engine's requests."""
     asked = read_request(kind, body)
     server.check_model(asked.model)
     chat = asked.chat()

@@ -1,4 +1,4 @@
-"""`/tokenize` and `/detokenize`: text to token ids and back, as vLLM has them."""
+"""`/tokenize` and `/detokenize`: text to token ids and back, as in vLLM."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add(app: FastAPI, server: Server) -> None:
     @takes(TokenizeRequest, ChatRequest, answer={"tokens": "array", "count": "integer", "max_model_len": "integer"})
     async def tokenize(request: Request) -> dict[str, Any]:
         def read(body: Any) -> tuple[Prompt, bool]:
-            """The prompt, and whether it is a text to go on from."""
+            """The prompt, and whether it is a text to complete."""
             if isinstance(body, dict) and "messages" in body:
                 chat = read_request(ChatRequest, body)
                 server.check_model(chat.model)
