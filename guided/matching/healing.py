@@ -175,7 +175,7 @@ class HealingMatcher:
         return twin
 
     def forced_tokens(self) -> list[int]:
-        """The inner matcher's forced tokens; none before the bytes are written, since the model chooses their tokens."""
+        """The inner matcher's forced tokens; none before the bytes are written: the model chooses their tokens."""
         return self.inner.forced_tokens() if self._at == len(self.prefix) else []
 
     def is_accepting(self) -> bool:

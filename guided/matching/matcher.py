@@ -102,9 +102,7 @@ class GrammarMatcher(_core.Matcher):
             return [], False
         try:
             ids = vocabulary.encode(text, continued=True)
-        except (
-            VocabularyError
-        ):  # a tokenizer whose encoding is unknown: nothing is forced, but the masks still apply
+        except VocabularyError:  # a tokenizer whose encoding is unknown: nothing is forced, but the masks still apply
             return [], False
         if closed:
             return ids, True

@@ -46,7 +46,7 @@ class Matcher(Protocol):
 
     @property
     def budget_bound(self) -> bool:
-        """Whether the last mask may lack tokens because of its `max_tokens`; False: it equals the one without a budget."""
+        """Whether the last mask may lack tokens because of its `max_tokens`; False: it equals the unbudgeted mask."""
 
     def fill_next_token_bitmask(
         self, bitmask: npt.NDArray[np.int32], row: int = 0, *, max_tokens: int | None = None
