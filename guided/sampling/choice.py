@@ -111,7 +111,7 @@ class Choose(NamedTuple):
 
     Attributes:
         logits: float32 (n, width), not changed.
-        choices: one for each row. Rows are independent of each other.
+        choices: one for each row. A token is chosen from every row, as if the drafts before it were right.
     """
 
     logits: Tensor
