@@ -164,7 +164,7 @@ def _groups(requests: Sequence[Choose]) -> list[_Group]:
 
 
 def _together(parts: Sequence[Tensor]) -> tuple[Tensor, list[int]]:
-    """A tensor with all rows of some tensors, and the first row of each. Rows of a common tensor are not copied."""
+    """A tensor with all rows of some tensors, and the index of each row. Rows of a common tensor are not copied."""
     first = parts[0]
     stride, storage = first.stride(0), first.untyped_storage()._cdata
     if stride and all(
