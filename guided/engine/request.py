@@ -51,7 +51,7 @@ class Options(ConstraintOptions, total=False):
             correct drafts make it faster.
         reasoning_end: the control tokens, or text, that end the thinking of a reasoning model, such as "</think>". The
             constraint begins after it, and `Result.reasoning` holds the thinking. None: the constraint begins at once.
-            Without a constraint, the answer is then UTF-8, without control tokens.
+            Without a constraint, the answer is then constrained to UTF-8 without control tokens.
         canonical: allow only tokens that the tokenizer itself would write (False): the output's tokens are the encoding
             of its text. If the specification or the budget leaves no such token, others are allowed, see
             `Result.non_canonical`. The first use takes some seconds for a large vocabulary.
@@ -59,9 +59,9 @@ class Options(ConstraintOptions, total=False):
             output with their text (False), see `Result.healed`. For prompts that the model continues: `raw`. The new
             tokens count as output. With `canonical` or `heal_prompt`, an answer without a constraint is as under
             `reasoning_end`, but allows `stop` and `stop_regex`.
-        tools: the tools that may be called, see `Tool`. They may be called anywhere in free text (which is then UTF-8,
-            without other control tokens), or where a composed constraint has `tool.segment`. Their results count as
-            output.
+        tools: the tools that may be called, see `Tool`. They may be called anywhere in free text (which is then
+            constrained to UTF-8 without other control tokens), or where a composed constraint has `tool.segment`. Their
+            results count as output.
     """
 
     raw: bool
