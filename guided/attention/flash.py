@@ -48,13 +48,13 @@ class FlashAttention(PagedAttention):
 
 
 def _options(kind: AttentionKind) -> dict[str, Any]:
-    """What both packages are told of a layer; a window is counted without the query."""
+    """The arguments of both packages for a layer; their window does not count the query."""
     window = (-1, -1) if kind.window is None else (kind.window - 1, 0)
     return {"causal": True, "softmax_scale": kind.scale, "window_size": window, "softcap": kind.softcap or 0.0}
 
 
 def _read_3(package: Any, q: Tensor, keys: Tensor, values: Tensor, step: PagedStep, kind: AttentionKind) -> Tensor:
-    """By flash-attn 3: new tokens of any number, side by side."""
+    """Attention by flash-attn 3, for any number of new tokens."""
     spans, common = step.spans, {"cache_seqlens": step.lengths, "page_table": step.tables, **_options(kind)}
     out: Tensor
     if spans is None:
@@ -75,7 +75,7 @@ def _read_2(
     step: PagedStep,
     kind: AttentionKind,
 ) -> Tensor:
-    """By flash-attn 2; a step in which all positions are new reads them where the model has made them."""
+    """Attention by flash-attn 2. If all positions are new, it reads the model's keys and values, not the cache."""
     spans = step.spans
     out: Tensor
     if spans is None:
@@ -99,12 +99,12 @@ def _read_2(
 
 
 def _flash_attn() -> Any:
-    """flash-attn 2; None where it is not there."""
+    """flash-attn 2, or None if it is not installed."""
     return _installed("flash_attn")
 
 
 def _flash_attn_3(device: torch.device) -> Any:
-    """flash-attn 3, which is for Hopper alone; None where it is not there, or the device is another."""
+    """flash-attn 3, or None if it is not installed or the device is not Hopper."""
     if device.type != "cuda" or torch.cuda.get_device_capability(device)[0] != 9:
         return None
     return _installed("flash_attn_interface")
@@ -112,7 +112,7 @@ def _flash_attn_3(device: torch.device) -> Any:
 
 @cache
 def _installed(package: str) -> Any:
-    """A package; None where it is not installed, or was built for another torch."""
+    """A package, or None if it is not installed or was built for another torch."""
     try:
         return importlib.import_module(package)
     except (ImportError, OSError):

@@ -18,18 +18,18 @@ from guided.models.model import PLAIN, AttentionKind
 
 __all__ = ["attention_with_lse", "merge_attention_outputs"]
 
-# SDPA keeps its lse to itself; the kernel behind it on CPUs does not.
+# SDPA does not return its lse; the CPU kernel behind it does.
 _FLASH: Any = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
 
 
 def merge_attention_outputs(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention over two parts of the keys, from that over each; outputs are float32 at least. Both empty: zeros."""
+    """Merge the attention over two parts of the keys; outputs are float32 at least. Both parts empty: zeros."""
     lse = torch.logaddexp(lse1, lse2)
     base = lse.masked_fill(lse == -torch.inf, 0.0)
     out = torch.zeros((), dtype=base.dtype, device=base.device)
     for o, part in ((o1, lse1), (o2, lse2)):
         share = (part - base).exp().unsqueeze(-1)
-        out = out + (share * o).masked_fill(share == 0, 0.0)  # whatever stands in an empty part
+        out = out + (share * o).masked_fill(share == 0, 0.0)  # ignores any values of an empty part
     return out, lse
 
 
@@ -64,7 +64,7 @@ def attention_with_lse(
 
 
 def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: AttentionKind) -> tuple[Tensor, Tensor]:
-    """The same by definition, on every device: all scores at once."""
+    """The same by definition, on any device: all scores at once."""
     q, k, v = (one.to(_exact(one)) for one in (q, k, v))
     scores = q @ k.transpose(1, 2) * kind.factor(q.shape[-1])
     if kind.softcap is not None:
@@ -76,7 +76,7 @@ def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: Attention
 
 
 def _dense(x: Tensor) -> Tensor:
-    """The kernel takes the numbers of a head to stand side by side, and does not look."""
+    """x with contiguous heads, which the kernel requires and does not check."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 

@@ -113,5 +113,5 @@ class PagedAttention(ABC):
     def _read(
         self, q: Tensor, new: tuple[Tensor, Tensor], stored: tuple[Tensor, Tensor], kind: AttentionKind
     ) -> Tensor:
-        """What the queries read, in their shape. `new`: keys and values of this step; `stored`: all blocks of the layer
-        (blocks, block_size, kv_heads, head_dim), `new` included."""
+        """The attention output, in the shape of q. `new`: keys and values of this step; `stored`: all blocks of the
+        layer (blocks, block_size, kv_heads, head_dim), including `new`."""

@@ -1,8 +1,8 @@
 """Attention over a cache of rows (kv/rows.py): rows of any length, each with the same number of new positions.
 
-In: queries, keys and values of the new positions, row by row. Out: what the queries read. Each row is a sequence of its
-own (step.py), so a row does not depend on the others. This does on every device what `flash_attn_with_kvcache` does
-with `cache_seqlens`. The caller increases the lengths of the rows (`cache.advance`) after the pass.
+In: queries, keys and values of the new positions, row by row. Out: the attention output. Each row is a separate
+sequence (step.py), independent of the others. This does on every device what `flash_attn_with_kvcache` does with
+`cache_seqlens`. The caller increases the lengths of the rows (`cache.advance`) after the pass.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RowAttention:
         """See `Attend`."""
         cache, shape = self._cache, (self._cache.rows, self._new, *k.shape[1:])
         cache.insert_kv(layer, k.reshape(shape), v.reshape(shape))
-        if self._read is None:  # now the cache has the memory that it has for all layers
+        if self._read is None:  # the first insertion has allocated the memory of all layers
             assert cache.k_cache is not None and cache.v_cache is not None
             rows = enumerate(self._ends)
             views = [KVView(cache.k_cache[:, row], cache.v_cache[:, row], slice(0, end)) for row, end in rows]

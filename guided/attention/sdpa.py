@@ -2,8 +2,8 @@
 
 In: queries of the newest positions of a sequence, keys and values of all, layout (positions, heads, head_dim); fewer KV
 heads than query heads are shared in groups. Out: the shape of the queries. Query i of n reads keys 0 .. S - n + i.
-Runs on every device that torch does. Cost: n times S per head; the mask is built once a forward pass, not once a layer.
-Scores that are capped are computed by definition (merge.py), for torch's function cannot cap them.
+Runs on every device of torch. Cost: n times S per head; the mask is built once per forward pass, not once per layer.
+Capped scores are computed by definition (merge.py), since torch's function cannot cap them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["causal_mask", "sdpa"]
 def causal_mask(
     new: int, total: int, device: torch.device | str = "cpu", *, window: int | None = None
 ) -> Tensor | None:
-    """Which of `total` keys each of the `new` last queries reads; None where the kernel needs to be told nothing."""
+    """Which of `total` keys each of the `new` last queries reads, or None if the kernel needs no mask."""
     windowed = window is not None and window < total
     if not windowed and (new == 1 or new == total):
         return None
@@ -30,7 +30,7 @@ def causal_mask(
 
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: AttentionKind = PLAIN) -> Tensor:
-    """Attention of one sequence, with the mask that `causal_mask` made for these lengths and the kind's window."""
+    """Attention of one sequence, with the mask of `causal_mask` for these lengths and the kind's window."""
     if kind.softcap is not None:
         if mask is None and len(q) > 1:
             mask = torch.ones(len(q), len(k), dtype=torch.bool, device=q.device).tril()

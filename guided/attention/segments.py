@@ -62,7 +62,7 @@ def _spans(counts: Sequence[int]) -> list[slice]:
 
 
 class GatheredSegments:
-    """An `Attend` that copies the segments of a sequence side by side, and reads them as one view."""
+    """An `Attend` that copies the segments of a sequence into one view, and reads that."""
 
     def __init__(self, plan: SegmentedPlan, counts: Sequence[int]) -> None:
         self._plan, self._counts, self._spans = plan, counts, _spans(counts)
@@ -91,13 +91,13 @@ class GatheredSegments:
 
 
 def _room(stored: KVView, length: int) -> KVView:
-    """Uninitialised memory for one layer of `length` positions, in the form in which the segment is stored."""
+    """Uninitialised memory for one layer of `length` positions, in the storage format of the segment."""
     shape = (1, length, *stored.k.shape[2:])
     return replace(stored, k=stored.k.new_empty(shape), v=stored.v.new_empty(shape), slots=slice(0, length))
 
 
 class MergedSegments:
-    """An `Attend` that reads each segment by itself, and merges the results."""
+    """An `Attend` that reads each segment separately, and merges the results."""
 
     def __init__(self, plan: SegmentedPlan, counts: Sequence[int]) -> None:
         self._plan, self._counts, self._spans = plan, counts, _spans(counts)
@@ -134,7 +134,7 @@ class MergedSegments:
 
 
 def _near(segment: Segment, past: int, window: int, device: torch.device) -> Tensor:
-    """Which of a segment's keys are in the window of each of its queries, whether or not they come after them."""
+    """Which of a segment's keys are in the window of each of its queries, ignoring causality."""
     keys = torch.cat([torch.arange(part.start, part.stop, device=device) for part in segment.where])
     queries = torch.arange(segment.queries.start, segment.queries.stop, device=device) + past
     return keys > queries.unsqueeze(1) - window

@@ -1,12 +1,11 @@
-"""Attention of the new positions of each sequence on a CPU, over keys and values where the cache has them.
+"""Attention of the new positions of each sequence on a CPU, directly over the cache's keys and values.
 
-In: views of the keys and values of some sequences (kv/cache.py). Out: what the new queries read. This is to a CPU what
-`flash_attn_with_kvcache` is to CUDA: one call for all sequences of a layer, in which nothing is gathered, whatever the
-slots. A few new positions are read where they are stored (native/attend_slots.hpp in kernels/). Prompts are read by
-blocks (native/attend_prompt.hpp), with the same bits. Numbers are float32 or bfloat16, or
-queries are float32 and keys and values bfloat16; sums are float32. What a query reads depends neither on the queries
-beside it, nor on other sequences, nor on the number of threads. Keys and values may be packed (kv/quantised.py); the
-kernel reads them in that form.
+In: views of the keys and values of some sequences (kv/cache.py). Out: the attention output. This is the CPU's
+`flash_attn_with_kvcache`: one call for all sequences of a layer, without gathering, for any slots. A few new positions
+are read in place (native/attend_slots.hpp in kernels/). Prompts are read by blocks (native/attend_prompt.hpp), with the
+same bits. Numbers are float32 or bfloat16, or queries are float32 and keys and values bfloat16; sums are float32. The
+result of a query depends neither on other queries, nor on other sequences, nor on the number of threads. Keys and
+values may be packed (kv/quantised.py); the kernel reads them in that form.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ def reads(view: KVView) -> bool:
 
 class SlotAttention:
     """The attention of one forward pass over views of one form. `spans` has the first and the last new position of each
-    sequence, as rows of the queries; each row belongs to one sequence. `dtype`: of the queries, float32 where what is
-    stored is bfloat16; None: as stored.
+    sequence, as rows of the queries; each row belongs to one sequence. `dtype`: of the queries, maybe float32 if the
+    cache is bfloat16; None: that of the cache.
 
     Raises:
         ValueError, IndexError: views differ in form, or slots or positions do not exist.
@@ -42,7 +41,7 @@ class SlotAttention:
         self, heads: int, views: Sequence[KVView], spans: Sequence[tuple[int, int]], dtype: torch.dtype | None = None
     ) -> None:
         first = views[0]
-        self._kept = [(view.k, view.v) for view in views]  # the kernel has their addresses
+        self._kept = [(view.k, view.v) for view in views]  # keeps the memory alive: the kernel has bare addresses
         (size, stored), kv_heads = _head(first), first.k.shape[2]
         self._dtype = stored if dtype is None else dtype
         self._shape = (heads, size)
@@ -55,10 +54,10 @@ class SlotAttention:
         self._batch = Batch(heads, kv_heads, size, self._dtype == torch.bfloat16, first.k.dtype.itemsize, rows)
 
     def __call__(self, layer: int, q: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
-        """What the queries (n, heads, head_dim) of all spans read, in their shape.
+        """The attention output of the queries (n, heads, head_dim) of all spans, in their shape.
 
         Raises:
-            ValueError, IndexError: there is no such layer, or the queries are of another shape or type.
+            ValueError, IndexError: there is no such layer, or the queries have the wrong shape or type.
         """
         rows, heads, size = q.shape
         if (heads, size) != self._shape or q.dtype != self._dtype or not q.is_cpu:

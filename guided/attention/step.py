@@ -34,14 +34,14 @@ class StepAttention:
         self._read = ViewAttention(plan.views, spans)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
-        """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
+        """Store the new keys and values of a layer; return the output in the shape of q: (n, heads, head_dim)."""
         self._plan.write(layer, k, v)
         return self._read(layer, q, kind)
 
 
 class ViewAttention:
-    """What queries read of keys and values that are stored; `spans`: first and last new position of each sequence, as
-    rows of the queries, all of which belong to one."""
+    """The attention of queries over stored keys and values; `spans`: first and last new position of each sequence, as
+    rows of the queries. Each row belongs to one sequence."""
 
     def __init__(self, views: Sequence[KVView], spans: Sequence[tuple[int, int]]) -> None:
         self._views, self._spans = views, spans
@@ -49,7 +49,7 @@ class ViewAttention:
         self._masks: dict[tuple[int, int, int | None], Tensor | None] = {}  # the same for all layers of a kind
 
     def __call__(self, layer: int, q: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
-        """Of a layer, in the shape of q: (n, heads, head_dim)."""
+        """The attention output of a layer, in the shape of q: (n, heads, head_dim)."""
         if self._views and reads(self._views[0]):
             if self._kernel is None:
                 self._kernel = SlotAttention(q.shape[1], self._views, self._spans, q.dtype)

@@ -1,7 +1,7 @@
-"""Answers what the sequences of a batch ask for besides forward passes of the model, each kind in one call for all.
+"""Answers the requests of a batch's sequences for tokens and drafts: one call for all requests of a kind.
 
-In: pairs of a task and its request. Out: an `Answer` for each. Tokens are chosen by kernels/choose.py. For drafts the
-draft model first reads what is new in each of its sequences, in one pass (draft_model.py).
+In: pairs of a task and its request. Out: an `Answer` for each. kernels/choose.py chooses tokens. For drafts, the draft
+model first reads the new tokens of all its sequences in one pass (draft_model.py).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Answers(Generic[_Key]):
         self._draft_model = None if draft is None else DraftModel[_Key](draft)
 
     def to(self, asking: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer | Exception]:
-        """One answer for each request, in order. If the call for all of them fails, each request gets a call to itself.
-        A request whose own call fails gets the error as its answer; a request for a draft then gets no draft."""
+        """One answer for each request, in order. If the joint call fails, each request gets a call of its own.
+        If that call fails too, its error is the answer. A draft request then gets no draft."""
         try:
             return list(self._together(asking))
         except Exception:
             return [self._alone(*one) for one in asking]
 
     def launch(self, asking: Sequence[tuple[_Key, Choose]]) -> Flight[_Key] | None:
-        """Begin to choose one token for each, and do not wait; None: that failed, and `to` says of what."""
+        """Start choosing one token for each request, without waiting. None: this failed, and `to` returns the error."""
         try:
             return Flight(asking, self, launch([request for _, request in asking]))
         except Exception:
@@ -62,16 +62,16 @@ class Answers(Generic[_Key]):
         return [found.get(at, NO_DRAFTS) for at in range(len(asking))]
 
     def forget(self, key: _Key) -> None:
-        """A task has ended, or reads its text again."""
+        """Close a task that has ended or will read its text again."""
         if self._draft_model is not None:
             self._draft_model.close(key)
 
 
 class Landed(NamedTuple, Generic[_Key]):
-    """What came of a choice.
+    """The outcome of a choice.
 
     Attributes:
-        is_read: the token is the one that `Flight.tokens` had.
+        is_read: the token equals the one that `Flight.tokens` returned.
     """
 
     key: _Key
@@ -80,7 +80,7 @@ class Landed(NamedTuple, Generic[_Key]):
 
 
 class Flight(Generic[_Key]):
-    """Choices of a batch that nobody has waited for: one token of each of some sequences."""
+    """Choices in flight: one token for each of several sequences."""
 
     def __init__(
         self, asking: Sequence[tuple[_Key, Choose]], answers: Answers[_Key], launched: LaunchedChoices
@@ -95,12 +95,12 @@ class Flight(Generic[_Key]):
         return iter(self._places)
 
     def tokens(self, keys: Sequence[_Key]) -> Tensor:
-        """The tokens of these sequences, int64 (keys,), on their device. A few may turn out to be others."""
+        """The tokens of these sequences, int64 (keys,), on their device. `land` may replace a few of them."""
         tokens = self._launched.tokens
         return tokens[send([self._places[key] for key in keys], torch.int64, tokens.device)]
 
     def land(self) -> list[Landed[_Key]]:
-        """Wait for the answers. If that fails, each request gets a call to itself."""
+        """Wait for the answers. If the joint call failed, each request gets a call of its own."""
         try:
             answers, repeated = self._launched.wait(), self._launched.repeated
         except Exception:

@@ -1,6 +1,6 @@
-"""What a sequence asks for on its way: forward passes, drafts, and the choice of tokens (`Choose`, sampling/choice.py).
+"""The requests of a sequence: forward passes, drafts, and the choice of tokens (`Choose`, sampling/choice.py).
 
-`Sequence.steps` yields these. A `Forward` is answered by the logits of the positions that are kept, the others by an
+`Sequence.steps` yields these. The answer to a `Forward` is the logits of the kept positions; to the others, an
 `Answer`.
 """
 
@@ -20,12 +20,12 @@ __all__ = ["NO_DRAFTS", "Draft", "Forward", "Steps"]
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """A request of a sequence: run the model over these tokens, which follow all that it has read.
+    """A request of a sequence: run the model over these tokens, which follow everything it has read.
 
     Attributes:
         tokens: ids, at least one.
-        keep: how many of the last positions' logits are wanted.
-        forget: so many of those that it has read last were none of the output.
+        keep: the number of last positions whose logits are needed.
+        forget: the number of most recently read tokens that are not part of the output.
     """
 
     tokens: list[int]
@@ -38,8 +38,8 @@ class Draft:
     """A request of a sequence: the token that the draft model would choose.
 
     Attributes:
-        ids: all that is before it: prompt, output, earlier drafts.
-        choice: how it is chosen.
+        ids: everything before it: prompt, output, earlier drafts.
+        choice: how to choose it.
     """
 
     ids: list[int]

@@ -1,6 +1,6 @@
-"""Many requests at once, each on its own terms: what fails is an answer, and stops no other.
+"""Runs many independent requests at once. An error is the answer to its own request and does not stop the others.
 
-In: requests, as they are taken from an iterator. Out: answers as they come, each with the number of its request.
+In: an iterator of requests. Out: answers in order of completion, each with the number of its request.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Answer: TypeAlias = tuple[int, list[Result] | Exception]
 
 @dataclass(slots=True)
 class _Group:
-    """The tasks of a request, and what has become of those that are done."""
+    """The tasks of a request, and the outcomes of the finished ones."""
 
     number: int
     tasks: list[Task]
     ends: dict[Task, Result | Exception] = field(default_factory=dict)
 
     def answer(self) -> Answer:
-        """Its results in order, or the first of its errors."""
+        """The results in order, or the first error."""
         results = list[Result]()
         for task in self.tasks:
             end = self.ends[task]
@@ -47,7 +47,7 @@ def answer_each(
     drive: Callable[[Iterable[Sequence[Task]]], Generator[tuple[Task, Outcome], None, None]],
     meter: Meter,
 ) -> Generator[Answer, None, None]:
-    """See `Engine.generate_each`; `tasks_of` makes the samples of a request, `drive` runs groups of them."""
+    """See `Engine.generate_each`. `tasks_of` makes the samples of a request; `drive` runs groups of samples."""
     ready, groups = deque[Answer](), dict[Task, _Group]()
 
     def begin() -> Iterator[list[Task]]:

@@ -1,17 +1,17 @@
-"""A second, smaller model that drafts for the engine's: the tokens that it would choose, of which each saves a pass.
+"""A second, smaller model drafts tokens for the engine's model. Each accepted draft saves a pass of the large model.
 
-In: requests of sequences, each with the ids so far (prompt, output, drafts) and how the next token is chosen. Out: for
-each the logits of the small model after these ids. It has a cache of its own, with a lease for each task; what it has
-read before is found there by comparing ids, so nobody needs to tell it which drafts were forgotten.
+In: requests of sequences, each with the ids so far (prompt, output, drafts) and how the next token is chosen. Out: the
+logits of the small model after these ids. The draft model has its own cache, with a lease for each task. It compares
+ids to find the prefix that it has already read, so callers need not report rejected drafts.
 
-A long prompt is read in pieces of `PIECE` tokens, one in each round; until it is read there are no drafts, nor are
-there where the cache has no room, or the text is longer than the small model's context. The requests of a batch are one
-forward pass. Cost of a round of k drafts: k passes of the small model, and one of the large one over k + 1 tokens of
-each sequence.
+The draft model reads a long prompt in pieces of `PIECE` tokens, one per round. It drafts nothing until it has read the
+prompt, when its cache is full, or when the text exceeds its context. All requests of a batch share one forward pass.
+Cost of a round of k drafts: k passes of the small model, and one pass of the large model over k + 1 tokens of each
+sequence.
 
-Source: "Fast Inference from Transformers via Speculative Decoding" (arXiv 2211.17192). There a draft is kept by chance;
-here every token is chosen as without drafts, so the output is the same, and the draft is chosen at the same uniform
-number.
+Source: "Fast Inference from Transformers via Speculative Decoding" (arXiv 2211.17192). The paper keeps a draft at
+random. Here every token is chosen as without drafts, so the output is the same. The draft is sampled with the same
+uniform number.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["DRAFTS", "DraftModel", "check_same_tokens"]
 
-DRAFTS: Final = 4  # tokens that a model drafts for a pass, if a request does not say
+DRAFTS: Final = 4  # default number of tokens that a model drafts for a pass
 PIECE: Final = 256
 _Key = TypeVar("_Key", bound=Hashable)
 
 
 def check_same_tokens(vocabulary: Vocabulary, model: Model, other: Vocabulary | None = None) -> None:
-    """Check that a model can draft tokens of a vocabulary; `other`: the model's own, where it is known.
+    """Check that a model can draft tokens of a vocabulary; `other`: the model's own vocabulary, if known.
 
     Raises:
-        GuidedError: it has other tokens, or fewer logits.
+        GuidedError: the model has different tokens, or too few logits.
     """
     hint = "a model drafts for one with the same tokens, such as a larger one of its family"
     if vocabulary.size > model.config.vocab_size:
@@ -69,7 +69,7 @@ class DraftModel(Generic[_Key]):
         self._leases: dict[_Key, Lease] = {}
 
     def logits(self, requests: Mapping[_Key, list[int]]) -> dict[_Key, Tensor]:
-        """The logits after these ids, (1, width), for those that have been read to their ends."""
+        """The logits after these ids, (1, width), for each request whose ids have been read completely."""
         chunks = dict[_Key, Chunk]()
         for key, ids in requests.items():
             chunk = self._chunk(key, ids)
@@ -82,13 +82,13 @@ class DraftModel(Generic[_Key]):
         return {key: rows[at : at + 1] for at, key in enumerate(read)}
 
     def close(self, key: _Key) -> None:
-        """Forget what was read for a task."""
+        """Release the cache of a task."""
         lease = self._leases.pop(key, None)
         if lease is not None:
             self._cache.close(lease)
 
     def _chunk(self, key: _Key, ids: list[int]) -> Chunk | None:
-        """What must be read next for these ids; None: there is no room."""
+        """The next chunk to read for these ids; None: the cache or the context is full."""
         if len(ids) > self._runner.model.config.context:
             self.close(key)
             return None
@@ -96,7 +96,7 @@ class DraftModel(Generic[_Key]):
         if lease is None:
             lease = self._leases[key] = self._cache.open(ids)
         same = _common(lease.tokens, ids)
-        self._cache.truncate(lease, min(same, len(ids) - 1))  # the last one's logits are wanted
+        self._cache.truncate(lease, min(same, len(ids) - 1))  # the logits of the last one are needed
         new = ids[lease.length : lease.length + PIECE]
         if not self._cache.reserve(lease, len(new)):
             self.close(key)
@@ -105,7 +105,7 @@ class DraftModel(Generic[_Key]):
 
 
 def _common(a: list[int], b: list[int]) -> int:
-    """How many of the first items are equal. Where lists differ, it is mostly among their last items."""
+    """The length of the common prefix. Lists usually differ only in their last items."""
     size = min(len(a), len(b))
     near = max(0, size - 128)
     begin = near if a[:near] == b[:near] else 0

@@ -1,4 +1,4 @@
-"""Speculative decoding without a draft model: propose what followed the same tokens the last time.
+"""Speculative decoding without a draft model: propose the tokens that followed the last occurrence of an n-gram.
 
 Answers repeat parts of their prompt (names, code, tables) and of themselves, and a model verifies several tokens in one
 forward pass at little more than the cost of one. The module takes the ids of a prompt and of its growing output, and
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 __all__ = ["Ngrams"]
 
-_SIZES = (4, 3, 2)  # lengths of the n-grams that are looked up, the longest first
+_SIZES = (4, 3, 2)  # lengths of the n-grams to look up, longest first
 
 
 class Ngrams:
@@ -41,7 +41,7 @@ class Ngrams:
             self._tokens.append(token)
 
     def propose(self, most: int) -> list[int]:
-        """Return at most `most` draft tokens; none where the last two tokens have not occurred before."""
+        """Return at most `most` draft tokens, or none if the last two tokens have not occurred before."""
         for size in _SIZES:
             at = self._after.get(tuple(self._tokens[-size:]))
             if at is not None and len(self._tokens) >= size:

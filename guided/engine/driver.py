@@ -1,8 +1,8 @@
-"""Runs the scheduler for callers on several OS threads: whoever waits for an outcome runs the next step for all.
+"""Runs the scheduler for callers on several OS threads: a waiting caller runs the next step for all of them.
 
-In: groups of tasks. Out: their outcomes. There is no thread of the engine's own: a caller that finds no outcome of its
-own takes the lock, runs one step of the batch, and the outcomes of the others are handed to these. A server, which
-waits for nothing, has a thread that runs the steps (`guided/server/engine_thread.py`).
+In: groups of tasks. Out: their outcomes. The engine has no thread of its own. A caller without a new outcome takes the
+lock, runs one step of the batch, and passes the outcomes to the callers that own them. A server must not block, so it
+runs the steps on a thread (`guided/server/engine_thread.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Driver:
     """Drives one scheduler.
 
     Attributes:
-        lock: held during a step; whoever uses the model or its cache otherwise must hold it.
+        lock: held during a step. Any other code that uses the model or its cache must hold it too.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -36,22 +36,22 @@ class Driver:
         self._takers: dict[Task, Take] = {}
 
     def add(self, group: Sequence[Task], take: Take) -> None:
-        """Queue tasks that have the same prompt; `take` is given their outcomes."""
+        """Queue tasks that have the same prompt; `take` receives their outcomes."""
         with self.lock:
             self._takers |= dict.fromkeys(group, take)
             self._scheduler.add(group)
 
     def cancel(self, tasks: Iterable[Task]) -> None:
-        """Stop tasks; nothing more is told of them."""
+        """Stop tasks; no further outcomes of them are delivered."""
         with self.lock:
             for task in tasks:
                 self._scheduler.cancel(task)
                 self._takers.pop(task, None)
 
     def step(self, unless: Callable[[], object] = lambda: False) -> bool:
-        """Run one step of the batch and hand out what comes of it; whether there was anything to do.
+        """Run one step of the batch and deliver the outcomes; return whether there was anything to do.
 
-        Nothing is run where `unless` is true once the lock is held: another thread has done it meanwhile.
+        If `unless` is true once the lock is held, another thread has done the work, and no step is run.
         """
         with self.lock:
             if unless() or not self._scheduler:
@@ -59,12 +59,12 @@ class Driver:
             for task, outcome in self._scheduler.step():
                 is_last = isinstance(outcome, Exception) or outcome.result is not None
                 take = self._takers.pop(task, None) if is_last else self._takers.get(task)
-                if take is not None:  # else nobody waits for it any more
+                if take is not None:  # None: the task was cancelled
                     take(task, outcome)
             return True
 
     def events(self, groups: Iterable[Sequence[Task]]) -> Iterator[tuple[Task, StreamEvent]]:
-        """As `outcomes`, but the first error is raised; the tasks that are left are then cancelled."""
+        """Like `outcomes`, but raise the first error and cancel the remaining tasks."""
         with closing(self.outcomes(groups)) as outcomes:
             for task, outcome in outcomes:
                 if isinstance(outcome, Exception):
@@ -72,10 +72,10 @@ class Driver:
                 yield task, outcome
 
     def outcomes(self, groups: Iterable[Sequence[Task]]) -> Generator[tuple[Task, Outcome], None, None]:
-        """Run groups of tasks to their ends: their outcomes, each with its task, in the order in which they come.
+        """Run groups of tasks to completion and yield their outcomes as they arrive, each with its task.
 
-        The groups are taken from the iterable as there is room. When the generator is closed early, the tasks that are
-        left are cancelled.
+        Groups are taken from the iterable as capacity frees up. Closing the generator early cancels the remaining
+        tasks.
         """
         coming, mine = iter(groups), set[Task]()
         arrived = deque[tuple[Task, Outcome]]()

@@ -1,9 +1,9 @@
 """`Engine`: a model, its vocabulary, and `generate`, `generate_batch` and `stream` under constraints.
 
-In: prompts, a constraint for each (or none), numbers of sampling (request.py). Out: `Result`, `StreamEvent`. All
-requests run in one batch (scheduler.py) and share one cache, those of other threads, too: whoever waits for an output
-drives the batch a step further. Outputs do not depend on what runs beside them, on how a prompt is cut, or on what of
-it is known: on a CPU logits have the same bits (kernels/native/), elsewhere they differ by rounding.
+In: prompts, a constraint for each (or none), sampling parameters (request.py). Out: `Result`, `StreamEvent`. The
+requests of all threads run in one batch (scheduler.py) and share one cache. A thread that waits for an output runs the
+next step of the batch. Outputs do not depend on concurrent requests, on prompt chunking or on prefix caching: on a CPU
+logits are bitwise equal (kernels/native/), elsewhere they differ by rounding.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Engine:
     Attributes:
         model: the weights.
         vocabulary: its tokens.
-        chat: the chat template, None where the model has none.
-        bos: ids put before a text prompt (most models: none).
-        scheduler: the batch that runs.
-        ranks: the processes that have the other parts of the model; None where it is in one piece.
+        chat: the chat template, if the model has one.
+        bos: ids prepended to a text prompt (most models: none).
+        scheduler: runs the batch.
+        ranks: the processes that hold the other parts of the model; None if the model is not split.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Engine:
         draft_model: Model | None = None,
         token_budget: int = 512,
     ) -> None:
-        """`cache`: a paged one of twice the model's context by default, whose keys and values take half the memory with
-        `kv_dtype` "int8" (kv/quantised.py). `ranks`: processes that have the other parts of the model. `runner`:
-        instead of these what runs the model, with its own cache. `draft_model`: a smaller model with the same tokens,
-        which drafts for this one (draft_model.py). `token_budget`: of one forward pass."""
+        """`cache`: by default a paged cache of twice the model's context. `kv_dtype` "int8" halves its memory
+        (kv/quantised.py). `ranks`: the processes that hold the other parts of the model. `runner`: a runner with its
+        own cache, instead of these. `draft_model`: a smaller model with the same tokens, which drafts for this one
+        (draft_model.py). `token_budget`: tokens of one forward pass."""
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but only {model.config.vocab_size} logits: not this model's")
         self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, read_items("bos", bos)
@@ -110,29 +110,29 @@ class Engine:
         revision: str | None = None,
         draft_model: str | os.PathLike[str] | None = None,
     ) -> Engine:
-        """A model by name ("smollm2-135m-instruct", "org/model": fetched once, then offline) or by a path.
+        """Load a model by name ("smollm2-135m-instruct", "org/model": downloaded once, then offline) or by path.
 
         Args:
-            name: the name; or a GGUF file; or a directory with config.json, safetensors and tokenizer.json.
-            adapter: a directory with a LoRA adapter for it, as PEFT saves them (models/lora.py). One engine has one.
-            device: "auto" is CUDA where there is one, else the CPU.
-            dtype: "auto": matrices of a GGUF file stay as they are on a CPU (models/block_matrix.py), with activations
-                in float32; other weights, and all with `compile`, are bfloat16 where the device computes in it, else
-                float32. "float32": all weights are that. "bfloat16": so is what is computed, and all that does not stay
-                as it is.
+            name: a name, a GGUF file, or a directory with config.json, safetensors and tokenizer.json.
+            adapter: a directory with a LoRA adapter in PEFT's format (models/lora.py). An engine has at most one.
+            device: "auto": CUDA if available, else the CPU.
+            dtype: "auto": on a CPU, quantised matrices of a GGUF file stay quantised (models/block_matrix.py), with
+                float32 activations. Other weights, and all weights with `compile`, are bfloat16 if the device computes
+                in it, else float32. "float32": all weights. "bfloat16": activations, and all weights that do not stay
+                quantised.
             kv_dtype: of the cache: "auto", the same as dtype; or "int8" for half the memory (not on CUDA's fast path).
-            tensor_parallel: processes that each layer is cut among, each with a GPU (or the CPU) of its own.
-            pipeline_parallel: stages of so many processes, each with some of the layers.
-            compile: `torch.compile` fuses what stands between attentions; the first steps take a minute. For CUDA; on
-                a CPU it is slower, and logits differ by rounding where a prompt is cut otherwise.
-            revision: of a model of the Hugging Face hub: a branch, a tag or a commit ("main").
+            tensor_parallel: processes that share each layer, each with its own GPU (or the CPU).
+            pipeline_parallel: number of pipeline stages, each with some of the layers.
+            compile: `torch.compile` fuses the operations between attentions. The first steps take a minute. Meant for
+                CUDA: on a CPU it is slower, and logits differ by rounding when a prompt is split into other chunks.
+            revision: a branch, tag or commit of a Hugging Face model ("main").
             draft_model: a smaller model with the same tokens, which drafts for this one; see `Options.drafts`.
 
         Raises:
-            ModelFileError: the model or the adapter cannot be found or fetched, or a file of it is corrupt.
-            VocabularyError: its tokenizer cannot be used.
-            UnsupportedError: the model is of a kind that is not computed here, or cannot be cut into so many parts.
-            GuidedError: a package is missing; there are not as many GPUs.
+            ModelFileError: the model or the adapter cannot be found or downloaded, or a file of it is corrupt.
+            VocabularyError: the tokenizer cannot be used.
+            UnsupportedError: the architecture is not supported, or cannot be split into this many parts.
+            GuidedError: a package is missing, or there are too few GPUs.
         """
         loaded = load(
             name, adapter=adapter, device=device, dtype=dtype, kv_dtype=kv_dtype, tensor_parallel=tensor_parallel,
@@ -145,7 +145,7 @@ class Engine:
         )  # fmt: skip
 
     def close(self) -> None:
-        """End the other processes of the model, where there are any; they end with the engine anyway."""
+        """End the other processes of the model, if any. They also end with the engine."""
         if self.ranks is not None:
             self.ranks.close()
 
@@ -161,15 +161,15 @@ class Engine:
 
     @cached_property
     def compiler(self) -> GrammarCompiler:
-        """Compiles specifications for this vocabulary; remembers them."""
+        """Compiles specifications for this vocabulary and caches them."""
         return GrammarCompiler(self.vocabulary)
 
     @cached_property
     def _pool(self) -> PolitePool:
-        """Compiles for requests that come together."""
+        """Threads that compile the constraints of concurrent requests."""
         return PolitePool(_COMPILERS, "guided compiler")
 
-    # A type gives its values, a regular expression or a choice its text; what other constraints give is not told.
+    # The value of a type is an instance of it; of a regular expression or a choice, its text; of others, any object.
     @overload
     def generate(
         self, prompt: Prompt, constraint: type[ValueT_co], *, n: Literal[1] = 1, **options: Unpack[Options]
@@ -192,22 +192,22 @@ class Engine:
     ) -> Result | list[Result]: ...
     @keywords_checked(Options.__annotations__, elsewhere=OTHERS_KEYWORDS)
     def generate(self, prompt: Prompt, constraint: Constraint = None, *, n: int = 1, **options: Unpack[Options]) -> Any:
-        """Generate: one `Result`, or a list of them where n > 1 (the prompt passes the model once).
+        """Generate one `Result`, or a list of results if n > 1 (the model reads the prompt once).
 
         Args:
-            prompt: a text; messages for the chat template; or token ids. A text is the user's message where the model
-                has a chat template, and else, or with `raw=True`, what the model goes on from. Text is text: names of
-                control tokens in it are not control tokens (`vocabulary.encode_with_special` makes ids of them).
-            constraint: None: free, until an end token. A compiled grammar. One composed of parts (`guided.sequence`,
-                `guided.choice`, ...). A mapping or a bool: a JSON Schema. A string: a regular expression that the whole
-                output matches. A list of strings: one of them. A function: its arguments, as a JSON object. Else a
-                type.
-            n: how many outputs.
+            prompt: a text, messages for the chat template, or token ids. If the model has a chat template, a text is
+                the user's message. Otherwise, or with `raw=True`, the model continues the text. Names of control tokens
+                in a text are plain text (`vocabulary.encode_with_special` encodes them as control tokens).
+            constraint: None: free text, until an end token. A compiled grammar. A composed constraint
+                (`guided.sequence`, `guided.choice`, ...). A mapping or a bool: a JSON Schema. A string: a regular
+                expression that the whole output matches. A list of strings: one of them. A function: its arguments, as
+                a JSON object. Anything else: a type.
+            n: number of outputs.
             **options: see `Options`.
 
         Raises:
-            SpecError, UnsupportedError: the constraint. BudgetError: no output of it fits the budget. GuidedError: the
-            prompt. OptionError: a number of the options.
+            SpecError, UnsupportedError: the constraint. BudgetError: no output of the constraint fits the budget.
+            GuidedError: the prompt. OptionError: an option is out of range.
         """
         results = self._run([self._tasks(prompt, constraint, n, **options)])
         return results[0] if n == 1 else results
@@ -243,18 +243,18 @@ class Engine:
         progress: ShowProgress | bool = False,
         **options: Unpack[Options],
     ) -> Any:
-        """Outputs for many prompts, in their order, run together.
+        """Generate outputs for many prompts in one batch. Results are in the order of the prompts.
 
         Args:
             prompts: see `generate`.
-            constraint: of all of them, see `generate`.
-            constraints: instead of it one for each prompt.
-            progress: called with `BatchProgress` whenever an output has gone on; True: a line on standard error, if it
+            constraint: for all prompts, see `generate`.
+            constraints: one for each prompt, instead of `constraint`.
+            progress: called with `BatchProgress` whenever an output grows. True: a line on standard error if the batch
                 takes more than two seconds.
-            **options: of all of them.
+            **options: for all prompts.
 
         Raises:
-            As `generate`; nothing of the batch goes on then. ValueError: as many constraints as prompts are needed.
+            As `generate`; the whole batch then stops. ValueError: the numbers of constraints and prompts differ.
         """
         if isinstance(prompts, str | bytes):
             raise TypeError(
@@ -270,16 +270,16 @@ class Engine:
     def generate_each(
         self, requests: Iterable[Request | Exception], *, total: int = 0, progress: ShowProgress | bool = False
     ) -> Generator[Answer, None, None]:
-        """Answer many requests, run together, each on its own terms: what fails stops no other.
+        """Answer many independent requests in one batch. A request that fails does not stop the others.
 
         Args:
-            requests: taken as there is room for them. An exception is an answer, too: its own.
-            total: how many there are, for `progress`.
+            requests: taken from the iterable as capacity frees up. An exception among them is its own answer.
+            total: the number of requests, for `progress`.
             progress: see `generate_batch`.
 
         Returns:
-            The answers as they come, each with the number of its request: its n results, or why it failed (see the
-            errors of `generate`). Closing it stops what is running.
+            The answers in order of completion, each with the number of its request: its n results, or its error (see
+            `generate`). Closing the generator cancels the remaining requests.
         """
         return answer_each(requests, self.tasks, self.driver.outcomes, Meter(total, progress))
 
@@ -301,20 +301,20 @@ class Engine:
     def stream(
         self, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
     ) -> Iterator[StreamEvent]:
-        """As `generate` with n=1, in pieces as they come; the last event holds the result. Closing it stops."""
+        """Like `generate` with n=1, but yield events. The last event holds the result. Closing cancels the request."""
         return (event for _, event in self.stream_samples(prompt, constraint, n=1, **options))
 
     @keywords_checked(Options.__annotations__, elsewhere=OTHERS_KEYWORDS)
     def stream_samples(
         self, prompt: Prompt, constraint: Constraint = None, *, n: int, **options: Unpack[Options]
     ) -> Iterator[tuple[int, StreamEvent]]:
-        """As `stream`, n outputs at once: events as they come, each with the number of its output."""
+        """Like `stream`, for n outputs at once: yield events, each with the number of its output."""
         tasks = self._tasks(prompt, constraint, n, **options)
         number = {task: at for at, task in enumerate(tasks)}
         return ((number[task], event) for task, event in self.driver.events([tasks]))
 
     def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
-        """What the model scores after each of the last `keep` tokens: float32, (keep, vocab_size)."""
+        """The model's logits after each of the last `keep` tokens: float32, (keep, vocab_size)."""
         runner, ids = self.scheduler.runner, read_items("tokens", tokens)
         self._prompts.check(ids, room=0)
         with self.driver.lock:
@@ -339,24 +339,24 @@ class Engine:
         return PromptReader(self.vocabulary, self.model.config, self.chat, self.bos)
 
     def _tasks(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
-        """Samples of one request. Everything that can be refused is refused here, before the first event."""
+        """The samples of one request. All errors of the request are raised here, before the first event."""
         return list(map(Task, self._maker.make(prompt, constraint, n, **options)))
 
     def _later(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
-        """The same, made on another thread: others run while its grammar is compiled; a refusal is its outcome."""
+        """The same, made on another thread. Other tasks run while the grammar compiles. An error is the outcome."""
         coming = self._pool.submit(lambda: begun(self._maker.make(prompt, constraint, n, **options)))
         return [Task.later(coming, number) for number in range(n if isinstance(n, int) and n > 0 else 1)]
 
     def tasks(self, request: Request) -> list[Task]:
-        """The samples of a request, for `driver`: made on another thread; a refusal is their outcome."""
+        """The samples of a request, for `driver`: made on another thread. An error is their outcome."""
         return self._later(request.prompt, request.constraint, request.n, **request.options)
 
     def outputs(self, request: Request, prompt: Prompt, compiler: GrammarCompiler) -> list[Output]:
-        """The samples of a request, made on this thread: for its prompt as ids, by a compiler."""
+        """The samples of a request, made on this thread from a tokenized prompt, with the given compiler."""
         return self._maker.make(prompt, request.constraint, request.n, compiler=compiler, **request.options)
 
     def _run(self, groups: Sequence[list[Task]], meter: Meter | None = None) -> list[Result]:
-        """Run groups of samples to their ends."""
+        """Run groups of samples to completion."""
         results = dict[Task, Result]()
         for task, event in self.driver.events(groups):
             if meter is not None:

@@ -6,7 +6,7 @@ padded to the next larger size, and replayed. Padding rows have slot -1 and leng
 Kernels may return anything for them: models compute each row by itself, and `run` returns the other rows. Logits, masks
 and sampling are not part of the graph.
 
-The function that captures is an argument: `CudaCapture`, or in tests one with the same signature on the CPU. Cost:
+The capture function is an argument: `CudaCapture`, or in tests a CPU function with the same signature. Cost:
 memory for the activations of the largest batch (all graphs share it), and two forward passes when a size first occurs.
 """
 
@@ -32,7 +32,7 @@ _SIZES: Final = (1, 2, 4, 8, *range(16, 513, 16))
 
 
 class DecodeGraphs:
-    """The graphs of a model over the paged cache that `attention` reads, by the same kernel."""
+    """The graphs of a model over the paged cache that `attention` reads, with the same attention kernel."""
 
     def __init__(self, model: Model, attention: PagedAttention, capture: Capture) -> None:
         self._model, self._attention, self._capture = model, attention, capture
@@ -56,7 +56,7 @@ class DecodeGraphs:
         size = next(size for size in _SIZES if size >= n)
         self._slots[:size].fill_(-1)
         self._lengths[:size].zero_()
-        if size not in self._graphs:  # while all rows are padding, so that the captured passes store nothing
+        if size not in self._graphs:  # all rows are padding now, so the captured passes store nothing
             self._graphs[size] = self._capture(lambda: self._forward(size))
         self._tokens[:n] = tokens
         self._positions[:n] = positions
@@ -72,14 +72,14 @@ class DecodeGraphs:
 
 
 class CudaCapture:
-    """`Capture` on the device of the model. The graphs share one memory pool, for no two of them run at once."""
+    """`Capture` on the device of the model. The graphs share one memory pool, since no two of them run at once."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool: Any = None
 
     def __call__(self, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        """Run once on a side stream, which compiles kernels and allocates workspaces; then capture."""
+        """Run once on a side stream to compile kernels and allocate workspaces, then capture."""
         with torch.cuda.device(self._device):
             here, side = torch.cuda.current_stream(), _stream()
             side.wait_stream(here)

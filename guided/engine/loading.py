@@ -1,4 +1,4 @@
-"""From a name to all that an `Engine` is made of: the file is found or fetched, and loaded in the form asked for.
+"""Loads the parts of an `Engine` from a name: find or download the model, then load it as the options say.
 
 In: a model's name or path; the options of `Engine.from_pretrained`. Out: `Loaded`.
 """
@@ -30,12 +30,12 @@ __all__ = ["Loaded", "load", "make_runner"]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What an `Engine` is made of.
+    """The parts of an `Engine`.
 
     Attributes:
-        parts: the model and what belongs to it.
-        ranks: the processes that have the other parts of the model; None: it is in one piece.
-        draft: the model that drafts for it, if there is one.
+        parts: the model, its vocabulary and its chat template.
+        ranks: the processes that hold the other parts of the model; None if the model is not split.
+        draft: the draft model, if there is one.
     """
 
     parts: Pretrained
@@ -56,7 +56,7 @@ def load(
     revision: str | None = None,
     draft_model: str | os.PathLike[str] | None = None,
 ) -> Loaded:
-    """See `Engine.from_pretrained`. What does not go together is refused before anything is fetched or loaded."""
+    """See `Engine.from_pretrained`. Conflicting options are refused before anything is downloaded or loaded."""
     check_path("name", name, "the name of a model, or a path")
     place, number = _device(device), _dtype(dtype)
     if place.type == "cpu":
@@ -73,7 +73,7 @@ def load(
                 hint = "leave it out, or use one process"
                 raise UnsupportedError("models in several processes do not go with it", pointer=option, hint=hint)
         return _in_parts(find_model(name, revision), number, place, tensor_parallel, pipeline_parallel)
-    config = None if adapter is None else read_lora_config(adapter)  # what is wrong with it is said first
+    config = None if adapter is None else read_lora_config(adapter)  # report errors of the adapter first
     parts = load_pretrained(find_model(name, revision), dtype=number, device=place, as_stored=not compile)
     if adapter is not None:
         parts = replace(parts, model=with_adapter(parts.model, adapter, config))
@@ -91,7 +91,7 @@ def load(
 
 
 def _in_parts(path: Path, dtype: torch.dtype | None, device: torch.device, tensor: int, pipeline: int) -> Loaded:
-    """One part in this process, the others in their own."""
+    """Load one part in this process and the others in processes of their own."""
     ranks = Ranks(path, dtype=dtype, device=device, tensor=tensor, pipeline=pipeline)
     try:
         return Loaded(load_pretrained(path, dtype=dtype, device=ranks.device, parallel=ranks.parallel), ranks)
@@ -105,14 +105,14 @@ def _device(device: str | torch.device) -> torch.device:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         found = torch.device(device)
-        torch.empty(0, device=found)  # one of another build of torch, or with too high a number, fails here
+        torch.empty(0, device=found)  # fails if this build of torch lacks the device, or its index is too high
     except (RuntimeError, AssertionError) as error:
         raise OptionError(f"device {brief(str(device))} cannot be used: {str(error).splitlines()[0]}") from None
     return found
 
 
 def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:
-    """None: what is fastest for the file."""
+    """The dtype, or None for the fastest one for the file."""
     if isinstance(dtype, torch.dtype):
         return dtype
     known = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -122,10 +122,10 @@ def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:
 
 
 def make_runner(model: Model, cache: KVCache | None, kv_dtype: KVDtype, ranks: Ranks | None) -> ModelRunner:
-    """What runs a model: in this process with its cache, or with the processes that have its other parts.
+    """Make the runner of a model: in this process with its cache, or together with the ranks of a split model.
 
     Raises:
-        ValueError: a cache where there can be none of the caller's. GuidedError: a part of a model without the others.
+        ValueError: a cache was passed that cannot be used. GuidedError: a part of a split model without the others.
     """
     if kv_dtype != "auto" and not (cache is None and ranks is None):
         raise ValueError("kv_dtype is of the default cache, in one process; put another into a QuantisedCache")

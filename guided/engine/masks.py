@@ -1,13 +1,13 @@
-"""The bitmask rows of one output, which the matcher fills under the remaining budget.
+"""The bitmask rows of one output. The matcher fills them under the remaining budget.
 
-There is one row for the next token, and one for each draft after it (drafting.py). A row is filled at most once between
-two moves of the matcher, by whoever needs it first. Where the budget removed tokens from a row, the row without a
-budget is filled as well, so that the result can separate what the budget costs from what the specification costs. As
-long as the budget is ample, this second row is not needed and costs nothing.
+There is one row for the next token, and one for each draft after it (drafting.py). A row is filled on first use, at
+most once between two moves of the matcher. If the budget removed tokens from a row, the row without a budget is filled
+as well, so that the result can separate the cost of the budget from the cost of the specification. While the budget is
+ample, this second row is not needed and costs nothing.
 
-The *budget ramp*: where less is left than twice the shortest completion, tokens that make the shortest completion
-longer (one more word of a string, one more item or optional member) become less likely, the more so the less is left.
-The model is thereby led to an end before the budget cuts it off. The set of allowed tokens stays the same.
+The *budget ramp*: once less is left than twice the shortest completion, tokens that make the shortest completion longer
+(one more word of a string, one more item or optional member) become less likely. The penalty grows as the budget
+shrinks. It leads the model to an end before the budget cuts it off. The set of allowed tokens stays the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["MaskRow", "Masks"]
 
 
 class MaskRow(NamedTuple):
-    """What is allowed at one place, see `Choice`; valid until the matcher moves."""
+    """The mask of one position, see `Choice`; valid until the matcher moves."""
 
     allowed: Bits | None = None
     unbudgeted: Bits | None = None
@@ -38,9 +38,9 @@ class Masks:
     """The rows of one output; see the module.
 
     Args:
-        rows: how many there are: one for the next token, and one for each draft.
-        times: a list to which the seconds are appended that the matcher takes for each row that is applied. What the
-            ramp and the row without a budget take is not part of them.
+        rows: number of rows: one for the next token, and one for each draft.
+        times: the list that receives the matcher's seconds for each applied row, without the time for the ramp and for
+            the row without a budget.
         ramp: the largest penalty of the budget ramp; 0 switches it off.
         free: whether the specification never ends by itself. The output then ends with the budget, without a ramp.
     """
@@ -60,7 +60,7 @@ class Masks:
         self._everything = row_of(vocabulary.size, slice(vocabulary.size))
         self._only_end = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         self._bits = np.zeros((rows, len(self._everything)), np.int32)
-        self._plain: dict[int, Bits] = {}  # rows without a budget, where it removed something
+        self._plain: dict[int, Bits] = {}  # rows without a budget, if it removed tokens
         self._ramps: dict[int, Ramp] = {}
         self._filled = 0
         self._took = 0.0  # seconds of the matcher's last call
@@ -69,9 +69,9 @@ class Masks:
         """Fill a row with the mask of the matcher's state.
 
         Args:
-            left: tokens that are left of the budget, for this one and all that follow, the end token included.
+            left: tokens left in the budget, for this one and all that follow, including the end token.
             row: how many drafts were accepted since `take`.
-            timed: whether the time counts; it does where a token is chosen.
+            timed: whether to record the time, which is done if a token is chosen here.
 
         Raises:
             GuidedError: nothing is left of the budget.
@@ -95,10 +95,10 @@ class Masks:
         self._filled = row + 1
 
     def _is_tight(self, left: int, row: int) -> bool:
-        """Whether the budget may remove tokens or has a ramp here (which is then made); otherwise fills the row."""
+        """Whether the budget may remove tokens or has a ramp here, which is then made. If neither, fill the row."""
         if not self._most:
             return True
-        try:  # with half of the budget, too, the output could be completed
+        try:  # can the output be completed with half of the budget?
             self._mask(self._bits, row, left // 2)
             return self.matcher.budget_bound
         except BudgetError:
@@ -126,8 +126,8 @@ class Masks:
     def is_end(self, left: int, row: int = 0) -> bool:
         """Whether the output ends here without a choice.
 
-        It does where the specification allows nothing but the end. Where only the budget allows nothing else, the end
-        is chosen like any token, so that the probability that the budget removes is counted; free text ends at once.
+        It does if the specification allows nothing but the end. If only the budget forces the end, the end token is
+        chosen like any other, so that the probability removed by the budget is counted. Free text ends at once.
         """
         if not self.matcher.is_accepting():
             return False
@@ -143,7 +143,7 @@ class Masks:
         return not (self._bits[row] & ~self._only_end).any()
 
     def is_settled(self, left: int, row: int) -> bool:
-        """Whether there is no choice here: tokens are forced, or the output ends."""
+        """Whether there is nothing to choose here: tokens are forced, or the output ends."""
         return bool(self.matcher.forced_tokens()) or self.matcher.is_terminated() or self.is_end(left, row)
 
     def take(self, token: int, row: int = 0, drafted: int = 0) -> bool:
@@ -164,11 +164,11 @@ class Masks:
         return self.has(token, row) and self.matcher.accept_token(token)
 
     def moved(self) -> None:
-        """Declare all rows stale, after the matcher was moved elsewhere."""
+        """Mark all rows stale after other code has moved the matcher."""
         self._filled = 0
 
     def row(self, row: int = 0) -> MaskRow:
-        """A row that must have been filled."""
+        """A row, which must have been filled."""
         return MaskRow(self._bits[row], self._plain.get(row), self._ramps.get(row))
 
     def penalty(self, token: int, row: int = 0) -> float:

@@ -1,11 +1,11 @@
-"""The matchers of a request's outputs, made of layers.
+"""Builds the matchers of a request's outputs in layers.
 
-In: a grammar, and what a request asks besides. Out: a function that makes one matcher for each output. From the inside:
+In: a grammar, and the options of a request. Out: a function that makes one matcher for each output. From the inside:
 
     GrammarMatcher      the specification
-    HealingMatcher      the end of the prompt, spelled anew, comes first      heal_prompt
-    CanonicalMatcher    only what the tokenizer itself would write            canonical
-    ReasoningGate       free reasoning comes first                            reasoning_end
+    HealingMatcher      first, the end of the prompt in new tokens            heal_prompt
+    CanonicalMatcher    only tokens that the tokenizer itself would write     canonical
+    ReasoningGate       first, free reasoning                                 reasoning_end
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["layers", "matcher_maker", "prompt_ids"]
 
 
 def prompt_ids(reader: PromptReader, prompt: Prompt, *, raw: bool, heal: bool) -> tuple[list[int], bytes]:
-    """The ids that the model sees of a prompt, and the bytes of the tokens that are taken back from its end (`heal`).
+    """The ids of a prompt that the model reads, and the bytes of the tokens removed from its end (`heal`).
 
     Raises:
-        GuidedError: the prompt. OptionError: it ends with a template's text, not with its own.
+        GuidedError: the prompt is invalid. OptionError: the prompt ends with text of a chat template.
     """
     ids = reader.encode(prompt, raw=raw)
     if not heal:
@@ -54,10 +54,10 @@ def matcher_maker(
     canonical: bool = False,
     reasoning_end: str | None = None,
 ) -> Callable[[], ForkingMatcher | None]:
-    """What makes the matcher of an output; None is made where there is no grammar.
+    """A function that makes the matcher of an output, or None if there is no grammar.
 
     Raises:
-        UnsupportedError: it is not known how the tokenizer spells. OptionError: options that exclude each other.
+        UnsupportedError: the tokenizer's spelling rules are unknown. OptionError: options exclude each other.
         GuidedError: `reasoning_end` is empty.
     """
     if prefix and reasoning_end is not None:
@@ -78,7 +78,7 @@ def matcher_maker(
 
 
 def layers(matcher: Matcher | None) -> Iterator[Matcher]:
-    """A matcher and those in it, from the outside."""
+    """A matcher and its inner matchers, from the outside."""
     while matcher is not None:
         yield matcher
         if isinstance(matcher, ReasoningGate):

@@ -1,15 +1,16 @@
-"""The calls of nanochat's own `Engine`, on top of ours: token ids in, columns of tokens out, with the calculator.
+"""The interface of nanochat's `Engine` on top of ours: token ids in, columns of tokens out, with the calculator.
 
     for column, masks in NanochatEngine(engine).generate(tokens, num_samples=4, max_tokens=256, top_k=50):
         ...  # one token of each row; 1 where the model chose it, 0 where a tool forced it
 
-What it means is nanochat's, except where that is a limit or a fault of it:
+It behaves like nanochat, except for a few limits and faults of nanochat:
 
-- A row that has ended is decoded no further. As long as others go on, its column holds the end token, with mask 0.
-- Forced tokens are read in one forward pass, and none is sampled to be dropped; the columns hold them one by one.
-- Each row has a seed of its own, `seed` + its number, so a row does not depend on how many there are.
-- A call of the calculator is always one that it can read, and it is always given a result, if only "error: ...".
-  Where tools can be called, the text is UTF-8, and the model writes no other control tokens.
+- A row that has ended is not decoded further. While others continue, its column holds the end token, with mask 0.
+- Forced tokens are read in one forward pass, without sampling tokens and dropping them. The columns hold them one by
+  one.
+- Each row has its own seed, `seed` + its number, so a row does not depend on the number of rows.
+- The calculator can read every call and always returns a result, if only "error: ...". With tools, the text is UTF-8,
+  and the model writes no other control tokens.
 - Any number of generators may run at once; closing one frees what it holds.
 """
 
@@ -54,18 +55,18 @@ class NanochatEngine:
         top_k: int | None = None,
         seed: int = 42,
     ) -> Iterator[tuple[list[int], list[int]]]:
-        """Columns: the next token of each row, and each one's mask. The end token is the last of a row that ended.
+        """Yield columns: the next token of each row, and its mask. The end token is the last token of an ended row.
 
         Args:
             tokens: the prompt.
             num_samples: rows.
-            max_tokens: columns; None: as many as the model's context has room for.
+            max_tokens: columns; None: until the model's context is full.
             temperature: 0 is greedy.
             top_k: None or at most 0: no bound.
             seed: of the first row.
 
         Raises:
-            ValueError, GuidedError: a number or the prompt.
+            ValueError, GuidedError: a number or the prompt is invalid.
         """
         options = self._options(max_tokens, temperature, top_k, seed)
         return self._columns(self.engine.stream_samples(tokens, n=num_samples, **options), num_samples)
@@ -97,7 +98,7 @@ class NanochatEngine:
         }
 
     def _columns(self, events: Iterator[tuple[int, StreamEvent]], rows: int) -> Iterator[tuple[list[int], list[int]]]:
-        waiting = [deque[tuple[int, int]]() for _ in range(rows)]  # what is known of each row and not handed out
+        waiting = [deque[tuple[int, int]]() for _ in range(rows)]  # tokens of each row that are not yielded yet
         ended = [False] * rows
         for row, event in events:
             waiting[row].extend((token, int(not event.forced)) for token in event.tokens)

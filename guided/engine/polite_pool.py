@@ -1,18 +1,18 @@
 """A thread pool whose long calls yield the cores to every other thread. In: calls. Out: their futures.
 
-Problem. Beside a thread that computes for a second, even one of low priority, each step of the model takes twice as
-long: the model's threads sleep and wake hundreds of times in a step, and Linux lets a running thread of low priority
-finish its time slice before it schedules the one that woke. A thread with the policy SCHED_IDLE is preempted at once.
-But where other programs keep all cores busy, such a thread gets next to no time, so that even short calls would take
-seconds; and a thread cannot leave this policy again.
+Problem. Beside a thread that computes for a second, even at low priority, each step of the model takes twice as long.
+The model's threads sleep and wake hundreds of times in a step, and Linux lets a running thread of low priority finish
+its time slice before it schedules the thread that woke. A thread with the policy SCHED_IDLE is preempted at once. But
+when other programs keep all cores busy, such a thread gets next to no time, so that even short calls would take
+seconds. A thread also cannot leave this policy again.
 
 So a call starts at a low priority. Once it has run for `PATIENCE` seconds, its thread gets the policy SCHED_IDLE, and
 is replaced when the call ends. Milliseconds between the tokens of 50 streams of SmolLM2 on two cores, p99, beside the
-twenty most costly requests that a search has found: alone 59 to 95, low priorities 237 to 343, as here 145 to 301;
-with SCHED_IDLE from the beginning 85 to 218, at the price above.
+twenty most costly requests that a search has found: no requests 59 to 95, low priorities 237 to 343, this pool 145 to
+301, SCHED_IDLE from the beginning 85 to 218 (but see above).
 
-Cost: a wake-up every 5 ms while something runs, and a new thread for each long call. Elsewhere than on Linux it is an
-ordinary pool.
+Cost: a wake-up every 5 ms while a call runs, and a new thread for each long call. On systems other than Linux this is
+an ordinary pool.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from guided.engine.threads import give_way, give_way_to_all
 __all__ = ["PATIENCE", "PolitePool"]
 
 PATIENCE: Final = 0.01  # seconds
-_LOOK: Final = 0.005  # seconds between looks at what is running
+_LOOK: Final = 0.005  # seconds between checks of the running calls
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -44,7 +44,7 @@ class PolitePool(Executor):
     """
 
     def __init__(self, most: int, name: str) -> None:
-        self._free: list[ThreadPoolExecutor | None] = [None] * most  # each of one thread; None: not begun yet
+        self._free: list[ThreadPoolExecutor | None] = [None] * most  # pools of one thread each; None: not started yet
         self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._running = set[Future[Any]]()
         self._lock, self._name, self._closed = threading.Lock(), name, False
@@ -60,7 +60,7 @@ class PolitePool(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Begin nothing new but what is waiting, or not even that. `wait`: for all that was begun or is waiting."""
+        """Accept no further calls; `cancel_futures` drops the queued ones. `wait`: wait for all remaining calls."""
         with self._lock:
             self._closed = True
             dropped = [future for future, _ in self._waiting] if cancel_futures else []
@@ -77,7 +77,7 @@ class PolitePool(Executor):
             wait_for(left)
 
     def _dispatch(self) -> None:
-        """Under the lock: begin what can be begun."""
+        """Start queued calls on the free threads. The caller holds the lock."""
         while self._waiting and self._free:
             thread = self._free.pop() or ThreadPoolExecutor(1, self._name, give_way)
             future, call = self._waiting.popleft()
@@ -108,7 +108,7 @@ class PolitePool(Executor):
 
 
 class _Watch:
-    """Knows since when each thread has been running its call, and sets SCHED_IDLE for those that run for long."""
+    """Records when each thread began its call, and sets SCHED_IDLE for threads with long calls."""
 
     def __init__(self) -> None:
         self._since: dict[int, float] = {}  # by thread; infinity: it has SCHED_IDLE
@@ -116,7 +116,7 @@ class _Watch:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """The caller's thread begins something."""
+        """Record that the current thread begins a call."""
         with self._lock:
             self._since[threading.get_native_id()] = monotonic()
             if self._thread is None:
@@ -125,7 +125,7 @@ class _Watch:
         self._any.set()
 
     def end(self) -> bool:
-        """The call of this thread has ended. Returns whether the thread has SCHED_IDLE by now."""
+        """Record that the current thread's call has ended. Return whether the thread has SCHED_IDLE by now."""
         with self._lock:
             return self._since.pop(threading.get_native_id()) == float("inf")
 

@@ -1,7 +1,7 @@
-"""A model's file or directory: the model, its vocabulary, its chat template, what begins a text.
+"""Loads a model's file or directory: the model, its vocabulary, its chat template, and the ids before a text.
 
-In: a GGUF file, or a directory as transformers writes it (config.json, safetensors, tokenizer.json, and what
-tokenizer_config.json and the files of its chat templates say). Out: `Pretrained`, the arguments of an `Engine`.
+In: a GGUF file, or a directory as transformers writes it (config.json, safetensors, tokenizer.json,
+tokenizer_config.json and chat template files). Out: `Pretrained`, the arguments of an `Engine`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Pretrained", "load_model", "load_pretrained"]
 
 @dataclass(frozen=True, slots=True)
 class Pretrained:
-    """What an `Engine` is made of."""
+    """The arguments of an `Engine`."""
 
     model: Model
     vocabulary: Vocabulary
@@ -45,13 +45,13 @@ def load_pretrained(
     as_stored: bool = True,
     parallel: Parallel = WHOLE,
 ) -> Pretrained:
-    """The model in a GGUF file or a directory, or this process's part of it; no dtype: the one that is fastest.
+    """Load the model in a GGUF file or a directory, or this process's part of it. No dtype: the fastest one.
 
-    `as_stored`: matrices of a GGUF file may stay as they are, on a CPU. (torch.compile cannot trace their products.)
+    `as_stored`: on a CPU, matrices of a GGUF file may stay quantised. (torch.compile cannot trace their products.)
 
     Raises:
-        ModelFileError: a file is missing or corrupt. VocabularyError: its tokenizer cannot be used.
-        UnsupportedError: the model is of a kind that is not computed here.
+        ModelFileError: a file is missing or corrupt. VocabularyError: the tokenizer cannot be used.
+        UnsupportedError: the architecture is not supported.
     """
     if path.is_dir():
         texts = _texts_of_directory(path)
@@ -61,7 +61,7 @@ def load_pretrained(
 
 
 def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, parallel: Parallel = WHOLE) -> Model:
-    """Of `load_pretrained` the model alone."""
+    """Like `load_pretrained`, but the model alone."""
     if path.is_dir():
         return _model_of_directory(path, dtype, device, parallel)
     with GgufFile(path) as file:
@@ -71,7 +71,7 @@ def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, p
 def _model_of_gguf(
     file: GgufFile, dtype: torch.dtype | None, device: torch.device, as_stored: bool, parallel: Parallel
 ) -> Model:
-    as_stored = as_stored and device.type == "cpu" and dtype != torch.float32  # all in float32 is a wish of its own
+    as_stored = as_stored and device.type == "cpu" and dtype != torch.float32  # float32 means that all weights are
     if dtype is None:
         dtype = torch.float32 if as_stored else _native_dtype(device)
     return load_gguf(file, dtype=dtype, device=device, as_stored=as_stored, parallel=parallel)
@@ -106,7 +106,7 @@ def _texts_of_directory(path: Path) -> tuple[Vocabulary, ChatTemplate | None, li
 
 
 def _native_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 where the hardware multiplies it (elsewhere it is slower than float32, and less exact)."""
+    """bfloat16 if the hardware multiplies it, else float32, which is then faster and more exact."""
     if device.type == "cuda":
         native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
@@ -116,7 +116,7 @@ def _native_dtype(device: torch.device) -> torch.dtype:
 
 
 def _bos(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, Any]) -> list[int]:
-    """Ids before a text: what tokenizer_config.json says, else those that tokenizer.json's template puts there."""
+    """Ids before a text: from tokenizer_config.json, else from the template in tokenizer.json."""
     if isinstance(add := settings.get("add_bos_token"), bool):
         name = settings.get("bos_token")
         name = name.get("content") if isinstance(name, dict) else name

@@ -1,11 +1,11 @@
 """The progress of a batch: figures for a program, and a progress bar for people.
 
 In: the outcomes of a batch as they come. Out: calls of a function with `BatchProgress`, or a bar on standard error,
-which tqdm draws. The bar appears after two seconds and stays as a line when the batch ends. On a terminal it is drawn
-anew five times a second, elsewhere every ten seconds.
+which tqdm draws. The bar appears after two seconds and stays as a line when the batch ends. It is redrawn five times a
+second on a terminal, and every ten seconds elsewhere.
 
-The estimate of the time that is left counts tokens. Requests that run at the same time also end at about the same time,
-so an estimate that counts requests would jump; tokens come steadily.
+The estimate of the remaining time counts tokens, which arrive steadily. Concurrent requests end at about the same time,
+so an estimate that counts requests would jump.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class BatchProgress:
     """The progress of a batch.
 
     Attributes:
-        done: requests that are answered, or have failed.
-        total: requests in all; 0 where that is not known.
-        tokens: of all outputs so far, forced ones included.
-        tokens_done: those of the requests that are done.
+        done: requests that are answered or have failed.
+        total: number of requests; 0 if unknown.
+        tokens: tokens of all outputs so far, including forced ones.
+        tokens_done: tokens of the requests that are done.
         seconds: since the batch began.
     """
 
@@ -52,7 +52,7 @@ class BatchProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate: the other requests are taken to have as many tokens as those that are done have on average.
+        """An estimate of the remaining seconds: each remaining request is assumed to have the mean length so far.
 
         None while no request is done.
         """
@@ -77,8 +77,7 @@ ShowProgress: TypeAlias = Callable[[BatchProgress], None]
 
 
 class Meter:
-    """Counts the tokens and requests of a batch, and shows them: by calling `show`, or on standard error if it is
-    True."""
+    """Counts the tokens and requests of a batch, and reports them to `show`, or on standard error if that is True."""
 
     def __init__(self, total: int, show: ShowProgress | bool) -> None:
         self._total, self._begin = total, time.perf_counter()

@@ -1,7 +1,7 @@
-"""What the model sees of a prompt: ids, and only such as it can read.
+"""Encodes prompts as ids that the model can read.
 
-In: a text, messages for the chat template, or ids. Out: ids, at least one, with room for an output. A text is the
-user's message where the model has a chat template, and else, or with `raw`, what the model goes on from.
+In: a text, messages for the chat template, or ids. Out: at least one id, and few enough to leave context for an output.
+If the model has a chat template, a text is the user's message. Otherwise, or with `raw`, the model continues the text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["PromptReader"]
 
 
 def refuse_others(prompt: object) -> None:
-    """Refuse what is no prompt. The numbers in bytes are no token ids, though they look like some."""
+    """Refuse values that are not prompts. Bytes are a sequence of numbers, but these are not token ids."""
     if isinstance(prompt, bytes | bytearray | memoryview):
         raise TypeError("a prompt is text, messages or token ids, not bytes: decode them")
     if not isinstance(prompt, str | Sequence | Conversation):
@@ -30,11 +30,11 @@ def refuse_others(prompt: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PromptReader:
-    """Of one model.
+    """Reads the prompts of one model.
 
     Attributes:
-        chat: the chat template, None where the model has none.
-        bos: ids put before a text.
+        chat: the chat template, if the model has one.
+        bos: ids prepended to a text.
     """
 
     vocabulary: Vocabulary
@@ -46,8 +46,8 @@ class PromptReader:
         """The ids of a prompt.
 
         Raises:
-            TypeError: it is no text, no messages and no ids. GuidedError: there is no template for messages; or as
-                `check`.
+            TypeError: the prompt is neither text, messages nor ids. GuidedError: the model has no template for
+                messages; or as `check`.
         """
         refuse_others(prompt)
         if isinstance(prompt, str):
@@ -64,7 +64,7 @@ class PromptReader:
         return ids
 
     def is_templated(self, prompt: Prompt, *, raw: bool = False) -> bool:
-        """Whether a prompt is put into the chat template."""
+        """Whether the chat template renders a prompt."""
         return self.chat is not None and not raw if isinstance(prompt, str) else not self._is_ids(prompt)
 
     def _is_ids(self, prompt: Prompt) -> bool:
@@ -82,10 +82,10 @@ class PromptReader:
         return self.chat.render([{"role": "user", "content": prompt}])
 
     def check(self, ids: Sequence[int], *, room: int) -> None:
-        """Refuse what the model cannot read; `room`: for so many tokens more.
+        """Refuse ids that the model cannot read; `room`: the number of further tokens that must fit the context.
 
         Raises:
-            GuidedError: there are no ids, or one is none of its tokens. ContextError: there are too many.
+            GuidedError: there are no ids, or one is not in the vocabulary. ContextError: there are too many.
         """
         if not ids:
             raise GuidedError("the prompt is empty: the model needs at least one token to go on from")

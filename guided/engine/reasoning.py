@@ -2,12 +2,12 @@
 
 In: the matcher of the answer, and the ids of the marker that ends the reasoning. Out: a matcher of the complete output.
 Until the end marker is complete, every token with text is allowed and end tokens are not, so the model reasons as it
-was trained to; after the marker the constraint holds. The budget covers both parts: the mask always leaves room for the
-marker and the shortest answer, and forces the marker in time. The marker is matched as token ids, not as text, so use
-control tokens, or a text that the model always writes with the same tokens. A control token of the marker is allowed
-where it continues the marker.
+was trained to. After the marker the constraint holds. The budget covers both parts: the mask always leaves enough for
+the marker and the shortest answer, and forces the marker in time. The marker is matched as token ids, not as text. So
+use control tokens, or a text that the model always writes with the same tokens. A control token of the marker is
+allowed if it continues the marker.
 
-Source: Knuth, Morris, Pratt (1977), for how much of the marker has been written after each token.
+Source: Knuth, Morris, Pratt (1977), for the length of the marker's prefix that has been written after each token.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def find_reasoning_end(vocabulary: Vocabulary, end: str) -> list[int]:
 
 
 class ReasoningGate:
-    """A matcher of reasoning, end marker and answer. Its methods mean what those of `GrammarMatcher` mean."""
+    """A matcher of reasoning, end marker and answer. For its methods, see `GrammarMatcher`."""
 
     def __init__(self, answer: ForkingMatcher, end: Sequence[int], vocabulary: Vocabulary) -> None:
         self._answer, self._end, self._vocabulary = answer, tuple(end), vocabulary
@@ -81,7 +81,7 @@ class ReasoningGate:
     def fill_next_token_bitmask(
         self, bitmask: npt.NDArray[np.int32], row: int = 0, *, max_tokens: int | None = None
     ) -> bool:
-        """During the reasoning: allow all text that leaves room for the end marker and the shortest answer."""
+        """During the reasoning, allow all text that leaves enough budget for the end marker and the shortest answer."""
         if self.is_open:
             return self._answer.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
         room = None if max_tokens is None else max_tokens - 1 - self._answer.min_tokens_to_finish()
@@ -108,7 +108,7 @@ class ReasoningGate:
         return True
 
     def rollback(self, n: int, /) -> None:
-        """Take back the last n tokens. ValueError: there are not as many."""
+        """Take back the last n tokens. ValueError: there are fewer."""
         if not 0 <= n < len(self._progress) + self._answered:
             raise ValueError(f"cannot take back {n} of {len(self._progress) - 1 + self._answered} tokens")
         answered = min(n, self._answered)
@@ -136,7 +136,7 @@ class ReasoningGate:
         return self.is_open and self._answer.is_terminated()
 
     def min_tokens_to_finish(self) -> int:
-        """The tokens that the marker still lacks, and those of the shortest answer."""
+        """The number of missing tokens of the marker plus those of the shortest answer."""
         return len(self._end) - self._progress[-1] + self._answer.min_tokens_to_finish()
 
     def _after(self, token: int) -> int:
@@ -145,7 +145,7 @@ class ReasoningGate:
         return next(n for n in range(len(matched), -1, -1) if self._end[:n] == matched[len(matched) - n :])
 
     def _continues(self, token: int) -> bool:
-        """Whether a token goes on with the reasoning, or with the marker."""
+        """Whether a token continues the reasoning or the marker."""
         return self._is_text(token) or (token in self._end and self._after(token) > 0)
 
     def _is_text(self, token: int) -> bool:

@@ -1,4 +1,4 @@
-"""What is asked of the engine: a prompt, what its output must be, and numbers."""
+"""A request to the engine: a prompt, a constraint, and options."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ Prompt: TypeAlias = str | Sequence[Message] | Sequence[int] | Conversation
 
 
 class Options(ConstraintOptions, total=False):
-    r"""What a request may say besides its prompt and its constraint, by keyword.
+    r"""The options of a request, by keyword. Defaults are in parentheses.
 
     Attributes:
-        raw: the model goes on from the text of the prompt itself (False: where the model has a chat template, a text is
-            a message).
-        max_tokens: of the output's text, forced tokens included, its end not (256); less where the context ends before.
+        raw: the model continues the text of the prompt itself (False: if the model has a chat template, a text is a
+            message).
+        max_tokens: of the output's text, including forced tokens, without its end (256); fewer if the context is full.
         temperature (0: greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
             logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
         dialect, search, classes: of a constraint that is a regular expression, see `GrammarCompiler.compile_regex`.
         registry: of a constraint that is a JSON Schema or a type: URI -> schema, for references to other documents.
         whitespace, separators, indent, surrounding_whitespace, property_order, additional_properties, numbers, escapes,
             classes, format, unknown_format, strict, max_string, max_items, max_digits, draft: of a constraint that is a
-            JSON Schema, a type or a function, or that has such parts, see `JsonSchemaOptions`. What is not given is as
-            `JsonSchemaOptions.for_generation()` has it: one space after `,` and `:`, the plainest spellings, and no
-            members that the schema does not name.
-        stop: texts that end the output, see `Stops`; all of these are refused under a constraint.
-        stop_token_ids, stop_regex, ignore_eos: as there.
-        include_stop_str_in_output: the text is cut after the stop, not before it.
-        seed: None (the default) takes a fresh one; the result tells it. Output i of n has the seed + i.
-        score_forced: count the model's probability of forced tokens too, see `Result.removed_log_mass`; costs one more
-            forward pass for an output.
+            JSON Schema, a type or a function, or that has such parts, see `JsonSchemaOptions`. Defaults are those of
+            `JsonSchemaOptions.for_generation()`: one space after `,` and `:`, the plainest spellings, and no members
+            that the schema does not name.
+        stop: texts that end the output, see `Stops`. All stop options are refused under a constraint.
+        stop_token_ids, stop_regex, ignore_eos: see `Stops`.
+        include_stop_str_in_output: cut the text after the stop, not before it.
+        seed: None (the default) draws a fresh one, which the result reports. Output i of n has the seed + i.
+        score_forced: count the model's probability of forced tokens too, see `Result.removed_log_mass`. This costs one
+            more forward pass per output.
         logprobs, prompt_logprobs, logprobs_mode: see `LogprobParams` and `Result.logprobs`.
-        budget_ramp: where less is left of max_tokens than twice the shortest completion, the logits of tokens that make
-            it longer are lowered by up to so much, the more the less is left (1.0): strings, arrays and optional
-            members are led to their ends before they are cut. 0: they are only cut. See `Result.budget_bound`.
-        drafts: tokens that are drafted for a forward pass, at most: those that the draft model would choose, if the
-            engine has one (4), else those that followed when the last ones came before, in prompt or output (0). The
-            output is the same; it comes sooner where drafts are right.
-        reasoning_end: the control tokens, or text, that end the thinking of a reasoning model, such as "</think>": the
-            constraint begins after it, and `Result.reasoning` holds what came before. None: it begins at once. The
-            answer to a request without a constraint is then under one: it is UTF-8, without control tokens.
-        canonical: only tokens that the tokenizer itself would write (False): the output's tokens are the encoding of
-            its text. Where the specification or the budget leaves none of them, they give way, see
+        budget_ramp: the largest penalty (1.0). Once less is left of max_tokens than twice the shortest completion, it
+            lowers the logits of tokens that make the completion longer; it grows as the budget shrinks. So strings,
+            arrays and optional members end before they are cut. 0: they are only cut. See `Result.budget_bound`.
+        drafts: the most tokens to draft for a forward pass. They come from the draft model, if the engine has one (4),
+            else from an earlier occurrence of the last tokens in prompt or output (0). Drafts never change the output;
+            correct drafts make it faster.
+        reasoning_end: the control tokens, or text, that end the thinking of a reasoning model, such as "</think>". The
+            constraint begins after it, and `Result.reasoning` holds the thinking. None: the constraint begins at once.
+            Without a constraint, the answer is then constrained to UTF-8 without control tokens.
+        canonical: allow only tokens that the tokenizer itself would write (False): the output's tokens are the encoding
+            of its text. If the specification or the budget leaves no such token, others are allowed, see
             `Result.non_canonical`. The first use takes some seconds for a large vocabulary.
-        heal_prompt: the last tokens of the prompt are taken back where a longer token could go on over its end, and the
-            output begins with their text (False), see `Result.healed`. For text that the model goes on from: `raw`.
-            These tokens count as output. With either of the two, an answer without a constraint is as under
-            `reasoning_end`, but `stop` and `stop_regex` go with it.
-        tools: what may be called, see `Tool`: anywhere in a free text (which is then under a constraint: it is UTF-8,
-            without other control tokens), or where a constraint that is composed of parts places `tool.segment`. What
-            they say counts as output.
+        heal_prompt: remove the last tokens of the prompt if a longer token could extend over its end, and begin the
+            output with their text (False), see `Result.healed`. For prompts that the model continues: `raw`. The new
+            tokens count as output. With `canonical` or `heal_prompt`, an answer without a constraint is as under
+            `reasoning_end`, but allows `stop` and `stop_regex`.
+        tools: the tools that may be called, see `Tool`. They may be called anywhere in free text (which is then
+            constrained to UTF-8 without other control tokens), or where a composed constraint has `tool.segment`. Their
+            results count as output.
     """
 
     raw: bool
@@ -119,7 +119,7 @@ OTHERS_KEYWORDS: Final[Mapping[str, str]] = {
 @keywords_checked_class({"schema": _CONSTRAINT})
 @dataclass(frozen=True, slots=True, repr=False)
 class Request:
-    """One of many, see `Engine.generate_each`; the fields mean what the arguments of `Engine.generate` do."""
+    """One of many requests, see `Engine.generate_each`. For the fields, see the arguments of `Engine.generate`."""
 
     prompt: Prompt
     constraint: Constraint = None
@@ -141,7 +141,7 @@ def check_numbers(n: object, max_tokens: object, drafts: object, budget_ramp: ob
     """Check the options of a request that no other class checks.
 
     Raises:
-        OptionError: one of them is out of its range; the message names it.
+        OptionError: an option is out of range; the message names it.
     """
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise OptionError(f"n is {brief(n)}, at least one output is needed", option="n")

@@ -1,4 +1,4 @@
-"""What an engine hands back: events while it runs, a result at the end."""
+"""The output of an engine: events while it runs, and a result at the end."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ FinishReason = Literal["stop", "length"]
 
 @dataclass(slots=True)
 class Timings:
-    """Seconds, by perf_counter. On an accelerator a forward pass is counted when it is launched, and the waiting in
-    `sample`.
+    """Seconds, by perf_counter. On an accelerator `forward` is the time to launch a pass, and `sample` includes the
+    wait for it.
 
     Attributes:
-        prefill: the forward passes over the prompt and what is forced after it (0 where a sample shares it).
-        forward: each later forward pass, the whole of it where others took part.
-        mask: the matcher's filling of each mask that is applied. Other work for a step counts in `total` alone.
+        prefill: the forward passes over the prompt and the forced tokens after it (0 if a sample shares the prompt).
+        forward: each later forward pass, including the share of other sequences.
+        mask: the matcher's time to fill each applied mask. Other work for a step counts in `total` only.
         sample: each step's masking of logits and choice of a token.
-        drafted: tokens that were drafted, and read with others in one pass.
-        held: those of them that were chosen, too.
-        total: of all rounds in which the output took part, others' share of them included.
+        drafted: the number of drafted tokens.
+        held: the number of drafted tokens that were then chosen.
+        total: all rounds in which the output took part, including the share of other sequences.
     """
 
     prefill: float = 0.0
@@ -67,7 +67,7 @@ class ToolCall:
     Attributes:
         tool: its name.
         text: the arguments, as the model wrote them.
-        result: what stands in the output after it; empty where the budget had no room for it.
+        result: the result in the output; empty if it did not fit the budget.
     """
 
     tool: str
@@ -77,20 +77,20 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class BudgetBound:
-    """What the budget alone took from an output: tokens that the specification allows, and after which nothing complete
-    would have fitted any more; and some of the probability of tokens that make the output longer, where little is left
-    (see `Options.budget_ramp`).
+    """The effect of the budget alone on an output. It removes tokens that the specification allows if no complete
+    output would fit after them. When little is left, it also lowers the probability of tokens that make the output
+    longer (see `Options.budget_ramp`).
 
     Attributes:
-        steps: the choices at which it took something.
-        mass: the model's probability (temperature 1) that it took, summed over these choices: 0 to `steps`.
+        steps: the number of choices that it affected.
+        mass: the model's probability (temperature 1) that it removed, summed over these choices: 0 to `steps`.
     """
 
     steps: int = 0
     mass: float = 0.0
 
     def with_step(self, mass: float) -> BudgetBound:
-        """One choice more."""
+        """A copy with one more choice."""
         return BudgetBound(self.steps + 1, self.mass + mass)
 
 
@@ -101,39 +101,38 @@ _UNBOUND: Final = BudgetBound()
 class Result(Generic[ValueT_co]):
     """One output.
 
-    For type checkers it has the type of its value: `Result[Person]` where the class is the constraint, `Result[str]`
-    for a regular expression or a choice, and `Result[object]` where only the specification knows.
+    For type checkers its parameter is the type of the value: `Result[Person]` if the class is the constraint,
+    `Result[str]` for a regular expression or a choice, and `Result[object]` if only the specification determines it.
 
     Attributes:
-        text: the output, decoded; the end token is not part of it, nor is a stop, if it was not asked for.
-        reasoning: what the model thought before it, where `reasoning_end` was given.
-        tokens: the ids of reasoning and text, in order: those that begin before its end (a stop may cut the last one in
-            two).
-        token_masks: for each of `tokens` 1 where it was sampled, 0 where the grammar or a tool forced it.
-        finish_reason: "stop": the model, the grammar or a stop ended it. "length": the budget did; only without a
+        text: the decoded output, without the end token. It contains a stop only if the request asked for that.
+        reasoning: the model's thinking before the text, if `reasoning_end` was given.
+        tokens: the ids of reasoning and text, in order, that begin before the text's end (a stop may cut the last one
+            in two).
+        token_masks: for each of `tokens`, 1 if it was sampled, 0 if the grammar or a tool forced it.
+        finish_reason: "stop": the model, the grammar or a stop ended the text. "length": the budget did; only without a
             constraint.
-        cut: whether the budget ended the text where it could have gone on: free text, or text of a constraint that has
-            no end of its own, as "[a-z ]+" has none. What the constraint says is satisfied even then.
+        cut: whether the budget ended a text that could have continued: free text, or text under a constraint without
+            an end of its own, such as "[a-z ]+". The text satisfies the constraint even then.
         timings: see `Timings`.
-        removed_log_masses: for each choice, what the mask removed: -log of the model's probability (temperature 1) of
-            all that was allowed; 0 where nothing likely was masked. Where the budget led (`Options.budget_ramp`), less
-            what the choice itself was lowered by. The choice of an end token counts too.
-        removed_log_mass: their sum. Where `score_forced` was asked for, -log of the model's probability of each forced
-            token is in it (those of tools' results are not), and exp(-removed_log_mass) is the weight that importance
-            sampling asks for.
-        budget_bound: what the budget alone removed; see `BudgetBound`.
-        captures: what the grammar captures: name -> its texts, in the order in which they begin.
-        seed: gives this output again (with n=1 and the same arguments).
-        prompt_tokens: how many tokens stood before the output.
-        parse: makes the value of the text; None: it has none.
-        stop: the stop text, stop pattern or stop token that ended it.
-        logprobs: for each of `tokens` its log probabilities, None for a forced one unless `score_forced` was asked for;
-            None: they were not asked for.
-        prompt_logprobs: the same for the prompt's tokens; None for the first, which follows nothing.
+        removed_log_masses: for each choice, -log of the model's probability (temperature 1) of all allowed tokens; 0 if
+            no likely token was masked. The penalty that the budget ramp applied to the chosen token
+            (`Options.budget_ramp`) is subtracted. The choice of an end token counts too.
+        removed_log_mass: their sum. With `score_forced` it includes -log of the model's probability of each forced
+            token (except those of tool results), and exp(-removed_log_mass) is the importance weight.
+        budget_bound: the effect of the budget alone; see `BudgetBound`.
+        captures: the captures of the grammar: name -> its texts, in the order in which they begin.
+        seed: reproduces this output (with n=1 and the same arguments).
+        prompt_tokens: the number of tokens before the output.
+        parse: makes the value of the text; None: the text has no value.
+        stop: the stop text, stop pattern or stop token that ended the text.
+        logprobs: for each of `tokens` its log probabilities, None for a forced one without `score_forced`. None: they
+            were not requested.
+        prompt_logprobs: the same for the prompt's tokens; None for the first, which has no predecessor.
         tool_calls: the calls of tools, in order.
-        healed: the end of the prompt that the first of `tokens` spell again (`heal_prompt`); no part of `text`.
-        non_canonical: how many of `tokens` the tokenizer would not have written (`canonical`); 0: they are the encoding
-            of `healed` and `text`. It counts those of tools' results, and where nothing else was left.
+        healed: the end of the prompt that the first of `tokens` spell again (`heal_prompt`); not part of `text`.
+        non_canonical: how many of `tokens` the tokenizer would not have written (`canonical`), including those of tool
+            results; 0: they are the encoding of `healed` and `text`.
     """
 
     text: str
@@ -162,17 +161,17 @@ class Result(Generic[ValueT_co]):
 
     @cached_property
     def value(self) -> ValueT_co:
-        """The parsed text where the constraint is JSON or a type; the text itself for a regular expression or a choice;
+        """The parsed text if the constraint is JSON or a type, the text itself for a regular expression or a choice,
         None without a constraint.
 
-        A value of the type where it is one (see `guided.frontends.python_types.value_readers`): an instance of a
-        dataclass or a pydantic model, a member of an Enum, a set, a date; for a function its arguments, as
+        For a type it is an instance of the type (see `guided.frontends.python_types.value_readers`): a dataclass or
+        pydantic model, a member of an Enum, a set, a date. For a function it is the arguments, as
         `inspect.BoundArguments`.
 
-        Parsed when it is first asked for. What Python's own readers refuse is theirs to raise: ValueError for an
-        integer of more digits than `sys.set_int_max_str_digits` allows, RecursionError for very deep nesting,
-        pydantic's ValidationError where a model checks more than its schema says. SpecError, with the place: a class
-        inside the type does so (`__post_init__`), or the value nests deeper than `python_values.DEEPEST`.
+        The text is parsed on first access. Errors of Python's own parsers pass through: ValueError for an integer of
+        more digits than `sys.set_int_max_str_digits` allows, RecursionError for very deep nesting, pydantic's
+        ValidationError if a model checks more than its schema says. SpecError, with the location: a class inside the
+        type refuses its values (`__post_init__`), or the value nests deeper than `python_values.DEEPEST`.
         """
         if self.parse is None or self.finish_reason != "stop":  # never under a constraint: that ends complete
             return None  # type: ignore[return-value]
@@ -180,7 +179,7 @@ class Result(Generic[ValueT_co]):
 
     @property
     def tokens_per_second(self) -> float:
-        """Output tokens, forced ones included, by the whole time, prefill included."""
+        """Output tokens per second, including forced tokens and the time of prefill."""
         return len(self.tokens) / self.timings.total if self.timings.total > 0 else 0.0
 
 
@@ -189,16 +188,15 @@ class StreamEvent(Generic[ValueT_co]):
     """Some new tokens of an output.
 
     Attributes:
-        tokens: their ids; none in the last event.
-        text: what they add to the text. A character whose bytes are not complete is held back until they are, and so
-            is what may be the beginning of a stop.
-        forced: the grammar or a tool forced them (all of one event alike).
-        result: in the last event, the whole.
-        logprobs: of each token, as the result has them.
-        reasoning: the text is thinking, not the answer: no part of `result.text`.
-        budget_bound: what the budget alone has removed from the output so far.
-        captures: what the grammar has captured so far, incomplete texts included; see `Result.captures`. Which texts
-            these are may change with what follows, where the grammar leaves it open.
+        tokens: their ids; empty in the last event.
+        text: the text that they add. Incomplete characters and possible beginnings of a stop are held back.
+        forced: the grammar or a tool forced all tokens of this event.
+        result: in the last event, the complete result.
+        logprobs: of each token, as in the result.
+        reasoning: the text is thinking, not the answer. It is not part of `result.text`.
+        budget_bound: the effect of the budget alone on the output so far.
+        captures: the captures so far, including incomplete texts; see `Result.captures`. They may change with later
+            text if the grammar is ambiguous.
     """
 
     tokens: tuple[int, ...]

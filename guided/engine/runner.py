@@ -1,7 +1,7 @@
 """Runs a model over the new tokens of some sequences: token ids in, logits of the last positions out.
 
-This is the only module in which model, cache and attention meet. Which sequences run, and how many tokens of each, the
-scheduler decides.
+This is the only module in which model, cache and attention meet. The scheduler decides which sequences run, and how
+many tokens of each.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _POSITIONS = 4096  # the least capacity of the default cache
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The next tokens of one sequence. Room for them must have been reserved in its lease.
+    """The next tokens of one sequence. Their positions must have been reserved in its lease.
 
     Attributes:
-        lease: where the keys and values of the sequence are.
+        lease: the cache positions of the sequence's keys and values.
         tokens: ids, at least one.
         keep: how many of the last positions need logits.
     """
@@ -61,10 +61,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """One token of some sequences, chosen on the device and not known to the host. The logits after each are kept.
+    """One token for each of several sequences, chosen on the device and unknown to the host. The logits after each
 
+    token are kept.
     Attributes:
-        leases: of the sequences; room for the token must have been reserved.
+        leases: of the sequences; the position of the token must have been reserved.
         tokens: int64 (leases,), on the device.
     """
 
@@ -79,7 +80,7 @@ def cache_shape(model: Model) -> CacheShape:
 
 
 def default_blocks(model: Model) -> tuple[int, int]:
-    """The number of blocks of a default cache (room for twice the model's context), and the positions in each block."""
+    """The number of blocks of a default cache (for twice the model's context), and the positions in each block."""
     size = 16 if model.device.type == "cpu" else 256  # flash attention needs 256; the CPU's kernel takes any size
     return -(-max(2 * model.config.context, _POSITIONS) // size), size
 
@@ -104,11 +105,11 @@ class Batch:
     """The input of one forward pass, in plain numbers.
 
     Attributes:
-        tokens: the ids of all sequences, one sequence after the other.
+        tokens: the ids of all sequences, concatenated.
         counts: how many of them belong to each sequence.
         lengths: the positions of each sequence after the pass.
         kept: the indices of the tokens whose logits are needed.
-        plan: where the keys and values are stored.
+        plan: the cache slots of keys and values.
         ahead: int64 (m,), on the device: the last m of `tokens`, which the host does not know yet.
     """
 
@@ -124,7 +125,7 @@ class ModelRunner:
     """A model and its cache.
 
     Attributes:
-        can_run_ahead: whether `step` takes tokens that the host does not know.
+        can_run_ahead: whether `step` accepts tokens that the host does not know yet.
     """
 
     can_run_ahead = True
@@ -132,7 +133,7 @@ class ModelRunner:
     def __init__(
         self, model: Model, cache: KVCache, *, capture: Capture | None = None, invariant: bool = False
     ) -> None:
-        """Put a model and a cache together.
+        """Combine a model and a cache.
 
         Args:
             model: the model.
@@ -146,14 +147,14 @@ class ModelRunner:
         self._graphs: DecodeGraphs | None = None
 
     def step(self, chunks: Sequence[Chunk], ahead: Ahead | None = None) -> Tensor:
-        """One forward pass over some chunks, and over tokens that the host does not know yet.
+        """Run one forward pass over chunks, and over tokens that the host does not know yet.
 
-        The positions of such tokens are not recorded: `cache.advance` does that once the tokens are known, and the next
-        pass writes them again if they were others.
+        The positions of such tokens are not recorded. `cache.advance` records them once the tokens are known. If the
+        tokens turn out different, the next pass overwrites the positions.
 
         Returns:
             Float32 logits of the kept positions, in order, shape (sum of `keep`, vocab_size). The caller owns them. On
-            an accelerator the pass has been launched, but has not necessarily ended.
+            an accelerator the pass has been launched, but may not have ended.
         """
         every = [*chunks, *(Chunk(lease, [0]) for lease in ahead.leases)] if ahead is not None else chunks
         counts = [len(chunk.tokens) for chunk in every]
@@ -189,7 +190,7 @@ class ModelRunner:
         return self.model.logits(hidden)
 
     def _forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """The hidden states, by a CUDA graph where one fits."""
+        """The hidden states, computed with a CUDA graph if one fits."""
         if isinstance(attend, PagedAttention):
             if self._graphs is None:
                 self._graphs = DecodeGraphs(self.model, attend, self._capture)

@@ -2,27 +2,26 @@
 
 The scheduler takes `Task`s, alone or in groups that share a prompt, and returns events from each `step`. A step is one
 forward pass over a chunk of each running sequence: one token for most of them, several forced tokens for some, a chunk
-of the prompt for others, and never more than `token_budget` tokens together. Sequences that are decoding come first, so
-long prompts are read in chunks while the others continue (chunked prefill), and these chunks add no more than about
-`long_seconds` to a pass in which others decode. A short prompt is read beside a long one that came before it. After the
-pass is launched the bitmask rows of all sequences are filled; only then are the logits read, so filling overlaps with
-the accelerator's work. Then the tokens of all sequences are chosen in one call, and
-those that a draft model would choose next in some more.
+of the prompt for others, and never more than `token_budget` tokens together. Decoding sequences have precedence, so
+long prompts are read in chunks while the others continue (chunked prefill). These chunks add at most about
+`long_seconds` to a pass in which others decode. A short prompt is read beside an earlier long one. Once the pass is
+launched, the bitmask rows of all sequences are filled. Only then are the logits read, so filling overlaps with the
+accelerator's work. Then one call chooses the tokens of all sequences, and a few more calls choose the tokens of the
+draft model.
 
 A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other
-sequences continue meanwhile, and an error of the compilation ends this task alone.
+sequences continue meanwhile, and a compilation error ends only this task.
 
-Order: by priority, then first come, first served. When the cache has no room, the last sequence in this order is
-preempted: its keys and values are dropped and computed again when there is room. Its output does not change. A sequence
-that does not fit into an empty cache fails with MemoryError. The samples of one prompt wait until the first of them has
-read it; then they continue from a fork of its cache and from its logits. An error of one sequence does not reach
-the others. Nor does a slow matcher: its steps are taken aside (stepper.py), and the others go on without it.
+Order: by priority, then first come, first served. When the cache is full, the last sequence in this order is preempted:
+its keys and values are dropped, and computed again later. Its output does not change. A sequence that does not fit into
+an empty cache fails with MemoryError. The samples of one prompt wait until the first of them has read it. Then they
+continue from a fork of its cache and from its logits. An error of one sequence does not affect the others. A slow
+matcher does not delay them either: its steps run on other threads (stepper.py).
 
-On CUDA the scheduler *runs ahead*: the next pass starts before the host has seen the tokens that it reads, which go
-from the choice to the pass on the device. While the pass runs, the host takes these tokens and fills the masks for the
-next choice. A sequence whose text goes on otherwise (it has ended, or its grammar forces tokens) has run ahead in vain:
-its logits are dropped, and it joins the next pass. Sequences with tools or drafts need their tokens first, and do not
-run ahead. Events come in the same order.
+On CUDA the scheduler *runs ahead*: the next pass starts before the host has seen its tokens, which stay on the device.
+While the pass runs, the host reads these tokens and fills the masks for the next choice. If a sequence has ended or its
+grammar forces tokens, its pass was useless: its logits are dropped, and it joins the next pass. Sequences with tools or
+drafts need their tokens first, and do not run ahead. The order of events is the same.
 
 A choice is a function of seed, position and logits, so on a CPU no output depends on the batch composition.
 """
@@ -54,15 +53,15 @@ _PATIENCE: Final = 0.005  # seconds
 
 
 class Scheduler:
-    """Runs tasks to their ends. Not thread-safe.
+    """Runs tasks to completion. Not thread-safe.
 
     Attributes:
         runner: the model and its cache.
         token_budget: tokens of one forward pass.
-        runs_ahead: passes start before their tokens are known.
-        max_running: tasks that have room in the cache at once.
-        preemptions: how often a task lost its room.
-        prefix_queries, prefix_hits: tokens of prompts that were looked up in the cache, and those that it had.
+        runs_ahead: whether passes start before the host knows their tokens.
+        max_running: the most tasks with a lease of the cache at once.
+        preemptions: number of preemptions.
+        prefix_queries, prefix_hits: prompt tokens that were looked up in the cache, and those that were found.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Scheduler:
         max_running: int = 256,
         run_ahead: bool | None = None,
     ) -> None:
-        """`run_ahead`: None: on CUDA."""
+        """`run_ahead`: None means on CUDA only."""
         self.runner, self._cache = runner, runner.cache
         self._long_chunks = LongChunks(long_seconds)
         self.token_budget, self.max_running = token_budget, max_running
@@ -104,17 +103,17 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        """Tasks that wait for room in the cache, without followers."""
+        """Tasks that wait for space in the cache, without followers."""
         return len(self._waiting)
 
     @property
     def running(self) -> int:
-        """Tasks that have room in the cache."""
+        """Tasks that have a lease of the cache."""
         return len(self._running)
 
     @property
     def prefilling(self) -> int:
-        """Tasks of these that have not read their prompt."""
+        """Running tasks that have not read their whole prompt."""
         return sum(not task.sequence.prompt_is_read for task in list(self._running))
 
     def add(self, group: Items[Task]) -> None:
@@ -130,7 +129,7 @@ class Scheduler:
             self._begin(group)
 
     def _begin(self, group: Items[Task]) -> None:
-        """Run tasks up to the first tokens that the model must read, and queue them."""
+        """Run tasks up to their first forward pass, and queue them."""
         for task in group:
             task.stepper = task.stepper or Stepper(task.sequence)
             self._settle(task, task.stepper.advance(None))
@@ -168,7 +167,7 @@ class Scheduler:
         out, self._outcomes = self._outcomes, []
         return out
 
-    # ---- what runs
+    # ---- admission and planning
     def _take_compiled(self) -> None:
         """Start the tasks whose grammars are compiled; wait for one briefly if there is nothing else to do."""
         if self._compiling and not (self._waiting or self._running or self._outcomes):
@@ -189,12 +188,12 @@ class Scheduler:
             self._begin(alive)
 
     def _take_aside(self, patience: float) -> None:
-        """Let tasks go on whose steps were taken on other threads; wait for one at most so many seconds."""
+        """Continue tasks whose steps on other threads have ended; wait up to `patience` seconds for one."""
         for task, said in self._aside.done(patience) if self._aside else ():
             self._settle(task, said)
 
     def _admit(self) -> None:
-        """Admit waiting tasks in order, while the cache has room for all the tokens that they must read."""
+        """Admit waiting tasks in order, while the cache has space for all the tokens that they must read."""
         while self._waiting and len(self._running) < self.max_running:
             task = self._waiting[0]
             if not task.done:
@@ -233,17 +232,17 @@ class Scheduler:
         return not task.done and not is_slow and task.sequence.left > 1
 
     def _plan(self, left: int) -> list[tuple[Task, int]]:
-        """Decide which tasks read how many of the `left` tokens of this step, and reserve room for them."""
+        """Divide the `left` tokens of this step among the tasks, and reserve their positions."""
         planned = dict[Task, int]()
         for task, number in shares(self._running, left, self._long_chunks):
             if not number or task.lease is None:
-                continue  # without a lease, it was preempted by one before it
+                continue  # without a lease: preempted by an earlier task
             if self._reserve(task, number, planned):
                 planned[task] = number
         return list(planned.items())
 
     def _reserve(self, task: Task, number: int, planned: Collection[Task]) -> bool:
-        """Reserve room for a task; tasks behind it are preempted if necessary."""
+        """Reserve positions for a task; preempt tasks behind it if necessary."""
         while not self._cache.reserve(task.open_lease, number):
             idle = (other for other in self._running if other not in planned and not self._is_waited_for(other))
             last = max(idle, default=task)
@@ -305,13 +304,13 @@ class Scheduler:
         self._answer()
 
     def _forward(self, chunks: list[Chunk], ahead: list[Task]) -> Tensor:
-        """The logits of a pass over chunks, and over the tokens of these tasks that are being chosen."""
+        """The logits of a pass over chunks, and over the tokens that are being chosen for the `ahead` tasks."""
         if ahead and self._flight is not None:
             return self.runner.step(chunks, Ahead([task.open_lease for task in ahead], self._flight.tokens(ahead)))
         return self.runner.step(chunks) if chunks else torch.empty(0, 0)
 
     def _land(self, ahead: list[Task]) -> set[Task]:
-        """Wait for the tokens that are being chosen, and go on; the tasks that have run ahead in vain."""
+        """Wait for the tokens that are being chosen, and continue. Return the tasks that ran ahead in vain."""
         lost, flight = set(ahead), self._flight
         self._flight = None
         for task, found, is_read in flight.land() if flight is not None else ():
@@ -326,9 +325,9 @@ class Scheduler:
         return lost
 
     def _fill_mask(self, task: Task) -> None:
-        """Let a sequence do what needs no logits: fill its bitmask row."""
+        """Fill the bitmask row of a sequence, which needs no logits."""
         if task.stepper is None or task.stepper.is_slow:
-            return  # it is filled aside, when it is needed
+            return  # another thread fills it when it is needed
         try:
             task.stepper.fill_mask()
         except Exception as error:
@@ -350,7 +349,7 @@ class Scheduler:
             self._go_on(task, rows)
 
     def _go_on(self, task: Task, rows: Tensor | None) -> None:
-        """Give a sequence its logits, and run it up to the next tokens that the model must read."""
+        """Give a sequence its logits, and run it up to its next forward pass."""
         assert task.stepper is not None
         if task.stepper.is_slow:
             self._aside.start(task, task.stepper, rows)
@@ -358,7 +357,7 @@ class Scheduler:
             self._settle(task, task.stepper.advance(rows))
 
     def _answer(self) -> None:
-        """Answer what sequences ask for, all of them at once, until each of them needs a forward pass, or has ended."""
+        """Answer the requests of all sequences together, until each of them needs a forward pass or has ended."""
         while self._asking:
             asking, self._asking = self._asking, []
             if self.runs_ahead:
@@ -370,7 +369,7 @@ class Scheduler:
                     self._settle(task, task.stepper.advance(found))
 
     def _launch(self, asking: list[tuple[Task, Choose | Draft]]) -> list[tuple[Task, Choose | Draft]]:
-        """Begin to choose for the tasks that can run ahead; the requests of the others."""
+        """Start choosing for the tasks that can run ahead. Return the requests of the others."""
         flying = [
             (task, request)
             for task, request in asking
@@ -381,7 +380,7 @@ class Scheduler:
         return [pair for pair in asking if self._flight is None or pair[0] not in self._flight]
 
     def _settle(self, task: Task, said: Said) -> None:
-        """Take what has come of a step."""
+        """Process the outcome of a step."""
         assert task.stepper is not None
         if task.done:  # it was cancelled meanwhile
             task.stepper.close()
@@ -414,6 +413,6 @@ class Scheduler:
             task.lease = None
             self._running.remove(task)
         followers, task.followers = [t for t in task.followers if not t.done], []
-        if followers:  # the next of them must read the prompt instead
+        if followers:  # the next one must read the prompt instead
             leader, *leader.followers = followers
             heappush(self._waiting, leader)

@@ -1,7 +1,7 @@
 """The probabilities that a `Result` reports: what masks removed, and the log probabilities of tokens.
 
-In: rows of logits, and the tokens that came. Out: the numbers of a `Result`. Those of tokens that were chosen come with
-the choice (sampling/choice.py); here are those of a prompt and of forced tokens.
+In: rows of logits, and the tokens after them. Out: the numbers of a `Result`. This module computes those of prompts and
+of forced tokens; those of chosen tokens come with the choice (sampling/choice.py).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["Scores"]
 
 
 class Scores:
-    """Of one output.
+    """The scores of one output.
 
     Attributes:
-        removed: for each token that was chosen, -log of the probability that its mask left.
+        removed: for each chosen token, -log of the probability that its mask left.
         forced_log_mass: -log of the model's probability of all forced tokens, if they are scored.
     """
 
@@ -33,23 +33,23 @@ class Scores:
         self.forced_log_mass = 0.0
 
     def of(self, logits: Tensor, token: int, k: int | None) -> TokenLogprobs | None:
-        """A token's log probabilities, if they are asked for."""
+        """A token's log probabilities, if they were requested."""
         return None if k is None else token_logprobs(logits, token, k, self._size)
 
     @torch.inference_mode()
     def forced(
         self, logits: Tensor, tokens: Sequence[int], *, counted: Sequence[bool], ended: bool
     ) -> list[TokenLogprobs | None]:
-        """Count what the model would have given for tokens that the grammar did not leave to it, and for an end.
+        """Add the model's probabilities of forced tokens, and of a forced end.
 
         Args:
             logits: before each of the tokens, and after the last one.
-            tokens: forced ones.
+            tokens: the forced tokens.
             counted: which of them count; those of a tool's result do not.
-            ended: an end came after them.
+            ended: whether the output ends after them.
 
         Returns:
-            Their log probabilities, if they are asked for, else nothing.
+            Their log probabilities, if they were requested, else nothing.
         """
         for row, token, counts in zip(logits, tokens, counted, strict=False):
             if counts:
@@ -58,7 +58,7 @@ class Scores:
             self.forced_log_mass += log_mass(logits[-1]) - log_mass(logits[-1, self._eos])
         if (k := self._wanted.output) is None:
             return []
-        certain = self._wanted.mode == "masked"  # nothing else could come
+        certain = self._wanted.mode == "masked"  # a forced token has probability 1
         return [
             TokenLogprobs(token, 0.0, ((token, 0.0),)[:k]) if certain else self.of(row, token, k)
             for row, token in zip(logits, tokens, strict=False)

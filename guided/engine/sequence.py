@@ -1,23 +1,23 @@
-"""One output while it grows: what the constraint forces, masks and accepts, and what is chosen.
+"""One growing output: what the constraint forces, masks and accepts, and which tokens are chosen.
 
-`Sequence.steps` is a coroutine. It yields `Forward`, the tokens that the model must read next, and is sent the logits;
-it yields `Choose`, rows of logits to choose tokens from, and `Draft`, and is sent answers; and `StreamEvent`s. So the
-rounds of an output stand here as plain code, one after the other, and whoever drives it (scheduler.py) answers the
+`Sequence.steps` is a coroutine. It yields `Forward`, the tokens that the model must read next, and receives the logits.
+It yields `Choose`, rows of logits to choose tokens from, and `Draft`, and receives answers. It also yields
+`StreamEvent`s. So the rounds of an output are plain sequential code here, and the driver (scheduler.py) answers the
 requests of one sequence or of a hundred at once.
 
-One round: what the grammar forces is taken from it and joins the last token in **one** forward pass, and so do drafts,
-as far as the grammar allows them (drafting.py). The mask is filled once that pass is launched (`meanwhile`: on an
-accelerator it runs then; on a CPU filling takes microseconds). A token is chosen (sampling/choice.py), and the matcher
-must accept it, or the output fails: never one that it has not agreed to. With drafts, a token is chosen at the place of
-each, as if those before it held; after the first one that did not, drafts and choices are forgotten.
+One round: the grammar's forced tokens join the last token in **one** forward pass, and so do the drafts that the
+grammar allows (drafting.py). The mask is filled once that pass is launched (`meanwhile`: on an accelerator it runs
+then; on a CPU filling takes microseconds). A token is chosen (sampling/choice.py). If the matcher does not accept it,
+the output fails, so it contains only accepted tokens. With drafts, a token is chosen at the position of each draft, as
+if all drafts before it were right. Drafts and choices after the first wrong draft are dropped.
 
-The budget counts the tokens of the text, forced ones included; its end costs nothing. Every mask gets what is left of
-it, and one token more for the end, which a matcher's budget counts. Forced tokens too are checked against such a mask,
+The budget counts the tokens of the text, including forced ones; the end costs nothing. Every mask gets the remaining
+budget, plus one token for the end, which a matcher's budget counts. Forced tokens are checked against such a mask too,
 so that a constrained output is complete when the budget ends. Where the output may end, the mask is filled first: if
-the specification allows nothing but the end, it stops without a forward pass. Where the budget alone does, the pass is
-made, so that `Result.budget_bound` can say what the model would have gone on with.
+the specification allows nothing but the end, the output stops without a forward pass. If only the budget forces the
+end, the pass is made, so that `Result.budget_bound` can report what the model would have written.
 
-Tools (tool_calls.py) are called where the grammar's forced tokens are taken, and their results are taken with them.
+Tools (tool_calls.py) are called when forced tokens are taken from the grammar. Their results are forced tokens too.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = ["Sequence"]
 _NO_STOPS: Final = Stops()
 _NO_MASK: Final = MaskRow()
 _NO_LOGPROBS: Final = LogprobParams()
-_PIECE: Final = 128  # of a prompt that is scored: positions whose logits are held at once
+_PIECE: Final = 128  # positions of a scored prompt whose logits are held at once
 
 
 class Sequence:
@@ -63,19 +63,19 @@ class Sequence:
     Args:
         prompt: ids that the model reads first.
         max_tokens: the budget, in tokens of the text.
-        room: tokens that the model's context leaves; None: enough.
+        room: tokens that still fit the model's context; None: no limit.
         score_forced: count the model's probability of forced tokens, too.
-        stops: what ends it besides an end token.
-        logprobs: which log probabilities are wanted.
-        calls: of tools, for which the matcher's grammar has places.
-        drafts: tokens that are drafted for a forward pass, at most.
-        drafted_by_model: by a second model, not from what occurred before.
-        budget_ramp: how strongly the budget leads to an end before it cuts, see `Masks`.
+        stops: what ends the output besides an end token.
+        logprobs: which log probabilities to compute.
+        calls: the tool calls, if the matcher's grammar contains tools.
+        drafts: the most tokens to draft for a forward pass.
+        drafted_by_model: drafts come from a second model, not from earlier text.
+        budget_ramp: the largest penalty of the budget ramp, see `Masks`.
         parse: makes the value of the text.
         free: whether the matcher's text may end anywhere, so that the budget cuts it.
 
     Raises:
-        BudgetError: no output fits. GuidedError: stops under a constraint. ValueError: ids that no token has.
+        BudgetError: no output fits. GuidedError: stops under a constraint. ValueError: ids outside the vocabulary.
     """
 
     def __init__(
@@ -118,14 +118,14 @@ class Sequence:
         self.regions = next((it for it in parts if isinstance(it, GrammarMatcher) and it.grammar.regions), None)
         self.canonical = next((it for it in parts if isinstance(it, CanonicalMatcher)), None)
         self.healed = next((it.prefix for it in parts if isinstance(it, HealingMatcher)), b"")
-        if self.regions is not None:  # the temperature after a draft would be known too late
+        if self.regions is not None:  # a draft would need the temperature after it too early
             drafts = 0
         self.out = Transcript(vocabulary, stops, thinking=self.gate is not None, skip=len(self.healed))
-        self.results: set[int] = set()  # where tokens of tools' results are in the output
+        self.results: set[int] = set()  # positions of tokens of tool results in the output
         self.scores = Scores(vocabulary, logprobs)
         self.timings = Timings()
         self.budget_bound = BudgetBound()
-        self.free, self.cut = free, False  # cut: the budget left nothing but the end
+        self.free, self.cut = free, False  # cut: the budget allowed only the end
         self.masks: Masks | None = None
         if matcher is not None:
             times = self.timings.mask
@@ -136,18 +136,18 @@ class Sequence:
         self.finish_reason: FinishReason | None = None
         self.stop: str | int | None = None
         self.can_run_ahead = calls is None and not drafts and not self.score_forced
-        self.choosing = False  # a token is chosen from the pass under way, and nothing was drafted for it
+        self.choosing = False  # a token is chosen from the current pass, which has no drafts
 
     @property
     def left(self) -> int:
-        """What remains of the budget: tokens of the text."""
+        """The remaining budget: tokens of the text."""
         return self.max_tokens - len(self.out.tokens)
 
     def steps(self) -> Steps:
         """Rounds of: force, forward, mask, choose. The last event holds the result.
 
         Raises:
-            GuidedError: the matcher refuses what its mask allowed, or the logits are not numbers.
+            GuidedError: the matcher refuses a token that its mask allowed, or the logits are not numbers.
         """
         fresh, wrong = self.prompt, 0
         if self.prompt_logprobs is not None:
@@ -157,12 +157,12 @@ class Sequence:
             forced = self.force()
             if forced:
                 self.out.write(forced, sampled=False)
-                if not self.score_forced:  # else once they have their scores
+                if not self.score_forced:  # else after they are scored
                     yield self.event()
             self.look_for_the_end()
             if self.finish_reason is not None and not self.score_forced:
                 break
-            if not fresh and (self.score_forced or not forced):  # the logits after the last token are wanted again
+            if not fresh and (self.score_forced or not forced):  # the logits after the last token are needed again
                 fresh, wrong = self.out.tokens[-1 - len(forced) :][:1], 1
             drafts, settled = list[int](), False
             if self.finish_reason is None and self.most_drafts:
@@ -194,26 +194,26 @@ class Sequence:
                 break
             opened = self.out.thinking and self.gate is not None and self.gate.is_open
             if opened:
-                self.out.close()  # a character that is not whole
+                self.out.close()  # an incomplete character
             if (event := self.event()).tokens or event.text:
                 yield event
             if opened and self.gate is not None:
                 self.out.begin_answer(self.gate.end_text)
             fresh = [] if held == len(drafts) and not choosing else self.out.tokens[-1:]
         self.out.close()
-        if (event := self.event()).tokens:  # that were held back
+        if (event := self.event()).tokens:  # tokens that were held back
             yield event
             event = self.event()
         yield replace(event, result=self.result())
 
     def meanwhile(self) -> None:
-        """While the model runs: fill the mask of the choice that follows. Drafts have theirs already, but for the one
-        after the last, which may not be needed."""
+        """While the model runs, fill the mask of the next choice. With drafts, only the mask after the last one is
+        missing, and it may not be needed."""
         if self.masks is not None and self.choosing:
             self.masks.fill(self.budget(0))
 
     def score_prompt(self, scores: list[TokenLogprobs | None]) -> Steps:
-        """Read the prompt but for its last token, and note the log probability of what comes after each."""
+        """Read the prompt without its last token, and record the log probability of the token after each position."""
         for start in range(0, len(self.prompt) - 1, _PIECE):
             piece = self.prompt[start : min(start + _PIECE, len(self.prompt) - 1)]
             logits = yield Forward(piece, len(piece))
@@ -224,7 +224,7 @@ class Sequence:
             ]
 
     def force(self) -> list[int]:
-        """Take what must come: the result of a call that has ended, what the grammar forces, and so on after calls."""
+        """Take all tokens that must come next: results of finished calls, and the tokens that the grammar forces."""
         taken: list[int] = []
         if self.masks is not None:
             self.masks.moved()
@@ -238,14 +238,14 @@ class Sequence:
         return taken
 
     def take_result(self, calls: ToolCalls, taken: list[int]) -> None:
-        """Run the tool, and take its result."""
+        """Run the tool, and append its result."""
         result = calls.answer(self.left + 1 - len(taken))
         begin = len(self.out.tokens) + len(taken)
         self.results.update(range(begin, begin + len(result)))
         taken += result
 
     def take_forced(self, masks: Masks, taken: list[int]) -> None:
-        """Take what the grammar forces up to the end of a call, as far as the budget's mask and the bans agree."""
+        """Take the forced tokens up to the end of a call, as far as the budget's mask and the bans allow."""
         for token in masks.matcher.forced_tokens():
             if self.penalties is not None and self.penalties.forbids(token, [*self.out.tokens, *taken]):
                 return
@@ -262,12 +262,12 @@ class Sequence:
                     return
 
     def budget(self, ahead: int) -> int:
-        """What is left for the token after `ahead` more ones and all that follow, the end included, as masks count it;
-        less what a call must leave for its result."""
+        """The budget of a mask `ahead` tokens from here: for that token and all that follow, including the end, without
+        the tokens reserved for the result of a call."""
         return self.left + 1 - ahead - (0 if self.calls is None else self.calls.reserved)
 
     def look_for_the_end(self) -> None:
-        """Set the finish reason where nothing but the end can follow."""
+        """Set the finish reason if only the end can follow."""
         if self.finish_reason is not None:
             return
         if self.masks is None:
@@ -279,7 +279,7 @@ class Sequence:
             self.finish_reason = "length" if self.free and self.masks.is_cut() else "stop"
 
     def draft(self) -> Generator[Draft, Tensor | Answer | None, tuple[list[int], bool]]:
-        """Tokens that may come next, accepted by the grammar for the time being; whether none is chosen after them."""
+        """Drafts, which the matcher has accepted provisionally; and whether no token is chosen after them."""
         settled, drafts, repeated = False, list[int](), list[int]()
         most = min(self.most_drafts, self.left - 1)
         if self.ngrams is not None:
@@ -303,13 +303,13 @@ class Sequence:
                 break
             drafts.append(token)
             settled = self.masks is not None and self.masks.is_settled(self.budget(len(drafts)), len(drafts))
-            if settled:  # without drafts nothing would be chosen here
+            if settled:  # there is nothing to choose here
                 break
         self.timings.drafted += len(drafts)
         return drafts, settled
 
     def choice(self, at: int, drafts: list[int]) -> Choice:
-        """How a token is chosen where `at` drafts held."""
+        """How to choose the token after the first `at` drafts."""
         row = _NO_MASK
         if self.masks is not None:
             self.masks.fill(self.budget(at), at)
@@ -330,7 +330,7 @@ class Sequence:
         )
 
     def take(self, answer: Answer, drafts: list[int]) -> int:
-        """Write the tokens that were chosen, up to the first that differs from its draft; how many drafts held."""
+        """Write the chosen tokens, up to the first that differs from its draft. Return how many drafts were right."""
         held = 0
         for at, chosen in enumerate(answer.rows):
             if isinstance(chosen, GuidedError):
@@ -346,7 +346,7 @@ class Sequence:
         return held
 
     def accept(self, chosen: Chosen, at: int, drafts: list[int], *, drafted: bool) -> None:
-        """Let the matcher take a token, if it has not as a draft, and count what its mask removed."""
+        """Let the matcher accept a token, unless it has accepted it as a draft, and count what its mask removed."""
         removed = chosen.removed
         if self.masks is not None:
             removed -= self.masks.penalty(chosen.token, at)
@@ -360,12 +360,12 @@ class Sequence:
             self.budget_bound = self.budget_bound.with_step(chosen.by_budget)
 
     def params_here(self) -> SamplingParams:
-        """How the next token is chosen: at the temperature that the grammar asks for, if it does."""
+        """The sampling parameters of the next token, at the grammar's temperature if it sets one."""
         asked = None if self.regions is None else self.regions.temperature()
         return self.params if asked is None else self.params.at(asked)
 
     def write(self, chosen: Chosen) -> None:
-        """Append a chosen token, or end with it."""
+        """Append a chosen token, or end the output with it."""
         token = chosen.token
         if token in self.ends:
             self.finish_reason = "stop"
@@ -380,14 +380,14 @@ class Sequence:
             self.finish_reason, self.stop = "stop", self.out.found.stop
 
     def event(self) -> StreamEvent:
-        """What has come since the last one."""
+        """The event for everything since the last event."""
         event = self.out.event()
         if self.regions is not None:
             event = replace(event, captures=_texts(self.regions.captures(partial=True)))
         return replace(event, budget_bound=self.budget_bound) if self.budget_bound.steps else event
 
     def result(self) -> Result:
-        """The whole of a finished output."""
+        """The result of a finished output."""
         assert self.finish_reason is not None
         return Result(
             text=self.out.text,

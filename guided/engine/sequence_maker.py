@@ -1,6 +1,6 @@
-"""From a request to its sequences: options are checked, the constraint is compiled, the prompt becomes ids.
+"""Makes the sequences of a request: checks the options, compiles the constraint, encodes the prompt.
 
-In: what `Engine.generate` is given. Out: a `Sequence` for each sample, which nothing has run yet.
+In: the arguments of `Engine.generate`. Out: a `Sequence` for each sample, not started yet.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class SequenceMaker:
 
     Args:
         vocabulary: its tokens.
-        context: how many it reads at most.
-        compiler, prompts: give what compiles constraints and reads prompts; called when it is first needed.
+        context: the most tokens that it reads.
+        compiler, prompts: return the compiler and the prompt reader; called on first use.
         drafts_by_model: whether a second model drafts for it.
     """
 
@@ -80,7 +80,7 @@ class SequenceMaker:
         tools: Items[Tool] = (),
         **numbers: Any,
     ) -> list[Sequence]:
-        """The samples of one request; `compiler`: of its constraint, if it is not the engine's. See `Engine.generate`.
+        """The samples of one request, see `Engine.generate`. `compiler`: compiles the constraint; None: the engine's.
 
         Raises:
             SpecError, UnsupportedError, BudgetError, GuidedError, OptionError: as `Engine.generate`.

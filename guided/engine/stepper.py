@@ -1,15 +1,12 @@
-"""Runs a sequence from one request to the next: where its matcher is slow, on a thread of its own.
+"""Runs a sequence from one request to the next. A sequence with a slow matcher runs on another thread.
 
-In: a sequence, and what answers its last request: logits, or tokens that were chosen. Out: `Said`: its events, and its
-next request. A mask
-under a budget, or a step of a grammar made to be slow, may take up to a few tenths of a second, as long as
-`Limits.call_work` allows. On the scheduler's thread every other sequence would wait. So a sequence whose steps take
-longer than `SLOW` takes them on another thread, until 32 in a row were quick, and the scheduler runs the other
-sequences meanwhile. The core releases Python's lock while it computes, and these threads yield the cores to those of
-the model.
+In: a sequence, and the answer to its last request: logits or chosen tokens. Out: `Said`: its events, and its next
+request. A mask under a budget, or a step of a grammar designed to be slow, may take a few tenths of a second, up to
+`Limits.call_work`. On the scheduler's thread every other sequence would wait. So a sequence with a step longer than
+`SLOW` runs on another thread until 32 steps in a row were quick, and the scheduler runs the other sequences meanwhile.
+The core releases the GIL while it computes, and these threads yield the cores to those of the model.
 
-The first steps can be taken before the scheduler sees the sequence at all (`begin`), on the thread that has compiled
-its grammar.
+The thread that compiled the grammar can take the first steps before the scheduler sees the sequence (`begin`).
 """
 
 from __future__ import annotations
@@ -34,18 +31,18 @@ __all__ = ["SLOW", "Aside", "Said", "Stepper", "begun"]
 
 SLOW: Final = 0.01  # seconds of this thread's time
 _AGE: Final = SLOW / 4
-_QUICK_STEPS: Final = 32  # in a row, after which a sequence is not slow any more
+_QUICK_STEPS: Final = 32  # after this many in a row, a sequence is no longer slow
 _THREADS: Final = 2
 _Key = TypeVar("_Key")
 
 
 class Said(NamedTuple):
-    """What has come of a step.
+    """The outcome of a step.
 
     Attributes:
-        events: in their order.
-        request: what it needs now; None: the sequence has ended.
-        error: why it has.
+        events: in order.
+        request: the next request; None: the sequence has ended.
+        error: the error that ended it, if any.
     """
 
     events: list[StreamEvent]
@@ -54,7 +51,7 @@ class Said(NamedTuple):
 
 
 class Stepper:
-    """A sequence on its way, and how slow its steps are."""
+    """A running sequence, and how slow its steps are."""
 
     def __init__(self, sequence: Sequence) -> None:
         self.sequence, self.is_slow = sequence, False
@@ -68,12 +65,12 @@ class Stepper:
             self.fill_mask()
 
     def advance(self, sent: Tensor | Answer | None) -> Said:
-        """Go on with what answers the last request; None at the beginning."""
+        """Continue with the answer to the last request; None at the beginning."""
         said, self._begun = self._begun or self._advance(sent), None
         return said
 
     def advance_alone(self, logits: Tensor | None) -> Said:
-        """Go on up to the next forward pass: tokens are chosen for this sequence alone, and none are drafted."""
+        """Continue up to the next forward pass. Tokens are chosen for this sequence alone, without drafts."""
         said = self.advance(logits)
         events = said.events
         while isinstance(said.request, Choose | Draft):
@@ -82,13 +79,13 @@ class Stepper:
         return said._replace(events=events)
 
     def fill_mask(self) -> None:
-        """What needs no logits. Raises what the matcher raises."""
+        """Fill the mask, which needs no logits. Raises the matcher's errors."""
         begin = _clock.begin()
         self.sequence.meanwhile()
         self._note(_clock.took(begin))
 
     def close(self) -> None:
-        """There will be no further step. Not while one is being taken."""
+        """End the sequence. Must not be called during a step."""
         self._steps.close()
 
     def _advance(self, sent: Tensor | Answer | None) -> Said:
@@ -111,23 +108,23 @@ class Stepper:
 
 
 class _Clock(threading.local):
-    """The time of a thread, for pieces of work of which only long ones matter: to ask the system takes a microsecond.
+    """Thread time for pieces of work of which only long ones matter. A system call for it takes a microsecond.
 
-    The system is asked once in `_AGE` seconds. A piece that takes long by the wall clock has taken at least what the
-    thread has computed since then, less all that went by before the piece began.
+    So it is called once in `_AGE` seconds. A piece that is long by the wall clock took at least the thread time since
+    that call, minus the wall time between the call and the beginning of the piece.
     """
 
     wall, cpu = -inf, 0.0
 
     def begin(self) -> float:
-        """The wall clock, at the beginning of a piece."""
+        """The wall clock at the beginning of a piece."""
         now = perf_counter()
         if now - self.wall > _AGE:
             self.wall, self.cpu = now, thread_time()
         return now
 
     def took(self, begin: float) -> float:
-        """How long the piece took: by the wall clock if that is short, else at least so much of the thread's time."""
+        """The duration of the piece: wall time if that is short, else a lower bound of the thread time."""
         wall = perf_counter() - begin
         return wall if wall <= SLOW else thread_time() - self.cpu - (begin - self.wall)
 
@@ -136,7 +133,7 @@ _clock = _Clock()
 
 
 def begun(sequences: Iterable[Sequence]) -> list[Stepper]:
-    """Sequences that have taken their first steps on this thread."""
+    """Make steppers, and take the first steps of the sequences on this thread."""
     steppers = list(map(Stepper, sequences))
     for stepper in steppers:
         stepper.begin()
@@ -144,7 +141,7 @@ def begun(sequences: Iterable[Sequence]) -> list[Stepper]:
 
 
 class Aside(Generic[_Key]):
-    """Steps that are being taken on other threads, each of somebody."""
+    """Steps that run on other threads, one for each key."""
 
     def __init__(self) -> None:
         self._pool: PolitePool | None = None
@@ -157,13 +154,13 @@ class Aside(Generic[_Key]):
         return len(self._steps)
 
     def start(self, key: _Key, stepper: Stepper, logits: Tensor | None) -> None:
-        """Take somebody's next step."""
+        """Start the next step of a stepper."""
         if self._pool is None:
             self._pool = PolitePool(_THREADS, "guided step")
         self._steps[key] = self._pool.submit(stepper.advance_alone, logits)
 
     def done(self, patience: float) -> list[tuple[_Key, Said]]:
-        """Steps that have ended; waits for one, at most so many seconds."""
+        """The finished steps; wait up to `patience` seconds for one."""
         if patience > 0:
             wait(self._steps.values(), patience, FIRST_COMPLETED)
         ended = [(key, step.result()) for key, step in self._steps.items() if step.done()]

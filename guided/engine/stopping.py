@@ -1,4 +1,4 @@
-"""Where an unconstrained output stops: stop texts, stop patterns and stop tokens, found while the text grows.
+"""Finds where an unconstrained output stops, while it grows: stop texts, stop patterns and stop tokens.
 
 In: the text of the output, in parts as it is written. Out: the stop that ends first (of several that end at the same
 character, the one that begins first), and how much of the text can no longer belong to any stop. The result does not
@@ -9,8 +9,8 @@ around it. A *candidate* is a matcher that was started at some character. Candid
 dropped at once, and of two in the same state only the earlier one is kept, so there are never more candidates than the
 pattern has states. Text is withheld only as long as some candidate can really complete a match.
 
-Cost: each character is one step of each stop text and of each candidate. Past 4096 candidates (a pattern with large
-counts, on a text that keeps them alive) the output fails.
+Cost: each character is one step of each stop text and of each candidate. With more than 4096 candidates (a pattern with
+large counts, on a text that keeps them alive) the output fails.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CANDIDATES: Final = 4096
 
 
 class Found(NamedTuple):
-    """A stop: where it ends and begins in the text, and which one it is."""
+    """A stop: its end and beginning in the text, and which stop it is."""
 
     end: int
     begin: int
@@ -54,7 +54,7 @@ class _Finder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """What ends an output besides an end token. Refused under a constraint, which itself determines where it ends.
+    """What ends an output besides an end token. Refused under a constraint, which determines the end itself.
 
     Attributes:
         texts: the output ends where one of them is complete.
@@ -130,12 +130,12 @@ class Watch:
 
 
 class _Text:
-    """Finds a stop text, as Knuth, Morris and Pratt do (1977): each character is looked at once."""
+    """Finds a stop text with the algorithm of Knuth, Morris and Pratt (1977): each character is read once."""
 
     def __init__(self, stop: str) -> None:
         self.stop = stop
         self._matched = 0  # characters of the stop that the text ends with
-        self._borders = [0, 0]  # of so many characters of the stop: how many of its last ones are its first ones, too
+        self._borders = [0, 0]  # for each prefix of the stop: the length of its longest border
 
     def read(self, text: str, old: int) -> Found | None:
         found = None
@@ -154,7 +154,7 @@ class _Text:
         return len(text) - self._matched
 
     def _border(self, size: int) -> int:
-        """Computed as far as the text has come: a stop may be long, and most of it never reached."""
+        """The longest border of a prefix, computed on demand, since a text may match little of a long stop."""
         for end in range(len(self._borders), size + 1):
             border = self._borders[end - 1]
             while border and self.stop[border] != self.stop[end - 1]:
@@ -194,7 +194,7 @@ class _Pattern:
 
 @cache
 def _compiler() -> GrammarCompiler:
-    """A compiler for single bytes, because patterns are matched on text. Bounded, because strangers write them."""
+    """A compiler for single bytes, because patterns match text. Bounded, because patterns are untrusted."""
     vocabulary = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
     return GrammarCompiler(vocabulary, limits=Limits(states=50_000, seconds=2.0))
 

@@ -1,4 +1,4 @@
-"""A sequence on its way through the scheduler."""
+"""A sequence in the scheduler."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from guided.kv.cache import Lease
 
 __all__ = ["Outcome", "Task"]
 
-Outcome: TypeAlias = StreamEvent | Exception  # an error is the last that comes of a task
+Outcome: TypeAlias = StreamEvent | Exception  # an error is a task's last outcome
 
 
 @dataclass(eq=False)
 class Task:
-    """A sequence on its way through the scheduler.
+    """A sequence in the scheduler.
 
     Attributes:
         sequence: the output.
         priority: tasks with a lower number run first.
         salt: only tasks with equal salts share prefixes in the cache.
         done: the task has ended, has failed, or was cancelled.
-        coming: the future that makes the sequences of the group; None where the sequence exists already.
-        number: which of these sequences belongs to this task.
-        admitted: when it first had room in the cache, by perf_counter; 0.0: it has waited since it came.
+        coming: the future that makes the sequences of the group; None if the sequence exists already.
+        number: the index of this task's sequence among them.
+        admitted: when it first got a lease of the cache, by perf_counter; 0.0: not yet.
     """
 
     sequence: Sequence
@@ -44,7 +44,7 @@ class Task:
     stepper: Stepper | None = None
     read: list[int] = field(default_factory=list)  # tokens that the model has read or must read next
     keep: int = 1  # how many of their last positions need logits
-    lease: Lease | None = None  # the room in the cache; None while the task waits
+    lease: Lease | None = None  # of the cache; None while the task waits
     rows: list[Tensor] = field(default_factory=list)  # the logits computed so far for these positions
     followers: list[Task] = field(default_factory=list)  # tasks that wait until this one has read their common prompt
 

@@ -1,28 +1,28 @@
-"""How many OS threads the model computes with, and how they wait for each other.
+"""Sets how many OS threads the model uses, and how they wait for each other.
 
-GNU's OpenMP, which PyTorch's builds for Linux use, lets a thread that waits for the next piece of work check for it in
-a loop, 300,000 times before it sleeps. On a machine that has other work to do, these loops take the cores away from the
-very threads that everyone waits for. SmolLM2 in tokens/s on two cores, idle and beside two busy processes:
+In GNU's OpenMP, which PyTorch's builds for Linux use, a thread that waits for work checks for it in a loop, 300,000
+times before it sleeps. On a busy machine, these loops take the cores away from the very threads that the others wait
+for. SmolLM2 in tokens/s on two cores, idle and beside two busy processes:
 
     checks      300,000    5,000    1,000        0      (one thread: 79 and 74)
     idle         70-95     88-115   80-105    52-63
     busy          1-15     21-39    49-75     62-86
 
-So a thread checks 1,000 times here, unless the environment says otherwise. OpenMP checks only 100 times where there are
-more of its threads than cores, which is so when a program has run the model on two threads (each has helpers of its
-own, which outlive the work): eight sequences then took a fifth longer. OMP_WAIT_POLICY=ACTIVE is what turns that off.
-The settings are read once, when PyTorch is loaded; a program that has imported torch before guided keeps its own.
+So a thread checks 1,000 times here, unless the environment says otherwise. OpenMP checks only 100 times if it has more
+threads than cores. This happens when a program has run the model on two threads, since each has helpers of its own that
+outlive the work; eight sequences then took a fifth longer. OMP_WAIT_POLICY=ACTIVE turns that off. The settings are read
+once, when PyTorch is loaded; a program that imports torch before guided keeps its own.
 
-A thread that compiles specifications computes all the time, too, and holds Python's lock while it does. It gives way in
-two respects. It has a low priority for the cores, the lowest once it has computed for some time (polite_pool.py); on
-Linux each thread has its own. And it gives up the lock after 50 us (`SWITCH_SECONDS`, which a server sets), not after
-Python's 5 ms, since a step of the model takes the lock some 400 times. Milliseconds between tokens, 50 streams of
-SmolLM2 on two cores, beside a thread that always compiles:
+A thread that compiles specifications also computes all the time, and holds the GIL meanwhile. It yields in two ways. It
+has a low priority for the cores, the lowest once it has computed for some time (polite_pool.py); on Linux priorities
+are per thread. And it gives up the GIL after 50 us (`SWITCH_SECONDS`, which a server sets), not after Python's 5 ms,
+since a step of the model takes the GIL some 400 times. Milliseconds between tokens, 50 streams of SmolLM2 on two cores,
+beside a thread that always compiles:
 
     alone 113    with neither 870    with the lock given up early 348    with both 179
 
-PyTorch counts the cores of the machine that this process may use. In a container it may be allowed less time than these
-cores have (its quota): more threads than that only wait for each other.
+PyTorch counts the cores that this process may use. A container may have a smaller quota of processor time. More threads
+than the quota only wait for each other.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ _NICENESS: Final = 10
 def shorten_waiting() -> None:
     """Let OpenMP's threads sleep early while they wait.
 
-    Without effect once PyTorch is loaded, or where OMP_WAIT_POLICY or GOMP_SPINCOUNT is set.
+    Without effect once PyTorch is loaded, or if OMP_WAIT_POLICY or GOMP_SPINCOUNT is set.
     """
     if os.environ.keys().isdisjoint(("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")):
         os.environ.update(OMP_WAIT_POLICY="ACTIVE", GOMP_SPINCOUNT=_CHECKS)
 
 
 def asked_environment() -> dict[str, str]:
-    """The environment of this process without the policy of waiting that `shorten_waiting` has put into it."""
+    """The environment of this process without the wait policy that `shorten_waiting` has added."""
     environment = dict(os.environ)
     if environment.get("GOMP_SPINCOUNT") == _CHECKS and environment.get("OMP_WAIT_POLICY") == "ACTIVE":
         del environment["OMP_WAIT_POLICY"]
@@ -70,17 +70,17 @@ def asked_environment() -> dict[str, str]:
 
 
 def give_way() -> None:
-    """Let this thread have a tenth of the processor time that others get (on Linux; elsewhere nothing changes)."""
+    """Limit this thread to a tenth of the processor time of others (on Linux; elsewhere nothing changes)."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a sandbox may refuse it
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def give_way_to_all(thread: int) -> bool:
-    """Let a thread of this process, by its native id, have a core only while nobody else wants it, for good.
+    """Run a thread of this process, by its native id, only on cores that are otherwise idle. This is permanent.
 
     Returns:
-        Whether it does: elsewhere than on Linux, or where a sandbox refuses it, it does not.
+        Whether this succeeded: False on systems other than Linux, or if a sandbox refuses it.
     """
     if sys.platform != "linux":
         return False
@@ -92,14 +92,14 @@ def give_way_to_all(thread: int) -> bool:
 
 
 def available_cores(cgroup: Path = _CGROUP) -> int:
-    """How many cores this process may keep busy: those that it may run on, or the quota of its container if less."""
+    """How many cores this process may keep busy: the cores it may run on, or the quota of its container if smaller."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _quota(cgroup)
     return cores if quota is None else max(1, min(cores, round(quota)))
 
 
 def limit_threads() -> None:
-    """Let PyTorch use no more threads than there are cores for this process, unless OMP_NUM_THREADS is set."""
+    """Limit PyTorch's threads to the cores of this process, unless OMP_NUM_THREADS is set."""
     import torch
 
     if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > (cores := available_cores()):

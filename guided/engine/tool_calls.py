@@ -2,8 +2,8 @@
 
 In: a matcher of a grammar that contains the tools' segments, and every token of the output. Out: after a complete call,
 the tokens of its result, which the matcher has accepted. The model never writes a result itself: the start of a result
-is forced right after its call, and an output that contains one anywhere else fails. While a call is written, the budget
-keeps room for its result. If the result still does not fit, it is empty; every mask has left room for that.
+is forced right after its call, and an output that contains one anywhere else fails. While a call is written, part of
+the budget is reserved for its result. If the result still does not fit, it is empty; every mask leaves enough for that.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class ToolCalls:
 def with_tools(constraint: Constraint, tools: Sequence[Tool], *, matched: bool = False) -> Constraint:
     """The constraint of an answer in which tools may be called, or which needs a matcher anyway (`matched`).
 
-    Without a constraint, it is free text, and calls may occur anywhere in it; otherwise where the constraint contains
+    Without a constraint it is free text, with calls anywhere. Otherwise calls occur where the constraint contains
     `tool.segment`.
 
     Raises:

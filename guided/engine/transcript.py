@@ -1,4 +1,4 @@
-"""What an output has written so far: its tokens and their text, how much may be streamed, and where a stop cuts it.
+"""The tokens and text of an output so far, how much of it may be streamed, and where a stop cuts it.
 
 Text is streamed in complete characters, and only once it can no longer belong to a stop; a token is streamed with the
 first part of its text. The streamed events put together are therefore exactly the result, whichever stop ends it.
@@ -47,7 +47,7 @@ class Transcript:
     def write(
         self, tokens: Sequence[int], *, sampled: bool, stoppable: bool = True, logprobs: TokenLogprobs | None = None
     ) -> None:
-        """Append tokens; where they complete a stop and `stoppable` is true, cut the text there."""
+        """Append tokens. If they complete a stop and `stoppable` is true, cut the text there."""
         self.tokens += tokens
         self.token_masks += [int(sampled)] * len(tokens)
         self.logprobs += [logprobs] * len(tokens)
@@ -73,7 +73,7 @@ class Transcript:
         self._streamed_text = 0
 
     def event(self) -> StreamEvent:
-        """The event for what can be streamed now and has not been streamed yet."""
+        """The event for everything that can be streamed now and has not been streamed yet."""
         decided, tokens = len(self.text), len(self.tokens)
         if self._watch is not None and self.found is None:
             decided = self._watch.decided

@@ -1,6 +1,6 @@
-"""What torch does in many small steps on a CPU, in one each: kernels for rows of float32 or bfloat16.
+"""Fused CPU kernels for operations that take torch many small steps, for rows of float32 or bfloat16.
 
-Each has a form in torch that runs everywhere; `takes` says where the kernel is used. C++ in `native/`.
+Each has a fallback in torch that runs everywhere; `takes` says when the kernel is used. C++ in `native/`.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ __all__ = [
 ]
 
 
-_KINDS = torch.float32, torch.bfloat16  # that all kernels read
+_KINDS = torch.float32, torch.bfloat16  # all kernels read both
 BlockRows: TypeAlias = tuple[int, npt.NDArray[np.uint8], npt.NDArray[np.int64] | None]
 """A type of ggml, the bytes of rows (rows, bytes of a row), and which of them in which order; None: all as they lie."""
 
 
 def takes(x: Tensor) -> bool:
-    """Whether the kernels read this tensor: on the CPU, of a type that they have, and not while torch compiles."""
+    """Whether the kernels read this tensor: on the CPU, of a supported type, and not while torch compiles."""
     return not torch.compiler.is_compiling() and x.is_cpu and x.dtype in _KINDS
 
 
 def each_row(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """`function` of x (n, size), one row at a time: what torch makes of a row depends on nothing else then."""
+    """`function` of x (n, size), one row at a time, so that torch's result for a row depends on that row alone."""
     return torch.cat([function(x[i : i + 1].clone()) for i in range(len(x))]) if len(x) else function(x)
 
 
 def multiply(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     """`x @ weights.T + bias` for x (n, in) and weights (out, in) of one type that `takes` names.
 
-    A row has the same bits whatever rows are beside it, and however many threads there are.
+    The bits of a row depend neither on other rows nor on the number of threads.
 
     Raises:
-        ValueError: they do not fit together, or are not on the CPU.
+        ValueError: the tensors do not fit together, or are not on the CPU.
     """
     outs, ins = _sizes(weights, 2)
     _check_product(x, bias, outs, ins, weights.dtype)
@@ -76,10 +76,10 @@ class BlockTiles:
     """A matrix (outs, columns) of ggml's blocks, as the kernel reads it; see native/block_product.hpp."""
 
     def __init__(self, parts: Sequence[BlockRows], columns: int) -> None:
-        """Parts lie one below the other.
+        """Stack the rows of the parts.
 
         Raises:
-            ValueError: the format is not known, or rows are not made of its blocks. IndexError: there is no such row.
+            ValueError: the format is unknown, or rows do not consist of its blocks. IndexError: there is no such row.
         """
         self._native, self.outs, self.columns = _kernels.BlockMatrix(columns), 0, columns
         for ggml_type, raw, order in parts:
@@ -96,14 +96,14 @@ class BlockTiles:
 
     @property
     def nbytes(self) -> int:
-        """That a product reads."""
+        """The bytes that a product reads."""
         return self._native.bytes
 
     def multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        """`x @ weights.T + bias` for x (n, columns), in x's type. A row has the same bits whatever is beside it.
+        """`x @ weights.T + bias` for x (n, columns), in x's type. The bits of a row do not depend on other rows.
 
         Raises:
-            ValueError: they do not fit together, or are of a type that `takes` does not name.
+            ValueError: the tensors do not fit together, or are of a type that `takes` refuses.
         """
         _check_product(x, bias, self.outs, self.columns, x.dtype)
         if not takes(x):
@@ -116,7 +116,7 @@ class BlockTiles:
         return out
 
     def rows(self, numbers: Tensor) -> Tensor:
-        """The rows with these numbers, int64 (n,): float32 (n, columns). Raises IndexError if there is none such."""
+        """The rows with these numbers, int64 (n,): float32 (n, columns). IndexError: a row does not exist."""
         (count,), numbers = _sizes(numbers, 1), numbers.contiguous()
         out = torch.empty(count, self.columns)
         self._native.values(_address(numbers, (count,), torch.int64), count, out.data_ptr())
@@ -163,7 +163,7 @@ def _gated(kernel: Callable[[bool, int, int, int, int], None], x: Tensor) -> Ten
 
 
 def softcap(x: Tensor, cap: float) -> Tensor:
-    """`cap * tanh(x / cap)` of rows (n, size) of float32, which are overwritten where a kernel does it."""
+    """`cap * tanh(x / cap)` of rows (n, size) of float32. The kernel overwrites x."""
     (rows, size), x = _sizes(x, 2), x.contiguous()
     if x.dtype != torch.float32:
         raise ValueError(f"rows are float32, not {x.dtype}")
@@ -185,10 +185,10 @@ def gelu(x: Tensor, approximate: Literal["tanh", "none"]) -> Tensor:
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn heads x (n, heads, head_dim) in place: (a, b) -> (a cos - b sin, b cos + a sin); see models/rotary.py.
+    """Rotate heads x (n, heads, head_dim) in place: (a, b) -> (a cos - b sin, b cos + a sin); see models/rotary.py.
 
     cos and signed sin: (n, 1, turned), contiguous. a and b are the halves of the first `turned` numbers of a head; the
-    others stay.
+    others do not change.
     """
     (rows, heads, size), turned = _sizes(x, 3), _sizes(cos, 3)[2]
     if turned % 2 or turned > size:
@@ -203,7 +203,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def pack(x: Tensor) -> Tensor:
-    """Rows x (n, heads, size) that `takes` names as int8 (n, heads, size + 4), see kv/quantised.py."""
+    """Pack rows x (n, heads, size) that `takes` accepts as int8 (n, heads, size + 4), see kv/quantised.py."""
     rows, heads, size = _sizes(x, 3)
     if x.stride()[1:] != (size, 1):
         x = x.contiguous()
@@ -221,7 +221,7 @@ def _sizes(x: Tensor, dimensions: int) -> torch.Size:
 
 
 def _address(x: Tensor, shape: tuple[int, ...], dtype: torch.dtype | tuple[torch.dtype, ...]) -> int:
-    """Of the first number. The kernels get addresses: nobody looks after this."""
+    """The address of the first number. This is the last check: the kernels get bare addresses."""
     right = x.dtype in dtype if isinstance(dtype, tuple) else x.dtype == dtype
     if not (right and x.is_cpu and x.shape == shape and x.is_contiguous()):
         given = f"{x.dtype} of shape {tuple(x.shape)} on {x.device}"

@@ -1,11 +1,11 @@
-"""The choices of a batch as tensors on a device, which are sent there in one copy.
+"""The choices of a batch as tensors on a device, sent in one copy.
 
-In: some `Choice`s, and the row of logits that each is made from. Out: a `ChoiceTable`: a column for each number of a
-choice, the bitmasks, and the ids that penalties, bias and bans name. A choice refers to its bitmasks by their rows; two
-rows, `EVERYTHING` and `NOTHING`, are always there.
+In: some `Choice`s, and the row of logits of each. Out: a `ChoiceTable`: a column for each number of a choice, the
+bitmasks, and the ids in penalties, bias and bans. A choice refers to its bitmasks by row. The rows `EVERYTHING` and
+`NOTHING` always exist.
 
-Cost: one copy, which nothing waits for. Each bitmask is copied on the host once (16 KB for 128,256 tokens); a choice
-takes a few microseconds besides, most of them for the hash behind its uniform number.
+Cost: one asynchronous copy. Each bitmask is copied on the host once (16 KB for 128,256 tokens). A choice takes a few
+more microseconds, mostly for the hash behind its uniform number.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _NO_CHANGES: Final = (1.0, 0.0, 0.0)  # repetition, presence, frequency
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Ids that choices name.
+    """Ids in the lists of choices.
 
     Attributes:
-        choice: int32 (n,): which choice names it.
+        choice: int32 (n,): the choice of each id.
         id: int32 (n,).
         number: float32 (n,): a bias, or how often the id is in the output; zeros for other lists.
     """
@@ -61,8 +61,8 @@ class ChoiceTable:
         row: int32, which row of the logits.
         allowed, specified, ramped, permitted: int32, rows of `masks`. `specified` is the mask without a budget.
         top_k: int32; 0: all.
-        raw: int32; 1: log probabilities are by the model's logits, 0: by those that the choice is made from.
-        ramp: float32, is subtracted from the logits of `ramped`.
+        raw: int32; 1: log probabilities are by the model's logits, 0: by the changed logits.
+        ramp: float32, subtracted from the logits of `ramped`.
         scale: float32, 1 / temperature; 0: the greatest logit is chosen.
         min_p: float32; 0: all.
         repetition, presence, frequency: float32, see `SamplingParams`.
@@ -96,7 +96,7 @@ def choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.d
     """The table of `choices` on `device`; choice i is made from row `rows[i]` of some logits.
 
     Raises:
-        ValueError: the choices are of vocabularies of different sizes, or a bitmask has not one bit for each token.
+        ValueError: the choices have vocabularies of different sizes, or a bitmask does not have one bit per token.
     """
     size = choices[0].size
     if any(choice.size != size for choice in choices):
@@ -130,7 +130,7 @@ class _Masks:
         self.rows: list[Bits] = [np.full(self._words, -1, np.int32), np.zeros(self._words, np.int32)]
 
     def add(self, bits: Bits | None, otherwise: int) -> int:
-        """The row of a bitmask; `otherwise` where there is none."""
+        """The row of a bitmask, or `otherwise` if there is none."""
         if bits is None:
             return otherwise
         if len(bits) != self._words:
@@ -140,7 +140,7 @@ class _Masks:
 
 
 def _numbers(choice: Choice, row: int, masks: _Masks) -> tuple[tuple[float, float], tuple[int, ...], tuple[float, ...]]:
-    """What a choice has in the columns of `_DOUBLES`, `_INTS` and `_FLOATS`."""
+    """The numbers of a choice for the columns of `_DOUBLES`, `_INTS` and `_FLOATS`."""
     params, ramp, changes = choice.params, choice.ramp, choice.changes
     top_k = min(max(params.top_k or 0, 0), choice.size)
     allowed = masks.add(choice.allowed, EVERYTHING)
@@ -169,7 +169,7 @@ def _numbers(choice: Choice, row: int, masks: _Masks) -> tuple[tuple[float, floa
 
 
 def _named(choices: Sequence[Choice]) -> dict[str, tuple[list[int], list[Bits], list[np.ndarray]]]:
-    """For each list of ids the choices that name them, the ids, and their numbers."""
+    """For each list of ids: their choices, the ids, and their numbers."""
     found = {name: (list[int](), [np.zeros(0, np.int32)], [np.zeros(0, np.float32)]) for name in _LISTS}
     for at, choice in enumerate(choices):
         if (changes := choice.changes) is None:

@@ -2,7 +2,7 @@
 
 In: the requests of some sequences (`Choose`). Out: an `Answer` for each. On a CPU each row is read two to four times in
 C++ (native/choose_row.cpp), on as many threads as torch has; choose_device.py chooses on other devices. A choice
-depends on nothing but its row and its `Choice`.
+depends only on its row and its `Choice`.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _ALL_BANNED: Final = 2  # as in native/choose_row.hpp
 
 
 def answer(requests: Sequence[Choose]) -> list[Answer]:
-    """Choose a token for each row of each request; raises as `launch` does."""
+    """Choose a token for each row of each request. Raises: as `launch`."""
     return launch(requests).wait()
 
 
 def launch(requests: Sequence[Choose]) -> LaunchedChoices:
-    """Begin to choose a token for each row of each request. On a CPU they are chosen when this returns.
+    """Start choosing a token for each row of each request. On a CPU they are chosen on return.
 
     Raises:
-        ValueError: a request has not as many choices as rows, or its logits are of another shape or type.
+        ValueError: the numbers of choices and rows differ, or logits have the wrong shape or type.
     """
     begin = perf_counter()
     for logits, choices in requests:
@@ -56,9 +56,9 @@ class LaunchedChoices:
 
     @property
     def tokens(self) -> Tensor:
-        """The token of each row, int64 (rows,), on the device of the logits, where it need not have been chosen yet.
+        """The token of each row, int64 (rows,), on the device of the logits, which may still be computing it.
 
-        Rows from which nothing can be chosen have some token, and so have those that are `repeated`.
+        Rows without a possible token, and rows that are `repeated`, have an arbitrary token.
         """
         if isinstance(self._rows, DeviceChoices):
             return self._rows.tokens
@@ -66,7 +66,7 @@ class LaunchedChoices:
 
     @property
     def repeated(self) -> Collection[int]:
-        """After `wait`, the rows whose token is not that of `tokens`, or may not be."""
+        """After `wait`, the rows whose token may differ from `tokens`."""
         return self._rows.repeated if isinstance(self._rows, DeviceChoices) else ()
 
     def wait(self) -> list[Answer]:
@@ -94,7 +94,7 @@ def _choose_natively(requests: Sequence[Choose]) -> Rows:
 
 def _native_row(address: int, width: int, choice: Choice) -> Any:
     params, ramp = choice.params, choice.ramp
-    top_k = min(max(params.top_k or 0, 0), choice.size)  # any number may be asked for
+    top_k = min(max(params.top_k or 0, 0), choice.size)  # a request may have any number
     return (
         address, width, choice.size, choice.allowed, choice.unbudgeted,
         None if ramp is None else ramp.bits, 0.0 if ramp is None else ramp.penalty,

@@ -1,16 +1,16 @@
 """Choose the next tokens of a batch in torch, on any device, without reading a value back.
 
-In: logits, the `ChoiceTable` of a batch, and what its choices need. Out: a tensor with a row of `COLUMNS` for each
-choice, and the most likely tokens if they are wanted. Every row takes part in every operation, so the number of
-operations depends on what is needed and not on how many rows there are, and the host reads the result once.
+In: logits, the `ChoiceTable` of a batch, and its `Needs`. Out: a tensor with a row of `Column`s for each choice, and
+the most likely tokens if requested. Every row takes part in every operation, so the number of operations depends on the
+needs and not on the number of rows, and the host reads the result once.
 
 The order is that of `SamplingParams`: mask, ramp, bans, bias, penalties, temperature, min-p, top-k, top-p. Sums are
 computed in float64 where the device has it. A choice with top-k or top-p is drawn among its `first_look` most likely
 tokens. If top-p needs more of them, the row is marked `UNRESOLVED`, and the caller repeats it with all tokens.
 
-Cost: about a dozen passes over (choices, vocabulary) and as much memory for a few of them, and a partial sort. On CUDA
-choose_triton.py makes the simple choices in one pass. This is tested against sampling/choosing.py, which has the same
-for a single row.
+Cost: about a dozen passes over (choices, vocabulary), memory for a few such tensors, and a partial sort. On CUDA
+choose_triton.py makes the simple choices in one pass. This module is tested against sampling/choosing.py, which does
+the same for a single row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOTHING: Final = -torch.inf
 
 
 class Column(IntEnum):
-    """What a choice has in the result; after these come the ids of the most likely tokens, and their logits."""
+    """The columns of the result; the ids of the most likely tokens and their logits follow."""
 
     TOKEN = 0
     HIGHEST = 1
@@ -60,10 +60,10 @@ class Needs:
 
     Attributes:
         changes: some have bans, bias or penalties.
-        first_look: so many of the most likely tokens are sorted; 0: no choice has top-k or top-p.
-        in_order: some are drawn at a temperature, and have neither.
-        min_p: some have it.
-        top: so many of the most likely tokens are returned.
+        first_look: number of most likely tokens to sort; 0: no choice has top-k or top-p.
+        in_order: some are drawn at a temperature without top-k and top-p.
+        min_p: some have min-p.
+        top: number of most likely tokens to return.
         masked_scores: some log probabilities are by the masked logits, not by the model's.
     """
 
@@ -76,7 +76,7 @@ class Needs:
 
     @classmethod
     def of(cls, choices: Sequence[Choice], *, everything: bool = False) -> Needs:
-        """What these need; `everything`: all tokens are sorted."""
+        """The needs of these choices; `everything`: sort all tokens."""
         size, looks = choices[0].size, [0]
         for choice in choices:
             top_k = min(max(choice.params.top_k or 0, 0), choice.size)
@@ -101,7 +101,7 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
     """Choose a token for each choice of a table.
 
     Args:
-        logits: float32 (rows, width), which are only read.
+        logits: float32 (rows, width), not changed.
 
     Returns:
         (choices, len(Column) + 2 * needs.top), float64, or float32 on devices without it.
@@ -160,7 +160,7 @@ def _masked(model: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _changed(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor]:
-    """The logits after bans, bias and penalties, and which rows have been emptied by bans."""
+    """The logits after bans, bias and penalties, and the rows that bans have emptied."""
     kept = before > _NOTHING
     kept |= before.isnan()
     work = torch.where(_bits(table, table.permitted), work, _NOTHING)
@@ -214,7 +214,7 @@ def _draw(weights: Tensor, uniform: Tensor) -> Tensor:
 
 
 def _draw_among_few(exponents: Tensor, count: int, table: ChoiceTable, exact: torch.dtype) -> tuple[Tensor, Tensor]:
-    """A token by top-k and top-p, and whether more than the `count` most likely would be needed."""
+    """A token by top-k and top-p, and whether the `count` most likely tokens were too few."""
     greatest, ids = _greatest(exponents, count)
     weights = greatest.exp().to(exact)
     place = torch.arange(count, device=weights.device)

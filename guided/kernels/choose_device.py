@@ -1,8 +1,8 @@
-"""Choose the next tokens of a batch on the device where their logits are, and wait for it once.
+"""Choose the next tokens of a batch on the device of their logits, and wait once.
 
-In: the requests of some sequences (`Choose`). Out: a `Chosen` for each row, or why there is none. Choices that only a
-mask changes, greedy or at a temperature, go through Triton's kernels where Triton is installed (choose_triton.py); the
-others go through torch (choose_batch.py). Both write to one tensor, which is copied to the host.
+In: the requests of some sequences (`Choose`). Out: a `Chosen` or an error for each row. Choices with only a mask,
+greedy or at a temperature, use Triton's kernels if Triton is installed (choose_triton.py). All others use torch
+(choose_batch.py). Both write to one tensor, which is copied to the host.
 
 Cost: one copy to the device for each of the two kinds, a number of launches that does not depend on how many choices
 there are, and one synchronisation. A second one follows only if the nucleus of a top-p has more than 256 tokens.
@@ -33,7 +33,7 @@ Kernel: TypeAlias = Callable[[Tensor, ChoiceTable], Tensor]
 
 
 class _Launched(NamedTuple):
-    """Choices that the same kernels make.
+    """Choices by the same kernels.
 
     Attributes:
         places: their places among all choices.
@@ -79,7 +79,7 @@ class DeviceChoices:
     @property
     @torch.inference_mode()
     def tokens(self) -> Tensor:
-        """The token of each choice, int64 (choices,), on the device; those of `repeated` choices are others."""
+        """The token of each choice, int64 (choices,), on the device; wrong for `repeated` choices."""
         found = torch.cat([launched.found[:, Column.TOKEN] for _, launched in self._launched]).long()
         places = [at for _, launched in self._launched for at in launched.places]
         if places == sorted(places):
@@ -113,7 +113,7 @@ class DeviceChoices:
         return _Launched(places, choose_batch(group.logits, table, Needs.of(choices, everything=everything)))
 
     def _read(self, launched: _Launched, numbers: Iterator[float], into: dict[int, Chosen | GuidedError]) -> list[int]:
-        """Read the results of some choices; the places of those that need all tokens."""
+        """Read the results of some choices. Return the places of the choices that need all tokens."""
         again, width = list[int](), launched.found.shape[1]
         for at in launched.places:
             row = list(islice(numbers, width))
@@ -159,7 +159,7 @@ def _groups(requests: Sequence[Choose]) -> list[_Group]:
 
 
 def _together(parts: Sequence[Tensor]) -> tuple[Tensor, list[int]]:
-    """A tensor that has all rows of some tensors, and the row of each. Rows of one tensor are not copied."""
+    """A tensor with all rows of some tensors, and the index of each row. Rows of a common tensor are not copied."""
     first = parts[0]
     stride, storage = first.stride(0), first.untyped_storage()._cdata
     if stride and all(
@@ -174,7 +174,7 @@ def _together(parts: Sequence[Tensor]) -> tuple[Tensor, list[int]]:
 
 
 def _read_row(row: Sequence[float], choice: Choice) -> Chosen | GuidedError:
-    """What a row of the result says."""
+    """The token or error in a row of the result."""
     highest = row[Column.HIGHEST]
     if row[Column.EMPTIED]:
         return all_banned(choice.position)

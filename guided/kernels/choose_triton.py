@@ -55,7 +55,7 @@ def _left(
     x: tl.tensor, masks: tl.tensor, allowed: tl.tensor, ramped: tl.tensor, ramp: tl.tensor, words: tl.tensor,
     at: tl.tensor, inside: tl.tensor,
 ) -> tl.tensor:  # fmt: skip
-    """What mask and ramp leave of some logits. Row 1 of the bitmasks allows nothing, and is not read for a ramp."""
+    """Logits after mask and ramp. Row 1 of the bitmasks allows nothing, and is not read for a ramp."""
     lowered = tl.where(inside, ramped, 1) != 1
     y = tl.where(_allowed(masks, ramped, words, at, lowered) & lowered, x - ramp, x)
     return tl.where(_allowed(masks, allowed, words, at, inside), y, -float("inf"))
@@ -67,7 +67,7 @@ def scan_kernel(
     ramped: tl.tensor, ramps: tl.tensor, scales: tl.tensor, parts: tl.tensor, bests: tl.tensor, width: tl.tensor,
     size: tl.tensor, words: tl.tensor, block: tl.constexpr, count: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Of a block of ids of a choice: what `pick_kernel` needs. Grid: (choices, blocks)."""
+    """Compute the input of `pick_kernel` for a block of ids of a choice. Grid: (choices, blocks)."""
     choice, number, blocks = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     at = number * block + tl.arange(0, block)
     inside = at < size

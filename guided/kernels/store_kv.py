@@ -1,9 +1,8 @@
-"""Storing the keys and values of new positions in the slots of a cache.
+"""Store the keys and values of new positions in the slots of a cache.
 
-In: keys and values of some rows, a slot for each. Out: the cache, changed in place; rows of slot -1 are skipped, which
-is how a batch is padded. Both forms have static shapes and read nothing back, so that a CUDA graph can hold them. On
-CUDA one Triton kernel (store_kv_triton.py) does all of it; torch, which writes without padding as fast, would need some
-ten launches for the skipping.
+In: keys and values of some rows, a slot for each. Out: the cache, changed in place. Rows with slot -1 (padding) are
+skipped. Both versions have static shapes and read nothing back, so a CUDA graph can contain them. On CUDA one Triton
+kernel (store_kv_triton.py) does everything. Torch is as fast without padding, but needs some ten launches to skip rows.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Store: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], None]
 def store_kv(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tensor) -> None:
     """Write rows k, v (n, kv_heads, head_dim) to the cache (slots, kv_heads, head_dim), contiguous, at slots (n,).
 
-    slots: int64, different from one another but for -1.
+    slots: int64, all different except -1.
     """
     kernel: Store | None = None
     if k.device.type == "cuda":
@@ -37,8 +36,8 @@ def store_kv(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tens
 
 
 def store_kv_torch(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tensor) -> None:
-    """See `store_kv`. A row that is skipped writes once more what the first row that is kept writes; where none is, all
-    write to the last slot (-1) what stands there."""
+    """See `store_kv`. A skipped row repeats the write of the first kept row. If all rows are skipped, they rewrite the
+    last slot (-1) with its own contents."""
     kept = slots >= 0
     row = torch.where(kept, torch.arange(len(slots), device=slots.device), kept.int().argmax())
     target, some = slots[row], kept.any()

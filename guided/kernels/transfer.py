@@ -1,7 +1,6 @@
-"""Numbers that Python knows, on a device, and numbers of a device, in Python.
+"""Copies of numbers between Python and a device.
 
-Copies to and from CUDA go through pinned memory of the host, so that they run beside the kernels and nothing waits for
-them; only `Fetch.wait` does.
+Copies to and from CUDA use pinned host memory, so they run beside the kernels. Only `Fetch.wait` waits for a copy.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def send_arrays(arrays: Mapping[str, npt.NDArray[Any]], device: torch.device) ->
     Args:
         arrays: of float64, int64, float32 or int32.
     """
-    names = sorted(arrays, key=lambda name: -arrays[name].itemsize)  # those of eight bytes begin at multiples of eight
+    names = sorted(arrays, key=lambda name: -arrays[name].itemsize)  # eight-byte types first, for alignment
     host = _staging(sum(arrays[name].nbytes for name in names), torch.uint8, device)
     data, begin = host.numpy(), 0
     spans = dict[str, slice]()
@@ -49,7 +48,7 @@ class Fetch:
     """A tensor on its way to the host."""
 
     def __init__(self, tensor: Tensor) -> None:
-        """Begin to copy a tensor of a device, contiguous, of any shape."""
+        """Start copying a contiguous tensor of any shape from a device."""
         self._event: torch.cuda.Event | None = None
         self._host = tensor
         if tensor.device.type != "cpu":
@@ -59,7 +58,7 @@ class Fetch:
             self._event = torch.cuda.current_stream(tensor.device).record_event()
 
     def wait(self) -> Tensor:
-        """The copy, once it is there."""
+        """Wait for the copy, and return it."""
         if self._event is not None:
             self._event.synchronize()
             self._event = None
@@ -69,7 +68,6 @@ class Fetch:
 def _staging(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Uninitialised memory of the host, (size,), pinned if the device is CUDA's.
 
-    torch keeps pinned memory for later calls, and hands it out again once the copies from and to it have ended. So a
-    steady state allocates nothing.
+    torch caches pinned memory, and reuses it once its copies have ended. So a steady state allocates nothing.
     """
     return torch.empty(size, dtype=dtype, pin_memory=device.type == "cuda")

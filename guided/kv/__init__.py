@@ -1,1 +1,1 @@
-"""Where keys and values live."""
+"""Caches of keys and values."""

@@ -1,10 +1,9 @@
-"""What every cache of keys and values offers.
+"""The interface of all caches of keys and values.
 
-A cache stores many sequences. `open` gives a sequence a `Lease`; first tokens that the cache has stored before need no
-forward pass. A step reserves room (`reserve`), runs the model with the cache's plan (`plan`), and then increases the
-lengths (`advance`). How memory is organised is up to the cache: contiguous tensors (`DenseCache`), blocks
-(`PagedCache`), single slots under a radix tree (`RadixCache`), or the memory of the CPU (`OffloadCache`). Outputs are
-the same with each of them.
+A cache stores many sequences. `open` gives a sequence a `Lease`; a cached prefix needs no forward pass. A step reserves
+positions (`reserve`), runs the model with the cache's plan (`plan`), and then increases the lengths (`advance`). Caches
+differ in their memory: contiguous tensors (`DenseCache`), blocks (`PagedCache`), single slots under a radix tree
+(`RadixCache`), or the memory of the CPU (`OffloadCache`). Outputs are the same with each of them.
 
 Layout of keys and values everywhere: (positions, kv_heads, head_dim) for each layer, in the order of the sequence.
 """
@@ -33,7 +32,7 @@ class CacheShape:
 
     @property
     def bytes_per_token(self) -> int:
-        """Keys and values together."""
+        """The bytes of keys and values of one position."""
         return 2 * self.layers * self.kv_heads * self.head_dim * self.dtype.itemsize
 
 
@@ -42,9 +41,9 @@ class Lease:
     """A sequence's part of a cache.
 
     Attributes:
-        tokens: ids of the positions that are stored, in order.
-        salt: only sequences of equal salt share what they have in common.
-        closed: whether the memory was given back.
+        tokens: ids of the stored positions, in order.
+        salt: only sequences with equal salts share prefixes.
+        closed: whether the memory was released.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -53,7 +52,7 @@ class Lease:
 
     @property
     def length(self) -> int:
-        """Positions that are stored."""
+        """Number of stored positions."""
         return len(self.tokens)
 
     def forget(self, length: int) -> None:
@@ -65,12 +64,12 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class KVView:
-    """Where the keys and values of all positions of a sequence are stored, new positions included.
+    """The location of the keys and values of all positions of a sequence, including new positions.
 
     Attributes:
-        k: keys as they are stored, (layers, slots, kv_heads, head_dim); `read` gives the numbers.
+        k: keys in storage format, (layers, slots, kv_heads, head_dim); `read` returns the numbers.
         v: values, the same shape.
-        slots: of the positions in order: a slice where they follow one another, else int64.
+        slots: of the positions in order: a slice if they are consecutive, else int64.
     """
 
     k: Tensor
@@ -83,14 +82,14 @@ class KVView:
 
 
 class Plan(Protocol):
-    """What a forward pass does with a cache; the same for all layers."""
+    """The cache accesses of a forward pass; the same for all layers."""
 
     @property
     def views(self) -> Sequence[KVView]:
-        """Of each sequence."""
+        """The view of each sequence."""
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
-        """Store the new positions of all sequences, one after the other: (n, kv_heads, head_dim) each."""
+        """Store the new positions of all sequences, concatenated: (n, kv_heads, head_dim) each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +97,10 @@ class Segment:
     """Some of the keys and values of a sequence, which some of its new positions read.
 
     Attributes:
-        queries: which of the sequence's new positions.
-        stored: where they are; it has one layer, that of the segment.
-        where: which positions of the sequence they are, in their order.
-        causal: the queries are the last of these positions, and read up to themselves; else all of them.
+        queries: the new positions of the sequence that read it.
+        stored: the view of the keys and values; it has one layer, that of the segment.
+        where: the positions of the sequence in the segment, in order.
+        causal: the queries are the last of these positions, and read up to themselves; else they read all of them.
     """
 
     queries: slice
@@ -116,15 +115,15 @@ class Segment:
 
 @runtime_checkable
 class SegmentedPlan(Protocol):
-    """What a forward pass does with a cache whose keys and values are never all on the device at once."""
+    """The accesses of a forward pass to a cache whose keys and values are never all on the device at once."""
 
     @property
     def device(self) -> torch.device:
-        """Where keys and values are read."""
+        """The device that reads keys and values."""
 
     @property
     def lengths(self) -> Sequence[int]:
-        """Positions of each sequence, new ones included."""
+        """Positions of each sequence, including new ones."""
 
     def segments(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Segment]:
         """Store the new positions of sequence `index`, and yield all that each of them reads, in any order.
@@ -139,38 +138,38 @@ class KVCache(Protocol):
 
     @property
     def capacity(self) -> int:
-        """Positions that fit in all."""
+        """The total number of positions."""
 
     @property
     def available(self) -> int:
-        """Positions that could still be stored, once what nobody uses is dropped."""
+        """Positions that can still be stored, after dropping unused contents."""
 
     def touch(self) -> None:
-        """Take the memory that is allocated now, while the cache is empty, and not page by page as it is first written.
+        """Commit the allocated memory now, while the cache is empty, and not page by page on first write.
 
-        For servers, whose size should say at the start what it will be.
+        For servers, whose memory use should be final from the start.
         """
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
-        """A new sequence that begins with `tokens`. What is known of them is in the lease already, but for the last
-        `keep`, whose logits are wanted."""
+        """A new sequence that begins with `tokens`. The lease contains their cached prefix, without the last `keep`
+        tokens, whose logits are needed."""
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Make room for `new` more positions. False: there is no room, nothing is changed, and a sequence must be
+        """Reserve `new` more positions. False: the cache is full, nothing has changed, and a sequence must be
         preempted."""
 
     def fork(self, lease: Lease) -> Lease:
-        """A second sequence with the same past. What either writes from now on the other does not see."""
+        """A second sequence with the same past. Later writes of one are invisible to the other."""
 
     def truncate(self, lease: Lease, length: int) -> None:
         """Forget the positions at `length` and after it."""
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan | SegmentedPlan:
-        """Where the new positions of each sequence (`counts`) are written, and where all positions are read. Room must
-        have been reserved."""
+        """The plan to write the new positions of each sequence (`counts`), and to read all positions. The new positions
+        must have been reserved."""
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
         """Record the tokens of the positions that every layer has written."""
 
     def close(self, lease: Lease) -> None:
-        """Give the memory back. `open` may find its contents again. Closing twice has no effect."""
+        """Release the memory. `open` may find its contents again. Closing twice has no effect."""

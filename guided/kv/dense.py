@@ -1,8 +1,8 @@
 """The dense cache: contiguous tensors for each sequence, which grow by copy.
 
-Keys and values are read through a view, so nothing is gathered. To grow a sequence copies it to twice the room, to fork
-it copies all of it, and sequences share nothing. Use it for few sequences. It is the simplest cache, and the others are
-tested against it.
+Keys and values are read through a view, so nothing is gathered. Growing copies a sequence to twice the capacity,
+forking copies all of it, and sequences share nothing. Use it for few sequences. It is the simplest cache, and the
+others are tested against it.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class DenseCache:
         return self._capacity - self._used
 
     def touch(self) -> None:
-        """Nothing: memory is allocated when it is reserved."""
+        """No effect: memory is allocated by `reserve`."""
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
         """An empty sequence."""
         return _Region(salt=salt, k=self._empty(0), v=self._empty(0))
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Make room by copy where there is less: twice as much, or as much as there is."""
+        """Grow by copy if necessary: to twice the capacity, or to all that is available."""
         assert isinstance(lease, _Region)
         needed = lease.length + new
         if needed <= lease.room:
@@ -72,7 +72,7 @@ class DenseCache:
         return True
 
     def fork(self, lease: Lease) -> Lease:
-        """A copy; MemoryError where it does not fit."""
+        """A copy. MemoryError: it does not fit."""
         assert isinstance(lease, _Region)
         twin = _Region(salt=lease.salt, k=self._empty(0), v=self._empty(0))
         if not self.reserve(twin, lease.length):
@@ -91,11 +91,11 @@ class DenseCache:
         return _DensePlan([lease for lease in leases if isinstance(lease, _Region)], counts)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
-        """The new positions hold these tokens."""
+        """Record the tokens of the new positions."""
         lease.tokens += tokens
 
     def close(self, lease: Lease) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         assert isinstance(lease, _Region)
         if not lease.closed:
             lease.closed = True

@@ -144,7 +144,7 @@ class PagedCache:
         return len(self._unused) * self.block_size
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
-        """A new sequence, with the full blocks of `tokens` that are known."""
+        """A new sequence, with the cached full blocks of `tokens`."""
         table, size = _Table(salt=salt), self.block_size
         for start in range(0, len(tokens) - keep - size + 1, size):
             page = self._find(table, tuple(tokens[start : start + size]))
@@ -157,7 +157,7 @@ class PagedCache:
         return table
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Take the blocks that are missing, and a copy of the block that is written next if others use it."""
+        """Take the missing blocks, and copy the block that is written next if others use it."""
         assert isinstance(lease, _Table)
         if new == 0:
             return True
@@ -174,7 +174,7 @@ class PagedCache:
         return True
 
     def fork(self, lease: Lease) -> Lease:
-        """Share all blocks that hold something."""
+        """Share all blocks with stored positions."""
         assert isinstance(lease, _Table)
         blocks = lease.blocks[: -(-lease.length // self.block_size)]
         for block in blocks:
@@ -182,7 +182,7 @@ class PagedCache:
         return _Table(list(lease.tokens), lease.salt, blocks=blocks, pages=list(lease.pages))
 
     def truncate(self, lease: Lease, length: int) -> None:
-        """Forget the positions at `length` and after it, and give back the blocks of them."""
+        """Forget the positions at `length` and after it, and release their blocks."""
         assert isinstance(lease, _Table)
         lease.forget(length)
         kept = -(-length // self.block_size)
@@ -201,7 +201,7 @@ class PagedCache:
         return PagedPlan(self._pool, counts, tables, lengths)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
-        """The new positions hold these tokens; blocks that are full now can be found."""
+        """Record the tokens of the new positions; index the blocks that are now full."""
         assert isinstance(lease, _Table)
         lease.tokens += tokens
         for at in range(len(lease.pages), lease.length // self.block_size):
@@ -236,7 +236,7 @@ class PagedCache:
                 self._unused.move_to_end(block.number, last=False)
 
     def _own(self, lease: _Table, at: int) -> None:
-        """A copy of a block of which others use the first positions, too."""
+        """Replace a block that others also use by a copy of its first positions."""
         old, new = lease.blocks[at], self._take()
         size, length = self.block_size, lease.length % self.block_size
         source, target = old.number * size, new.number * size
@@ -257,7 +257,7 @@ class PagedCache:
         return page if same else None
 
     def _publish(self, table: _Table, at: int) -> None:
-        """Make a full block known; of equal blocks the first one is found."""
+        """Index a full block; of equal blocks the first one is found."""
         tokens = tuple(table.tokens[at * self.block_size : (at + 1) * self.block_size])
         page = self._find(table, tokens)
         if page is None:

@@ -1,21 +1,21 @@
 """Keys and values of 8 bits in any cache: half the memory of bfloat16, a quarter of float32.
 
-A head's row of numbers is packed into whole numbers from -127 to 127 and one float, which they are multiplied by: the
-greatest magnitude / 127. The float's 4 bytes stand behind the numbers, so that a packed row is a row of bytes, and a
-cache moves it as it does any other: blocks are copied, prefixes shared, blocks offloaded without a word about scales.
-Only what is stored and what is read differs, and that is the plan's business (`QuantisedCache.plan`).
+A head's row of numbers is packed into integers from -127 to 127 and one float, their scale: the greatest magnitude /
+127. The float's 4 bytes follow the integers, so a packed row is a row of bytes, and a cache handles it like any other:
+it copies blocks, shares prefixes and offloads blocks without knowing about scales. Only the plan packs and unpacks rows
+(`QuantisedCache.plan`).
 
 Error: half a step (the float) for each number, and float32's rounding. The step is never below the smallest normal
 float32: rows of zeros stay zeros, rows of denormals become zeros or steps of that size. A row with an infinity or NaN
 is NaN as a whole.
 
-Every query reads packed rows, those of its own prompt among them. So which cache is inside, how a prompt is cut,
-whether its beginning was found, and what runs beside it change no output but by the order in which floats are added up,
-which on a CPU is always the same. Elsewhere a difference goes further than without packing: where the last bit of a key
-decides to which side a number is rounded, it is off by a step, and so are the keys of later layers.
+Every query reads packed rows, including those of its own prompt. So the inner cache, prompt chunking, prefix hits and
+concurrent requests affect outputs only through the order of float additions, which on a CPU is always the same. On
+other devices a difference can grow: if the last bit of a key decides how a number is rounded, the packed number is off
+by a step, and so are the keys of later layers.
 
-On a CPU rows are read as they are stored (attention/slots.py), in float32 and bfloat16. On CUDA (no kernel there reads
-such rows), and in other types, they are unpacked to the model's type first; bfloat16 rounds them once more.
+On a CPU packed rows are read directly (attention/slots.py), in float32 and bfloat16. On CUDA, where no kernel reads
+them, and in other types, they are first unpacked to the model's type; bfloat16 rounds them once more.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def pack(x: Tensor) -> Tensor:
 
 
 def _pack(x: Tensor) -> Tensor:
-    """The same by torch, on every device and of every type."""
+    """The same in torch, for every device and type."""
     x = x.float()
     scale = (x.abs().amax(-1, keepdim=True) / _MOST).clamp_min(torch.finfo(torch.float32).tiny)
     numbers = (x / scale).nan_to_num(0.0).round()  # where the scale is no number: 0, and 0 times that is NaN
@@ -49,14 +49,14 @@ def _pack(x: Tensor) -> Tensor:
 
 
 def unpack(rows: Tensor, dtype: torch.dtype) -> Tensor:
-    """What rows (..., head_dim + 4) hold: (..., head_dim)."""
+    """The numbers of packed rows (..., head_dim + 4): (..., head_dim)."""
     size = rows.shape[-1] - _TAIL
     scale = rows[..., size:].clone(memory_format=torch.contiguous_format).view(torch.float32)
     return rows[..., :size].float().mul_(scale).to(dtype)  # int8 times float at once takes ten times as long
 
 
 def quantised(shape: CacheShape) -> CacheShape:
-    """Of the cache that holds the packed rows."""
+    """The shape of the inner cache with the packed rows."""
     return replace(shape, head_dim=shape.head_dim + _TAIL, dtype=torch.int8)
 
 
@@ -65,7 +65,7 @@ class PackedKVView(KVView):
     """A view of packed rows.
 
     Attributes:
-        dtype: what they are read as.
+        dtype: the type of the unpacked numbers.
     """
 
     dtype: torch.dtype
@@ -85,14 +85,14 @@ def _packed(view: KVView, dtype: torch.dtype) -> PackedKVView:
 
 
 class QuantisedCache:
-    """Another cache, made for the shape `quantised(shape)`, as one for `shape`."""
+    """Wraps a cache of shape `quantised(shape)` as a cache of shape `shape`."""
 
     def __init__(self, inner: KVCache, shape: CacheShape) -> None:
         self.inner, self._dtype = inner, shape.dtype
 
     @property
     def capacity(self) -> int:
-        """See `KVCache`, as for all that follows."""
+        """See `KVCache`."""
         return self.inner.capacity
 
     def touch(self) -> None:
@@ -121,7 +121,7 @@ class QuantisedCache:
         self.inner.truncate(lease, length)
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan | SegmentedPlan:
-        """The inner cache's plan; what is written is packed, what is read unpacked."""
+        """The inner cache's plan, which packs on write and unpacks on read."""
         plan = self.inner.plan(leases, counts)
         return (
             _PackedSegmentedPlan(plan, self._dtype)

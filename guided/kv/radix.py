@@ -1,4 +1,4 @@
-"""The radix cache: a prefix tree over tokens of all keys and values that were computed.
+"""The radix cache: a prefix tree over the tokens of all computed keys and values.
 
 A node of the tree has token ids and the slots of their keys and values. A sequence that begins with a path of the tree
 uses these slots and locks the path. Unlike blocks, prefixes are shared to the exact token. A sequence writes to slots
@@ -56,7 +56,7 @@ class RadixCache:
 
     @property
     def available(self) -> int:
-        """Free slots, and those that nobody locks."""
+        """The number of free and unlocked slots."""
         return len(self._free) + self._evictable
 
     def touch(self) -> None:
@@ -64,7 +64,7 @@ class RadixCache:
         self._pool.touch()
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
-        """A new sequence, with the first tokens that the tree has."""
+        """A new sequence, with its longest prefix in the tree."""
         node = self._root(salt)
         path = _Path(salt=salt)
         known = tokens[: max(0, len(tokens) - keep)]
@@ -77,7 +77,7 @@ class RadixCache:
         return path
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Take slots, dropping leaves that nobody locks."""
+        """Take slots, dropping unlocked leaves if necessary."""
         assert isinstance(lease, _Path)
         missing = lease.length + new - len(lease.slots)
         if missing > self.available:
@@ -88,7 +88,7 @@ class RadixCache:
         return True
 
     def publish(self, lease: Lease) -> None:
-        """Put what the sequence has stored into the tree, where others find it while it goes on."""
+        """Insert the stored positions of a running sequence into the tree, where others find them."""
         assert isinstance(lease, _Path) and lease.node is not None
         node, at = self._root(lease.salt), 0
         while at < lease.length:
@@ -107,7 +107,7 @@ class RadixCache:
         lease.node, lease.owned = node, lease.length
 
     def fork(self, lease: Lease) -> Lease:
-        """Share what is in the tree; all that was stored is put there."""
+        """Insert the stored positions into the tree, and share them."""
         assert isinstance(lease, _Path)
         self.publish(lease)
         assert lease.node is not None
@@ -137,7 +137,7 @@ class RadixCache:
         lease.tokens += tokens
 
     def close(self, lease: Lease) -> None:
-        """Put what was stored into the tree, and unlock it."""
+        """Insert the stored positions into the tree, and unlock them."""
         assert isinstance(lease, _Path)
         if lease.closed:
             return
@@ -153,7 +153,7 @@ class RadixCache:
         return self._roots.setdefault(salt, _Node([], [], None))
 
     def _step(self, node: _Node, tokens: Sequence[int], at: int) -> _Node | None:
-        """The child that the tokens from `at` on begin with; it is split where they agree with a part of it only."""
+        """The child that matches the tokens from `at` on; it is split if only a part of it matches."""
         child = node.children.get(tokens[at]) if at < len(tokens) else None
         if child is None:
             return None

@@ -1,10 +1,10 @@
-"""A cache of rows: one tensor for a batch of sequences, a row each, as nanochat's engine has it.
+"""A cache of rows: one tensor for a batch of sequences, one row each, as in nanochat's engine.
 
-In: keys and values of some new positions of every row. Out: views of all that the rows hold, and how much that is in
-each. The plainest cache for a fixed batch, for reading and for comparison; the engine's caches (cache.py) share memory
-between sequences that come and go. Memory is taken when the first keys are inserted, in their type and on their device,
-and grows by copy to a multiple of 1,024 positions: `resize_` on a middle axis, as older nanochat did it, scrambles the
-heads.
+In: keys and values of some new positions of every row. Out: views of all stored positions, and the length of each row.
+This is the simplest cache for a fixed batch, for reading and for comparison. The engine's caches (cache.py) share
+memory between changing sequences. Memory is allocated when the first keys are inserted, in their type and on their
+device, and grows by copy to a multiple of 1,024 positions. (`resize_` on a middle axis, as in older versions of
+nanochat, scrambles the heads.)
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class RowCache:
 
     @property
     def positions(self) -> int:
-        """What fits into each row without growing."""
+        """The capacity of each row without growing."""
         return self._least if self.k_cache is None else self.k_cache.shape[2]
 
     def reset(self) -> None:
-        """All rows are empty; the memory stays."""
+        """Empty all rows; keep the memory."""
         self.cache_seqlens.zero_()
 
     def get_pos(self, row: int | None = None) -> int:
-        """What a row holds; without one, what all of them do.
+        """The length of a row; without `row`, the common length of all rows.
 
         Raises:
             ValueError: the rows differ.
@@ -85,7 +85,7 @@ class RowCache:
         self.cache_seqlens += torch.as_tensor(new, dtype=torch.int32)
 
     def prefill(self, other: RowCache) -> None:
-        """Take over what another cache holds; one row of it becomes all rows.
+        """Copy the contents of another cache. A single row of it is copied to all rows.
 
         Raises:
             ValueError: this one is not empty, shapes differ, or its memory is taken and too small.
@@ -106,7 +106,7 @@ class RowCache:
         self.cache_seqlens[:] = other.cache_seqlens
 
     def _make_room(self, positions: int, like: Tensor) -> None:
-        """Memory for so many positions of each row; what is there is copied."""
+        """Allocate memory for `positions` of each row, and copy the contents."""
         if self.k_cache is not None and positions <= self.positions:
             return
         room = max(self._least, positions)

@@ -1,4 +1,4 @@
-"""What happens to logits before sampling."""
+"""Changes to logits before sampling."""
 
 from guided.logits.apply import apply_token_bitmask_inplace
 

@@ -49,7 +49,7 @@ def apply_token_bitmask_inplace(
 
     Raises:
         TypeError: logits or bitmask are no arrays, or of the wrong dtype.
-        ValueError: the shapes do not fit, or the bitmask speaks of more ids than there are logits.
+        ValueError: the shapes do not fit, or the bitmask has more ids than there are logits.
         IndexError: an index is outside of the rows.
     """
     logits_torch, bitmask_torch = _is_torch(logits), _is_torch(bitmask)

@@ -1,7 +1,7 @@
-"""Logits of MLX, masked. In: logits and a bitmask, both with one or two dimensions. Out: other logits.
+"""Mask logits of MLX. In: logits and a bitmask, both with one or two dimensions. Out: new logits.
 
-MLX has no memory that could be changed in place, so this is no part of `apply_token_bitmask_inplace`. It is imported
-when something is masked, or asked for. Cost: a bool for each logit goes to MLX.
+MLX arrays cannot be changed in place, so this is not part of `apply_token_bitmask_inplace`. MLX is imported on first
+use. Cost: a bool for each logit goes to MLX.
 """
 
 from __future__ import annotations

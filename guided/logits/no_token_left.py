@@ -1,7 +1,7 @@
 """Rows in which no token is left. In: a bitmask, and logits under it. Out: the rows where all logits are -inf.
 
-Other processors forbid tokens as well, and may forbid all that a mask allows. Cost: a look at one logit of each row,
-and only where that is forbidden, at all of them. It does not import torch.
+Other processors forbid tokens as well, and may forbid all tokens that a mask allows. Cost: reads one logit of each row,
+and all logits of a row only if that one is forbidden. It does not import torch.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["rows_without_tokens"]
 
 
 def rows_without_tokens(rows: Sequence[int], bitmask: npt.NDArray[np.int32], logits: torch.Tensor) -> list[int]:
-    """Those of the rows in which all logits are -inf.
+    """The rows in which all logits are -inf.
 
     Args:
-        rows: which are looked at.
+        rows: the rows to check.
         bitmask: int32 (rows, ceil(vocabulary / 32)), one row for each row of logits.
         logits: float (rows, vocabulary), masked.
     """

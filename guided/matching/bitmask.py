@@ -44,26 +44,26 @@ def allowed_tokens(bitmask: Any, row: int = 0) -> list[int]:
 
 
 def bits_of(row: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
-    """For each id that a row has a bit for 1 where it is allowed, else 0: uint8 (32 * words,); rows give rows."""
+    """The bits of a row, 1 for each allowed id, else 0: uint8 (32 * words,). Several rows give several."""
     return np.unpackbits(row.astype("<i4", copy=False).view(np.uint8), axis=-1, bitorder="little")
 
 
 def first_allowed(row: npt.NDArray[np.int32]) -> int:
-    """The lowest id that a row allows; -1: it allows none."""
+    """The lowest id that a row allows, or -1 if it allows none."""
     word = int(np.argmax(row != 0))
     bits = int(row[word]) & 0xFFFFFFFF
     return 32 * word + (bits & -bits).bit_length() - 1 if bits else -1
 
 
 def row_of(vocab_size: int, ids: Sequence[int] | slice) -> npt.NDArray[np.int32]:
-    """The row that allows just these ids, int32 (ceil(vocab_size / 32),): what `allowed_tokens` takes apart."""
+    """The row that allows exactly these ids, int32 (ceil(vocab_size / 32),): the inverse of `allowed_tokens`."""
     bits = np.zeros((vocab_size + 31) // 32 * 32, np.uint8)
     bits[ids] = 1
     return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32)
 
 
 def is_allowed(row: npt.NDArray[np.int32], token: int) -> bool:
-    """Whether a row allows an id that it has a bit for."""
+    """Whether a row allows an id, which must be within the row."""
     return bool(row[token // 32] >> (token % 32) & 1)
 
 
@@ -82,8 +82,8 @@ def fill_batch(
         bitmask: int32 (batch, ceil(size / 32)), numpy or a CPU tensor.
         rows: the row of each matcher; None: 0, 1, 2, ... Rows not named stay as they are.
         max_tokens: the budget of every row, see `GrammarMatcher.fill_next_token_bitmask`.
-        threads: how many at most, the caller's counted, which works alone for the first 0.1 ms; None: one per core, and
-            one per 4 rows.
+        threads: the most threads, including the caller's, which works alone for the first 0.1 ms; None: one per core,
+            but at most one per 4 rows.
 
     Raises:
         BudgetError: a row's shortest completion does not fit. Other rows may have been filled.
@@ -103,4 +103,4 @@ def fill_batch(
 
 @cache
 def _cores() -> int:
-    return os.cpu_count() or 1  # to ask takes longer than to fill some rows
+    return os.cpu_count() or 1  # the call takes longer than filling some rows

@@ -1,4 +1,4 @@
-"""A specification compiled for one vocabulary: what compilers make, and matchers and threads share."""
+"""A specification compiled for one vocabulary. Compilers make it; matchers and threads share it."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class CompiledGrammar:
         kind: "json_schema", "regex", "gbnf", "lark", "structural_tag", "choice", "pattern", "type", "expr" or
             "grammar".
         source: the specification as given.
-        origins: rule of the grammar -> the part of the specification that it stands for, for explanations. The rules
+        origins: rule of the grammar -> the part of the specification that it represents, for explanations. The rules
             themselves are not kept.
-        grammar: the IR between the two. It is made again when it is asked for, as for a part of another specification.
+        grammar: the IR, computed again on each access.
         native: the core's compiled grammar, with `positions`, `states`, `bytes` for measurements.
-        findings: what was read and is not enforced; each compilation warns of it, cached or not.
-        regions: rule -> what is asked of its texts, as captures.
+        findings: parts of the specification that are not enforced. Each compilation warns of them, cached or not.
+        regions: rule -> the captures and temperatures of its texts.
     """
 
     __slots__ = (
@@ -84,21 +84,21 @@ class CompiledGrammar:
         """The IR of the specification.
 
         Raises:
-            SpecError: the specification is a schema that was changed since.
+            SpecError: the specification is a schema that has changed since the compilation.
         """
         return self._read()
 
     @property
     def limits(self) -> Limits:
-        """The limits with which it was compiled."""
+        """The limits of its compilation."""
         return self._limits
 
     @property
     def marked(self) -> AnnotatedGrammar:
-        """The grammar with marks where its regions are, made at the first call.
+        """The grammar with marks around its regions, made on the first call.
 
         Raises:
-            LimitExceeded: it is larger than the limits allow.
+            LimitExceeded: the marked grammar is too large.
         """
         if self._marked is None:
             counts_tokens = isinstance(self.native, _core.CompiledRules) and self.native.limits_tokens

@@ -1,8 +1,8 @@
-"""`GrammarCompiler`: specifications into `CompiledGrammar`s for one vocabulary.
+"""`GrammarCompiler` compiles specifications to `CompiledGrammar`s for one vocabulary.
 
 In: a specification of any kind. Out: an immutable grammar that any number of matchers share, on any threads.
-A compiler keeps what it compiled, by content, up to `cache_bytes` (least recently used first out); token tables are
-shared by all compilers of a vocabulary.
+A compiler caches compiled grammars by content, up to `cache_bytes` (least recently used first out). All compilers of a
+vocabulary share its token tables.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class GrammarCompiler:
     Args:
         vocabulary: the model's tokens.
         limits: bounds on each compilation and on the memory of each grammar's states.
-        cache_bytes: what the compiled grammars that are kept may weigh; 0 keeps none.
-        warn: whether to warn of what is not enforced, which `CompiledGrammar.findings` has in any case.
+        cache_bytes: the most memory of cached grammars; 0 disables the cache.
+        warn: whether to warn of parts that are not enforced. `CompiledGrammar.findings` lists them in any case.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class GrammarCompiler:
 
         Raises:
             SpecError: the schema is invalid, or allows nothing.
-            UnsupportedError: a keyword or a combination that is not enforced, with its JSON Pointer.
+            UnsupportedError: a keyword or a combination that is not supported, with its JSON Pointer.
             LimitExceeded: see `Limits`.
 
         Warns:
-            GuidedWarning: keywords and formats that are read and not enforced; `strict=True` makes them errors.
+            GuidedWarning: keywords and formats that are not enforced; `strict=True` makes them errors.
         """
         if isinstance(schema, type):
             return self.compile_type(schema, registry=registry, **options)
@@ -136,12 +136,12 @@ class GrammarCompiler:
         Args:
             dialect: "python" (what `re` matches) or "ecma" (what `new RegExp(pattern, "u")` matches).
             search: a match somewhere is enough.
-            classes: "full", or "plain", which is how generation writes: \d and \s are ASCII, and \w has the letters of
-                all scripts and ASCII's digits (see `parse_regex`). Where nothing would be left, as "full".
+            classes: "full", or "plain", the default of generation: \d and \s are ASCII, and \w has the letters of all
+                scripts and ASCII's digits (see `parse_regex`). If "plain" allows no text, "full" is used.
 
         Raises:
             SpecError: a syntax error, with its span.
-            UnsupportedError: syntax that is not enforced (back-references), with its span.
+            UnsupportedError: syntax that is not supported (back-references), with its span.
         """
         if not isinstance(pattern, str):
             hint = "decode it" if isinstance(pattern, bytes) else "write it as text, such as r'[a-z]+'"
@@ -167,17 +167,17 @@ class GrammarCompiler:
         """Compile a grammar of llama.cpp (GBNF), or of xgrammar (EBNF), see `guided.frontends.gbnf`.
 
         Args:
-            root: the rule to begin with.
-            allow_special_tokens: whether the text may name tokens that are to be written, such as `<|call|>`. Texts of
-                strangers should not.
+            root: the start rule.
+            allow_special_tokens: whether the text may name control tokens of the output, such as `<|call|>`. Leave it
+                off for untrusted texts.
 
         Raises:
-            SpecError: a syntax error or a rule that is not defined, with its span; nothing can be written.
-            UnsupportedError: an option of a rule that is not enforced, with its span.
+            SpecError: a syntax error or an undefined rule, with its span; or the grammar generates nothing.
+            UnsupportedError: an option of a rule that is not supported, with its span.
             VocabularyError: a control token that the vocabulary lacks.
 
         Warns:
-            GuidedWarning: what is read and not enforced, such as a lookahead assertion.
+            GuidedWarning: parts that are not enforced, such as a lookahead assertion.
         """
         if not isinstance(allow_special_tokens, bool):
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
@@ -207,21 +207,21 @@ class GrammarCompiler:
         """Compile a grammar of Lark, see `guided.frontends.lark`, with the extensions of llguidance and xgrammar.
 
         Args:
-            start: the rule to begin with.
-            semantics: "lexer": what Lark's LALR parser parses, on any context-free grammar: each terminal takes its
-                longest match. "scannerless": every way to cut a text into terminals counts, as in Lark's Earley parser
-                with `lexer="dynamic_complete"`. None: "lexer", unless the text has extensions that none can have.
-            lexer: "contextual": terminals are tried where some rule can take them, so `intx` may be two; or "basic":
-                all are, as in Lark and in most programming languages, so `intx` is a name.
-            grammars: what `@name` refers to: name -> a Lark text, a JSON Schema as a dict, or a specification.
-            allow_special_tokens: whether it may name tokens that are to be written, as `<|call|>`; not if a stranger's.
-            import_paths: folders in which `%import` may find files; without it, Lark's own grammars alone.
+            start: the start rule.
+            semantics: "lexer": as Lark's LALR parser, on any context-free grammar: each terminal takes its longest
+                match. "scannerless": every way to cut a text into terminals counts, as in Lark's Earley parser with
+                `lexer="dynamic_complete"`. None: "lexer", unless the text has extensions that a lexer cannot have.
+            lexer: "contextual": only terminals that some rule can take here are tried, so `intx` may be two. "basic":
+                all terminals are tried, as in Lark and in most programming languages, so `intx` is a name.
+            grammars: the targets of `@name`: name -> a Lark text, a JSON Schema as a dict, or a specification.
+            allow_special_tokens: whether the text may name control tokens such as `<|call|>`; not if it is untrusted.
+            import_paths: folders in which `%import` finds files; by default only Lark's own grammars.
             postlex: with "lexer": an instance of `lark.indenter.Indenter`, or "python" for Lark's `PythonIndenter`.
             options: the fields of `JsonSchemaOptions`, for schemas in the text.
 
         Raises:
-            SpecError: the text is malformed; nothing can be written. UnsupportedError: a terminal is not regular, or a
-                part is not enforced. VocabularyError: a token that the vocabulary lacks.
+            SpecError: the text is malformed or generates nothing. UnsupportedError: a terminal is not regular, or a
+                part is not supported. VocabularyError: a token that the vocabulary lacks.
         """
         folders, given = checked_folders(import_paths), checked_grammars(grammars)
         read_options = LarkOptions(start, semantics, lexer, folders, postlex, given, allow_special_tokens)
@@ -248,13 +248,13 @@ class GrammarCompiler:
         """Compile a structural tag, given as JSON text or as a dict; see `guided.frontends.structural_tag`.
 
         Args:
-            allow_special_tokens: whether it may name tokens that are to be written, by a format or by a string that
-                contains the name of a control token, which then means that token. Texts of strangers should not.
+            allow_special_tokens: whether a format, or a string that contains the name of a control token, may stand for
+                control tokens of the output. Leave it off for untrusted specifications.
             options: the fields of `JsonSchemaOptions`, for the schemas and expressions in it.
 
         Raises:
-            SpecError: it is malformed, with the JSON Pointer of the place, or allows nothing.
-            UnsupportedError: a part is not enforced. VocabularyError: a control token that the vocabulary lacks.
+            SpecError: the tag is malformed, with the JSON Pointer of the error, or allows nothing.
+            UnsupportedError: a part is not supported. VocabularyError: a control token that the vocabulary lacks.
         """
         if not isinstance(allow_special_tokens, bool):
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
@@ -274,7 +274,7 @@ class GrammarCompiler:
         return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
-        """Compile a set of strings, one of which is the output."""
+        """Compile a set of strings; the output is one of them."""
         given: Any = read_choices(choices, self.limits)
         return self._cached(("choice", given), given, lambda _: choice_to_grammar(given, limits=self.limits))
 
@@ -300,10 +300,10 @@ class GrammarCompiler:
     def compile_type(
         self, tp: Any, *, registry: Mapping[str, Any] | None = None, **options: Unpack[JsonSchemaKeywords]
     ) -> CompiledGrammar:
-        """Compile a Python type to the JSON that spells its values: int, Literal["a"], list[int], dataclasses, ...
+        """Compile a Python type to the JSON of its values: int, Literal["a"], list[int], dataclasses, ...
 
-        A function means its arguments, as an object. `guided.frontends.python_types.type_schema` lists what is
-        understood; `guided.frontends.python_types.value_readers.value_of(tp, json.loads(text))` is the way back.
+        A function means its arguments, as an object. `guided.frontends.python_types.type_schema` lists the supported
+        types. `guided.frontends.python_types.value_readers.value_of(tp, json.loads(text))` is the inverse.
         """
         compiled = self.compile_json_schema(type_to_schema(tp), registry=registry, **options)
         return CompiledGrammar(
@@ -313,13 +313,13 @@ class GrammarCompiler:
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile(self, expr: Expr, **options: Unpack[JsonSchemaKeywords]) -> CompiledGrammar:
-        """Compile a specification that was composed of parts, see `guided.frontends.combinators`.
+        """Compile a composed specification, see `guided.frontends.combinators`.
 
         Args:
-            options: fields of `JsonSchemaOptions`, for parts that do not say it themselves; expressions have `classes`.
+            options: defaults of `JsonSchemaOptions` for the parts; regular expressions use `classes`.
 
         Raises:
-            SpecError: of a part; a rule that nothing defines; nothing can be written.
+            SpecError: a part is invalid, a rule is undefined, or the specification generates nothing.
             VocabularyError: a control token that the vocabulary lacks.
         """
         if not isinstance(expr, Expr):
@@ -360,10 +360,10 @@ class GrammarCompiler:
         why_empty: Callable[[], object] = lambda: None,
         read_first: Callable[[list[Finding]], Grammar] | None = None,
     ) -> CompiledGrammar:
-        """What is kept, or else made of the grammar that `read` gives; either way it is warned of what it finds.
+        """The cached grammar, or one compiled from the result of `read`. Warns of the findings in both cases.
 
-        `why_empty` raises the error of a specification that allows nothing, where more can be said of it. `read_first`
-        gives the grammar that is compiled, if some parts of it are compiled later.
+        `why_empty` raises a more precise error for a specification that allows nothing, if there is one. `read_first`
+        returns the grammar to compile if some of its parts are compiled later.
         """
         compiled = self._found(key)
         if compiled is None:
@@ -391,7 +391,7 @@ class GrammarCompiler:
         kind, grammar = str(key[0]), read_first(findings)
         try:
             native = self._to_native(grammar)
-        except SpecError as error:  # nothing is generated: the core knows no text
+        except SpecError as error:  # the core found that nothing is generated
             why_empty()
             shown = source if isinstance(source, str) else ""
             raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[kind]) from None

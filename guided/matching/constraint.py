@@ -1,8 +1,8 @@
-"""What a caller may give as a constraint, and what becomes of it.
+"""Compiles the constraints that callers pass to the engine.
 
-In: None, a compiled grammar, one composed of parts, a JSON Schema, a regular expression, a choice, a type, or a
-function. Out: the compiled grammar, and what makes a value of its text. What the Python value is decides what it means;
-nothing is guessed. It is compiled the way generation writes (`JsonSchemaOptions.for_generation`).
+In: None, a compiled grammar, a composed specification, a JSON Schema, a regular expression, a choice, a type, or a
+function. Out: the compiled grammar, and a parser of its text. The Python type of a constraint alone determines its
+meaning. Defaults are those of generation (`JsonSchemaOptions.for_generation`).
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ __all__ = ["CompiledBy", "Constraint", "ConstraintOptions", "compile_constraint"
 
 @dataclass(frozen=True, slots=True)
 class CompiledBy:
-    """A constraint that says itself how it is compiled.
+    """A constraint that compiles itself.
 
     Attributes:
-        compile: its grammar. It runs on a thread of the engine, and what it raises is the outcome of the request.
-        free: whether it has free text, which may end anywhere. What the budget ends was cut then ("length").
+        compile: makes the grammar. It runs on a thread of the engine; its error is the outcome of the request.
+        free: whether it has free text, which may end anywhere. If the budget ends the text, it was cut ("length").
     """
 
     compile: Callable[[GrammarCompiler], CompiledGrammar]
     free: bool = False
 
 
-# The last one stands for typing's constructs too: list[int], int | None, Literal["a"].
+# `Any` covers typing's constructs: list[int], int | None, Literal["a"].
 Constraint: TypeAlias = CompiledGrammar | Expr | Mapping[str, Any] | bool | str | Sequence[str] | type | Any | None
 
 
 class ConstraintOptions(JsonSchemaKeywords, total=False):
-    """How a constraint that is not compiled yet is read and written.
+    """Options to compile a constraint.
 
     Attributes:
         registry: URI -> schema, for the references of a JSON Schema to other documents.
         dialect, search: of a regular expression, see `GrammarCompiler.compile_regex`.
         classes: of a regular expression, and of the patterns of a schema.
-        whitespace, ...: the fields of `JsonSchemaOptions`; what is not given is as `for_generation()` has it.
+        whitespace, ...: the fields of `JsonSchemaOptions`, with the defaults of `for_generation()`.
     """
 
     registry: Mapping[str, Any] | None
@@ -77,7 +77,7 @@ def compile_constraint(
 
     Raises:
         SpecError, UnsupportedError, LimitExceeded: the specification.
-        GuidedError: a grammar that was compiled for another vocabulary; options that a constraint does not have.
+        GuidedError: a grammar was compiled for another vocabulary, or the constraint does not take an option.
     """
     _check_options(constraint, options)
     json_options: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON}  # type: ignore[assignment]
@@ -111,7 +111,7 @@ def compile_constraint(
 
 
 def _check_options(constraint: Constraint, options: Mapping[str, Any]) -> None:
-    """Raises where one of them would say nothing."""
+    """Raise if an option would have no effect."""
     known, why = frozenset[str](), "texts to choose from are written as they are"
     match constraint:
         case None:
@@ -139,7 +139,7 @@ def _check_options(constraint: Constraint, options: Mapping[str, Any]) -> None:
 
 
 def _check_is_schema(value: bool | Mapping[str, Any]) -> None:
-    """Raises for an object of another format, which its `type` names: as a schema it has no such type."""
+    """Raise for an object whose `type` names another format, since no schema has this type."""
     kind = value.get("type") if isinstance(value, Mapping) else None
     meant = _OTHER_FORMATS.get(kind) if isinstance(kind, str) else None
     if meant is not None:
@@ -147,7 +147,7 @@ def _check_is_schema(value: bool | Mapping[str, Any]) -> None:
 
 
 def value_parser(grammar: CompiledGrammar | None) -> Callable[[str], Any] | None:
-    """Makes the value of a complete text: that of JSON or a type, else the text itself; None: nothing was asked for."""
+    """A function from a complete text to its value: of JSON or a type, else the text itself. None: no constraint."""
     if grammar is None:
         return None
     kind, source = grammar.kind, grammar.source

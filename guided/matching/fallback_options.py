@@ -1,4 +1,4 @@
-"""What a specification leaves open, narrowed as generation wants it, where something can then still be written."""
+"""Narrows the open choices of a specification for generation, as long as it still allows some text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["fallback_options"]
 def fallback_options(
     compiled: Callable[[JsonSchemaOptions], CompiledGrammar], options: JsonSchemaOptions, limits: Limits
 ) -> CompiledGrammar:
-    """The grammar with characters and members as they are wanted; with all of them where nothing else can be written.
+    """The grammar with the characters and members of `options`, or with all of them if it would otherwise be empty.
 
-    Where it is the specification itself that is wrong, the last attempt says so.
+    If the specification itself is wrong, the last attempt raises the error.
     """
     minimal = options.additional_properties == "minimal"
     attempts = product(

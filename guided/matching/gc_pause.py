@@ -1,7 +1,7 @@
-"""A pause of Python's cyclic garbage collector, for work that makes many objects and soon drops them.
+"""Pauses Python's cyclic garbage collector, for work that makes many objects and soon drops them.
 
-Each full collection looks at all objects of the process; while a large schema is read that costs a third of the time
-and finds nothing. What references free is freed as ever, and circles are found after the pause.
+Each full collection traverses all objects of the process. While a large schema is read, that takes a third of the time
+and finds nothing. Reference counting frees objects as usual, and cycles are found after the pause.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _was_on = False
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pauses may overlap, in any threads. A collector that was off at the first stays off after the last.
+    """Pauses may overlap, in any threads. A collector that was off before the first stays off after the last.
 
-    Where they overlap without an end, as in a server that is never idle, the end of one collects now and then.
+    If they overlap without end, as in a server that is never idle, the end of a pause sometimes collects.
     """
     global _pauses, _since, _was_on
     with _lock:

@@ -1,8 +1,8 @@
 """The compiled grammars that a compiler keeps, by content; the least recently used are dropped first.
 
-A grammar weighs little when it is kept, and more with each state that matching makes later. So whenever one is kept,
-some others are weighed again, in turns: cost that does not depend on how many there are, and no weight is older than as
-many grammars as are kept, divided by `_WEIGHED`.
+A grammar is small when it is stored, and grows with each state that matching makes. So each insertion measures some
+other entries again, in turns. The cost does not depend on the number of entries, and each entry is measured again after
+at most n / `_WEIGHED` insertions, for n entries.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from guided.matching.compiled import CompiledGrammar
 
 __all__ = ["GrammarCache", "content_of"]
 
-_WEIGHED: Final = 16  # others, whenever one is kept
+_WEIGHED: Final = 16  # entries measured per insertion
 
 
 class _Weights(NamedTuple):
-    """What entries of a kind take, as measured in the memory of a process that keeps hundreds of them.
+    """The memory of entries of a kind, as measured in a process with hundreds of them.
 
     Attributes:
-        least: bytes of an entry, whatever it holds.
+        least: fixed bytes of an entry.
         position: bytes of each position.
-        memory: bytes of each byte of states that the core tells of.
+        memory: bytes for each byte of states that the core reports.
     """
 
     least: int
@@ -37,15 +37,15 @@ class _Weights(NamedTuple):
 
 
 _OF_RULES: Final = _Weights(4096, 600, 1.0)
-_OF_LEXERS: Final = _Weights(192 << 10, 6 << 10, 6.0)  # the tables of their terminals are not told of
+_OF_LEXERS: Final = _Weights(192 << 10, 6 << 10, 6.0)  # the core does not report the tables of their terminals
 
 
 class GrammarCache:
-    """At most `bytes` of compiled grammars. Keys that have no hash are never found and not kept. Thread-safe.
+    """At most `bytes` of compiled grammars. Unhashable keys are never found and not stored. Thread-safe.
 
     Attributes:
         bytes: see above.
-        hits: how often a grammar was found.
+        hits: number of successful lookups.
     """
 
     def __init__(self, bytes: int) -> None:
@@ -57,11 +57,11 @@ class GrammarCache:
         self._lock = threading.Lock()
 
     def find(self, key: object) -> CompiledGrammar | None:
-        """The grammar that is kept under a key."""
+        """The grammar that is stored under a key."""
         with self._lock:
             try:
                 found = self._kept.get(key)
-            except TypeError:  # it holds what has no hash
+            except TypeError:  # not hashable
                 return None
             if found is None:
                 return None
@@ -72,10 +72,10 @@ class GrammarCache:
             return found.compiled
 
     def keep(self, key: object, compiled: CompiledGrammar) -> None:
-        """Keep a grammar, and drop others if there are too many bytes then."""
+        """Store a grammar, and drop others if there are then too many bytes."""
         with self._lock:
             try:
-                before = self._kept.pop(key, None)  # of another thread that compiled the same
+                before = self._kept.pop(key, None)  # stored by another thread that compiled the same
             except TypeError:  # it holds what has no hash
                 return
             if before is not None:
@@ -87,14 +87,14 @@ class GrammarCache:
             self._shrink()
 
     def _shrink(self) -> None:
-        """Drop the least recently used entries, as long as all weigh too much; one that is used goes on being used."""
+        """Drop the least recently used entries until the total fits; matchers can still use dropped grammars."""
         while self._kept and self._weight > self.bytes:
             _, dropped = self._kept.popitem(last=False)
             self._weight -= dropped.weight
             dropped.is_dropped = True
 
     def _weigh_others(self) -> None:
-        """Weigh the entries whose turn it is."""
+        """Measure the entries whose turn it is."""
         found = list(islice(self._turn, _WEIGHED))
         if len(found) < _WEIGHED:
             self._turn = iter(tuple(self._kept.values()))
@@ -104,7 +104,7 @@ class GrammarCache:
                 self._weigh(entry)
 
     def _weigh(self, kept: _Kept) -> None:
-        """Charge an entry for what it weighs now: its automaton, and the states that matching has made."""
+        """Measure an entry again: its automaton, and the states that matching has made."""
         native = kept.compiled.native
         each = _OF_LEXERS if isinstance(native, _core.CompiledLexer) else _OF_RULES
         weight = each.least + each.position * native.positions + round(each.memory * native.memory_bytes)
@@ -114,7 +114,7 @@ class GrammarCache:
 
 @dataclass(slots=True)
 class _Kept:
-    """An entry of the cache, and what it was charged for."""
+    """An entry of the cache, and its last measured size."""
 
     compiled: CompiledGrammar
     weight: int = 0
@@ -122,8 +122,8 @@ class _Kept:
 
 
 def content_of(value: object) -> object:
-    """What stands for a value in the cache: equal only for equal values of equal types. Unhashable: it is not kept."""
+    """A cache key for a value: equal only for equal values of equal types. Unhashable: the value is not cached."""
     try:
         return repr(value)
-    except (RecursionError, ValueError):  # too deep, an integer too long: the front end says so
+    except (RecursionError, ValueError):  # too deep, or an integer too long: the front end reports it
         return []

@@ -1,16 +1,16 @@
-"""Prompt healing: an output that begins with the last bytes of its prompt, spelled anew.
+"""Prompt healing: the output begins with the last bytes of its prompt, in new tokens.
 
-In: the matcher of an output, and bytes that must come before it. Out: a `ForkingMatcher` of both together.
+In: the matcher of an output, and bytes that must precede it. Out: a `ForkingMatcher` of both together.
 
-    prompt  "The link is http:"      its last token ":" is taken back
-    output  "://example.org"         begins with one token "://", where a prompt with ":" would have made "//" come next
+    prompt  "The link is http:"      its last token ":" is removed
+    output  "://example.org"         begins with one token "://"; after ":" the model would have to write "//"
 
-Tokens may end within these bytes, at their end, or reach over it; then the rest of the token is text of the inner
-matcher. `unstable` says how much of a prompt is taken back: its longest end of whole tokens that a longer token of the
-vocabulary begins with. What comes before it cannot be a part of a longer token that reaches over the prompt's end.
+Tokens may end within these bytes, at their end, or extend beyond it. The rest of such a token is text of the inner
+matcher. `unstable` computes how many tokens of a prompt are removed: the longest sequence of last tokens that is a
+proper prefix of a token. Earlier text cannot be part of a token that extends beyond the prompt's end.
 
-Cost: a mask before the bytes are written asks the inner matcher for each token that reaches over their end; those whose
-rest is a token are read off the inner mask. Later masks are the inner ones.
+Cost: while the bytes are written, a mask queries the inner matcher for each token that extends beyond their end, unless
+the rest is a token, which the inner mask answers. Later masks are the inner ones.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class TextMatcher(ForkingMatcher, Protocol):
 
 
 def unstable(vocabulary: Vocabulary, prompt: Sequence[int]) -> int:
-    """How many tokens at the end of a prompt are taken back; at least one token of it stays, and control tokens do.
+    """How many tokens to remove from the end of a prompt: at most `MOST_TOKENS`. At least one token stays, and control
 
-    At most `MOST_TOKENS`.
+    tokens always stay.
     """
     native, data, found = native_vocabulary(vocabulary), b"", 0
     for count in range(1, min(MOST_TOKENS, len(prompt) - 1) + 1):
@@ -63,17 +63,17 @@ def unstable(vocabulary: Vocabulary, prompt: Sequence[int]) -> int:
 
 
 class _Step(NamedTuple):
-    """What a token did: bytes of the prompt, and steps of the inner matcher."""
+    """The effect of a token: bytes of the prompt, and steps of the inner matcher."""
 
     prompt: int
     inner: int
 
 
 class HealingMatcher:
-    """See the head. Its methods mean what those of `GrammarMatcher` mean.
+    """See the head. For its methods, see `GrammarMatcher`.
 
     Attributes:
-        inner: the matcher of what follows.
+        inner: the matcher of the text after the prefix.
         prefix: the bytes that come first.
     """
 
@@ -98,7 +98,7 @@ class HealingMatcher:
         return self._budget_bound if self._at < len(self.prefix) else self.inner.budget_bound
 
     def fill_next_token_bitmask(self, bitmask: Row, row: int = 0, *, max_tokens: int | None = None) -> bool:
-        """The tokens that go on with the bytes of the prompt, reach over their end, or follow them."""
+        """The tokens that continue the bytes of the prompt, extend beyond their end, or follow them."""
         if self._at == len(self.prefix):
             return self.inner.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
         needed = self.inner.min_tokens_to_finish()
@@ -115,12 +115,12 @@ class HealingMatcher:
         return True
 
     def _within(self) -> list[tuple[int, int]]:
-        """The tokens that end within the bytes or at their end, each with where."""
+        """The tokens that end within the bytes or at their end, each with its end."""
         ends = range(self._at + 1, len(self.prefix) + 1)
         return [(id, end) for end in ends for id in self._tokens.spelling(self.prefix[self._at : end])]
 
     def _over(self, max_tokens: int | None) -> list[int]:
-        """The tokens that reach over the end of the bytes."""
+        """The tokens that extend beyond the end of the bytes."""
         begin = self.prefix[self._at :]
         mask = np.zeros((1, (self._vocabulary.size + 31) // 32), np.int32)
         if max_tokens is not None and max_tokens < self.inner.min_tokens_to_finish():
@@ -175,7 +175,7 @@ class HealingMatcher:
         return twin
 
     def forced_tokens(self) -> list[int]:
-        """Those of the inner matcher; none before the bytes are written: how they are spelled is the model's choice."""
+        """The inner matcher's forced tokens; none before the bytes are written: the model chooses their tokens."""
         return self.inner.forced_tokens() if self._at == len(self.prefix) else []
 
     def is_accepting(self) -> bool:
@@ -187,7 +187,7 @@ class HealingMatcher:
         return self.inner.is_terminated()
 
     def min_tokens_to_finish(self) -> int:
-        """The fewest tokens of the bytes that are left, and those of the inner matcher."""
+        """The fewest tokens of the remaining bytes, plus those of the inner matcher."""
         return (self._fewest[self._at] or 0) + self.inner.min_tokens_to_finish()
 
 
@@ -198,7 +198,7 @@ class _SortedTokens:
         self._pairs = sorted((data, id) for id, data in enumerate(vocabulary.tokens) if data)
 
     def spelling(self, data: bytes) -> list[int]:
-        """The tokens with just these bytes."""
+        """The tokens with exactly these bytes."""
         at, out = bisect_left(self._pairs, (data, -1)), list[int]()
         while at < len(self._pairs) and self._pairs[at][0] == data:
             out.append(self._pairs[at][1])
@@ -218,7 +218,7 @@ def _sorted_tokens(vocabulary: Vocabulary) -> _SortedTokens:
 
 
 def _fewest(tokens: _SortedTokens, prefix: bytes) -> list[int | None]:
-    """From each place of some bytes, the fewest tokens that spell the rest; None: none do."""
+    """For each offset in the prefix, the fewest tokens that spell the rest, or None if no tokens do."""
     out: list[int | None] = [None] * len(prefix) + [0]
     for at in reversed(range(len(prefix))):
         counts = [

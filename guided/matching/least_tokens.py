@@ -1,11 +1,11 @@
-"""How many tokens complete an output, and whether fewer could. In: a matcher. Out: the number, and whether it is exact.
+"""The fewest tokens that complete an output. In: a matcher. Out: a number, and whether it is exact.
 
-`min_tokens_to_finish` is the length of a completion that is known, to which budgets keep. A shorter one may exist:
+`min_tokens_to_finish` is the length of a known completion, which budgets use. A shorter one may exist:
 
-    root ::= ("a" | "b") ("a" | "b") | root      with a token `ab`: at most 3, the end token included; 2 are enough
+    root ::= ("a" | "b") ("a" | "b") | root      with a token `ab`: at most 3, including the end token; 2 are enough
 
-Here a search with a bound on its steps looks for one, breadth first over the states that tokens lead to. If none
-accepts before the known completion ends, that is a shortest one.
+A bounded breadth-first search over the states after tokens looks for one. If no state accepts earlier, the known
+completion is a shortest one.
 
 Cost: a step of the core for each allowed token of each state, at most `MOST_STEPS`.
 """
@@ -26,7 +26,7 @@ MOST_STEPS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LeastTokens:
-    """Tokens with which an output can be completed, the end token included; `is_exact`: surely no fewer are enough."""
+    """The number of tokens that complete an output, including the end token; `is_exact`: it is the minimum."""
 
     count: int
     is_exact: bool
@@ -37,7 +37,7 @@ class LeastTokens:
 
 
 def least_tokens(matcher: GrammarMatcher, most_steps: int = MOST_STEPS) -> LeastTokens:
-    """As the head says, from the state of a matcher, which is left as it is."""
+    """See the head. The state of the matcher does not change."""
     bound, grammar = matcher.min_tokens_to_finish(), matcher.grammar
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
     ends, rebuilds = grammar.vocabulary.eos_token_ids, grammar.native.rebuilds

@@ -1,7 +1,7 @@
 """`GrammarMatcher`: the state of one sequence under a compiled grammar.
 
-The core's matcher does the work (see guided/automaton/native/matcher.hpp); this adds what needs text: strings, forced
-tokens in the tokenizer's own spelling, explanations. One matcher belongs to one thread at a time.
+The core's matcher does the work (see guided/automaton/native/matcher.hpp). This module adds the operations that need
+text: strings, forced tokens in the tokenizer's own spelling, explanations. One matcher belongs to one thread at a time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class GrammarMatcher(_core.Matcher):
 
     `fill_next_token_bitmask(bitmask, row=0, *, max_tokens=None)` writes the allowed tokens into a row and returns
     whether anything is masked; with `max_tokens=n` it keeps only tokens after which the output can be completed in
-    n - 1 more (the end token counted) and raises BudgetError where not even the shortest completion fits.
-    `budget_bound`: the last mask may lack tokens for that reason; False: it was the one without a budget.
-    `accept_token(id)` steps and says whether the token was allowed; the state is unchanged where not.
+    n - 1 more (including the end token), and raises BudgetError if not even the shortest completion fits.
+    `budget_bound`: whether the budget may have removed tokens from the last mask.
+    `accept_token(id)` steps and returns whether the token was allowed; if not, the state does not change.
     `validate_tokens(ids)`, `rollback(n)`, `reset()`, `is_accepting()`, `is_terminated()`, `min_tokens_to_finish()`:
     as their names say; `rollback` counts the calls of `accept_token` and `accept_string` that were accepted.
     After an end token the mask allows the end tokens and nothing else; one more of them is a step that changes nothing.
@@ -57,18 +57,18 @@ class GrammarMatcher(_core.Matcher):
         return GrammarMatcher(self)
 
     def accept_string(self, text: str | bytes) -> bool:
-        """Step over text as one step, whatever tokens it may have been. False: refused, state unchanged.
+        """Step over text as one step, independent of its tokens. False: refused, state unchanged.
 
-        Where a grammar counts tokens (`any_tokens` with `max_tokens`, `!<[5]>{3}`) text is refused: it has no number of
-        tokens; `accept_token` takes them.
+        Where a grammar counts tokens (`any_tokens` with `max_tokens`, `!<[5]>{3}`) text is refused, since its number of
+        tokens is undefined; use `accept_token`.
         """
         return self._accept_bytes(bytes_of(text))
 
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next, as the tokenizer itself would write them.
 
-        The longest text that every continuation shares is encoded; tokens at its end that a longer token could still
-        swallow are left out, and so are end tokens. Empty where nothing is forced.
+        The longest common prefix of all continuations is encoded. Tokens at its end that may become part of a longer
+        token are left out, and so are end tokens. Empty if nothing is forced.
         """
         symbols = self._forced(_FORCED_BYTES)
         out: list[int] = []
@@ -89,7 +89,7 @@ class GrammarMatcher(_core.Matcher):
         return out if self.validate_tokens(out) == len(out) else []
 
     def _encode_forced(self, data: bytes, *, closed: bool) -> tuple[list[int], bool]:
-        """The stable tokens of forced bytes. `closed`: a control token follows, nothing can be swallowed."""
+        """The stable tokens of forced bytes. `closed`: a control token follows, so all tokens are stable."""
         vocabulary = self.grammar.vocabulary
         native = native_vocabulary(vocabulary)
         if not is_text(data[:1]) and not is_cut(data[:1]):  # the rest of a character, which no text begins with
@@ -102,9 +102,7 @@ class GrammarMatcher(_core.Matcher):
             return [], False
         try:
             ids = vocabulary.encode(text, continued=True)
-        except (
-            VocabularyError
-        ):  # a tokenizer whose encoding is not known: nothing is forced, the masks hold all the same
+        except VocabularyError:  # a tokenizer whose encoding is unknown: nothing is forced, but the masks still apply
             return [], False
         if closed:
             return ids, True
@@ -118,16 +116,16 @@ class GrammarMatcher(_core.Matcher):
         return ids[:kept], False
 
     def captures(self, *, partial: bool = False) -> dict[str, list[bytes]]:
-        """What was captured so far: name -> its texts, in the order in which they begin. Control tokens have no text.
+        """The captures so far: name -> its texts, in the order in which they begin. Control tokens have no text.
 
-        Where the output may end, these are the captures of the complete output. Elsewhere they are those of the reading
-        that counts so far (`parse_paths.py`), which may change with what follows.
+        If the output may end here, these are the captures of the complete output. Otherwise they are those of the
+        currently preferred reading (`parse_paths.py`), which later text may change.
 
         Args:
-            partial: with captures that have begun and not ended, last under their names.
+            partial: include unfinished captures, last under their names.
 
         Raises:
-            LimitExceeded: the grammar leaves too many ways to place them.
+            LimitExceeded: the grammar allows too many readings.
         """
         return {}
 
@@ -137,12 +135,12 @@ class GrammarMatcher(_core.Matcher):
         return []
 
     def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
-        """The complete captures in the order in which they begin, and the text in which their places are. Raises as
+        """The complete captures in the order in which they begin, and the text that their offsets refer to. Raises as
         `captures` does."""
         return (), b""
 
     def temperature(self) -> float | None:
-        """What the grammar asks the sampler to take for the next token; None: nothing."""
+        """The temperature that the grammar sets for the next token, or None."""
         return None
 
     def explain(self, token: int | str | bytes | None = None) -> Explanation:
@@ -151,13 +149,13 @@ class GrammarMatcher(_core.Matcher):
 
 
 class _CapturingMatcher(GrammarMatcher):
-    """A matcher that keeps what was written, and reads it when it is asked for captures."""
+    """A matcher that records the output, and reads it on the first request for captures."""
 
     def _begin(self, source: object) -> None:
         self._text = bytearray()
         self._steps: list[tuple[int, int]] = []  # the token of each step, -1 for a string, and where its text ends
         self._readings: ParsePaths | None = None
-        self._snapshots: list[Snapshot] = []  # before the first step and after each, as far as they were asked for
+        self._snapshots: list[Snapshot] = []  # before the first step and after each, computed on demand
         if isinstance(source, _CapturingMatcher):
             self._text[:], self._steps[:] = source._text, source._steps
             self.names_in_captures = source.names_in_captures

@@ -1,8 +1,8 @@
 """Random sentences of a language, without a model. In: a grammar for the byte vocabulary. Out: a text.
 
-A sentence is a random walk through the masks under a budget, so that it is complete and no longer than was asked for. A
-letter is likelier than a brace, which gives texts that look like texts; with `any_character` every sentence that is
-short enough has a chance. The distribution over sentences is not uniform. Each byte is a step of the meter around it.
+A sentence is a random walk through the masks under a budget, so it is complete and no longer than requested. Letters
+are likelier than braces, so the sentences look like text. With `any_character` every sentence that is short enough can
+occur. The distribution over sentences is not uniform. Each byte is a step of the surrounding meter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guided.vocabulary import Vocabulary
 __all__ = ["byte_vocabulary", "sentence"]
 
 _END: Final = 256
-# (weight, bytes): the weight of a group is shared by those of its bytes that are allowed. The end is a group, too.
+# (weight, bytes): the allowed bytes of a group share its weight. The end is a group, too.
 _KINDS: Final = (
     (3.0, frozenset([_END])),
     (8.0, frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")),
@@ -33,7 +33,7 @@ _OTHERS: Final = 0.5  # backslash, controls, bytes of characters outside ASCII
 
 
 def byte_vocabulary() -> Vocabulary:
-    """One token for each byte, and an end token: the specification itself, whatever the model."""
+    """A vocabulary with one token for each byte, and an end token; independent of any model."""
     return Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 
 

@@ -1,1 +1,1 @@
-"""Models: weights in, logits out. They know neither caches nor attention kernels: `Attend` is handed to them."""
+"""Models: weights in, logits out. They depend neither on caches nor on attention kernels: `Attend` is an argument."""

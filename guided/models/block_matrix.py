@@ -43,7 +43,7 @@ class BlockMatrix:
 
     @property
     def nbytes(self) -> int:
-        """That a product reads."""
+        """The bytes that a product reads."""
         return self._tiles.nbytes
 
     def __len__(self) -> int:

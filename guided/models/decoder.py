@@ -1,9 +1,9 @@
-"""The decoder that most language models are: Llama's, with what others have changed about it.
+"""The decoder of most language models: Llama's, with the variations of other models.
 
 RMSNorm, rotary positions, grouped-query attention and a gated MLP, as in "LLaMA" (arXiv 2302.13971) and "GQA"
-(2305.13245). `DecoderConfig` says what differs: where norms stand, biases, norms of queries and keys, windows, caps and
-rotary positions of each layer, scales. An architecture (llama.py, gemma2.py, ...) is such a description, read from its
-config, and the names of its tensors. Q, K and V are one matrix, and so are gate and up. Weights are plain tensors in
+(2305.13245). `DecoderConfig` has the variations: positions of norms, biases, norms of queries and keys, windows, caps
+and rotary positions of each layer, scales. An architecture (llama.py, gemma2.py, ...) is such a config, read from a
+file, and the names of its tensors. Q, K and V are one matrix, and so are gate and up. Weights are plain tensors in
 one dtype; norms and softmax are computed in float32 inside, logits are returned as float32. Inference only.
 """
 
@@ -32,7 +32,7 @@ Norms: TypeAlias = Literal["before", "after", "both"]
 
 @dataclass(frozen=True, slots=True)
 class LayerKind:
-    """What may differ from layer to layer; `rope` None: positions do not matter there."""
+    """The properties that differ between layers; `rope` None: the layer ignores positions."""
 
     attention: AttentionKind = PLAIN
     rope: Rope | None = Rope()  # noqa: RUF009 - immutable
@@ -40,18 +40,18 @@ class LayerKind:
 
 @dataclass(frozen=True, slots=True)
 class DecoderConfig:
-    """The numbers that make a decoder; the defaults are those of a plain Llama.
+    """The configuration of a decoder; the defaults are those of a plain Llama.
 
     Attributes:
-        kinds: of the layers; a single one is that of all.
-        norms: whether attention and MLP read what a norm has made, or a norm makes what they add, or both.
+        kinds: one for each layer, or a single one for all.
+        norms: whether norms precede attention and MLP, or follow them, or both.
         norm_offset: gains are offset + weight (Gemma: 1).
         qk_norm: queries and keys pass an RMSNorm before they are turned: each head, or the whole projection.
         qkv_bias, output_bias: projections of attention that add a bias.
         fused: checkpoints of transformers have Q, K and V as one matrix, and gate and up as one.
         activation: of the gate.
         embedding_scale: embeddings are multiplied by it, rounded to their dtype.
-        residual_scale: what attention and MLP add is multiplied by it.
+        residual_scale: the outputs of attention and MLP are multiplied by it.
         logit_divisor: logits are divided by it.
         logit_softcap: c: logits become c * tanh(logit / c).
     """
@@ -79,7 +79,7 @@ class DecoderConfig:
     logit_softcap: float | None = None
 
     def kind(self, layer: int) -> LayerKind:
-        """Of a layer."""
+        """The kind of a layer."""
         return self.kinds[layer if len(self.kinds) > 1 else 0]
 
 
@@ -187,12 +187,12 @@ class Decoder(Embedded):
 
     @property
     def kv_dtype(self) -> torch.dtype:
-        """As activations; bfloat16 where weights stay quantised, which costs them no accuracy to speak of."""
+        """The dtype of activations, or bfloat16 if weights are quantised, with a negligible loss of accuracy."""
         first = base_of(self.layers[0].qkv) if self.layers else None
         return torch.bfloat16 if isinstance(first, BlockMatrix) and first.is_quantised else self.dtype
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `Embedded`. Of the stages of a pipeline the first has them; elsewhere they are anything."""
+        """See `Embedded`. Only the first stage of a pipeline computes them; elsewhere they are arbitrary."""
         c = self.config
         if not self.parallel.is_first:
             return hidden.new_empty((len(hidden), c.vocab_size), dtype=torch.float32)
@@ -202,14 +202,14 @@ class Decoder(Embedded):
         return out if c.logit_softcap is None else softcap(out, c.logit_softcap)
 
     def compiled(self, **options: Any) -> Decoder:
-        """The same model, with what stands between two attentions fused by `torch.compile(**options)`."""
+        """The same model; `torch.compile(**options)` fuses the operations between two attentions."""
         other = copy.copy(self)
         other._before = torch.compile(self._before, **options)  # type: ignore[method-assign]
         other._after = torch.compile(self._after, **options)  # type: ignore[method-assign]
         return other
 
     def _embed(self, tokens: Tensor) -> Tensor:
-        """Where every pass begins, (n, dim); only the first stage has embeddings."""
+        """The embeddings of tokens, (n, dim); only the first stage has them."""
         if not self.parallel.is_first:
             return self.norm.new_empty(len(tokens), self.config.dim)
         x = self.embedding[tokens]
@@ -230,14 +230,14 @@ class Decoder(Embedded):
         return qk[:, : c.heads], qk[:, c.heads :], v
 
     def _after(self, layer: Layer, x: Tensor, read: Tensor) -> Tensor:
-        """Hidden states after the block, (n, dim), from those before it and what its attention has read."""
+        """Hidden states after the block, (n, dim), from those before it and the output of its attention."""
         out = linear(read.flatten(1), layer.output, layer.output_bias)
         x = self._add(x, out, layer.attention_norm_after)
         h = x if layer.ffn_norm is None else self._norm(x, layer.ffn_norm)
         return self._add(x, linear(self._gate(linear(h, layer.gate_up)), layer.down), layer.ffn_norm_after)
 
     def _add(self, x: Tensor, part: Tensor, norm: Tensor | None) -> Tensor:
-        """Hidden states and what this rank adds to them."""
+        """Hidden states plus the output of attention or MLP, summed over the ranks."""
         part = self.parallel.sum(part)
         if norm is not None:
             part = self._norm(part, norm)

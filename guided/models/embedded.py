@@ -1,4 +1,4 @@
-"""What every architecture here has: an embedding, whose dtype and device are those of all weights, and a head."""
+"""The common part of all architectures: an embedding, whose dtype and device are those of all weights, and a head."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Embedded:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of activations, and of the weights that are not quantised."""
+        """The dtype of activations, and of weights that are not quantised."""
         return self.embedding.dtype
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.embedding.device
 
     def logits(self, hidden: Tensor) -> Tensor:

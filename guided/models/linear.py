@@ -1,4 +1,4 @@
-"""A product with a matrix of weights, whatever its form."""
+"""A product with a matrix of weights in any form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["AdaptedMatrix", "Embedding", "Matrix", "base_of", "linear"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdaptedMatrix:
-    """A matrix and products of small ones on top of it, never summed: many may share a base, which may be quantised.
+    """A matrix plus low-rank products, never merged: several may share a base, which may be quantised.
 
     Attributes:
         base: (out, in).
@@ -45,8 +45,8 @@ def base_of(matrix: Matrix) -> Matrix:
 def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
     """`x @ weight.T + bias` for x of shape (n, in), weight (out, in).
 
-    On a CPU a row has the same bits whatever rows are beside it: those of float32 and bfloat16 by a kernel that is made
-    so, other types one row at a time, for the order in which torch adds up depends on the shape of x.
+    On a CPU the bits of a row do not depend on other rows: a kernel computes float32 and bfloat16, and other types are
+    computed one row at a time, since torch's order of additions depends on the shape of x.
     """
     if isinstance(weight, AdaptedMatrix):
         out = linear(x, weight.base, bias)

@@ -39,10 +39,10 @@ Part = tuple[str, int]  # a module, and the rows of its matrix
 
 
 def with_adapter(model: Model, directory: str | os.PathLike[str], config: LoraConfig | None = None) -> Decoder:
-    """The model with the adapter in the directory; the one that is given stays as it is.
+    """The model with the adapter in the directory; the given model does not change.
 
     Args:
-        config: the adapter's, where it was read before.
+        config: the adapter's config, if it was read before.
 
     Raises:
         GuidedError: a file or the package `safetensors` is missing.
@@ -71,7 +71,7 @@ class _Adapter:
         self._adapted = 0
 
     def model(self) -> Decoder:
-        """A model of its own that shares all else, the tables of positions, too."""
+        """A new model that shares everything else, including the tables of positions."""
         if self._config.targets(NAMES.embedding):
             raise UnsupportedError("adapters of the embedding are not computed", pointer=NAMES.embedding, hint=MERGE)
         self._check_copies()

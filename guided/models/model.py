@@ -1,9 +1,9 @@
-"""What the engine asks of a model: token ids in, hidden states and logits out.
+"""The interface of a model for the engine: token ids in, hidden states and logits out.
 
-Everything is *flat*: the tokens of all sequences of a step stand one after the other, n in all, without a batch
-dimension. Which of them belong to which sequence is not the model's business, and neither is where keys and values
-are kept or which kernel reads them: `forward` is given an `Attend` that knows. So a full recompute, a dense, paged or
-offloaded cache, prompts and single new tokens side by side all run through the same code.
+Everything is *flat*: the n tokens of all sequences of a step are concatenated, without a batch dimension. The model
+does not know which tokens belong to which sequence, where keys and values are stored, or which kernel reads them: its
+`Attend` argument does. So a full recomputation, a dense, paged or offloaded cache, prompts and single new tokens side
+by side all run through the same code.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class AttentionKind:
     """What the attention of a layer computes.
 
     Attributes:
-        window: the most positions that a query reads, itself included; None: all. Caches keep the others, too.
-        softcap: scores become softcap * tanh(score / softcap) before the softmax; None: they stay.
-        scale: what the products of queries and keys are multiplied by; None: 1 / sqrt(head_dim).
+        window: the most positions that a query reads, including its own; None: all. Caches keep the others, too.
+        softcap: scores become softcap * tanh(score / softcap) before the softmax; None: no cap.
+        scale: the factor of the products of queries and keys; None: 1 / sqrt(head_dim).
     """
 
     window: int | None = None
@@ -54,7 +54,7 @@ class Attend(Protocol):
 
 
 class ModelConfig(Protocol):
-    """The numbers that every model has, whatever its architecture; they say what a cache must hold."""
+    """The numbers of a model of any architecture, which determine the size of a cache."""
 
     @property
     def layers(self) -> int:

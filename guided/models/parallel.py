@@ -1,13 +1,14 @@
-"""A model cut into parts, one for each process: what a part is, and where the parts talk.
+"""A model split into parts, one for each process: the parts, and their communication.
 
-Tensor parallelism cuts every matrix of a block ("Megatron-LM", arXiv 1909.08053): a rank has some heads and some hidden
-units, and what the ranks compute is summed twice in a block. Pipeline parallelism cuts the model between blocks: a
-stage has some layers, hidden states go from stage to stage and from the last back to the first, which has embedding and
-head. Both together: each stage is cut into ranks. The stages work one after the other: they make room, not speed.
+Tensor parallelism splits every matrix of a block ("Megatron-LM", arXiv 1909.08053): a rank has some heads and some
+hidden units, and the results of the ranks are summed twice per block. Pipeline parallelism splits the model between
+blocks: a stage has some layers. Hidden states go from stage to stage, and from the last back to the first, which has
+embedding and head. Both together: each stage is split into ranks. The stages work one after the other, so they save
+memory, not time.
 
-A sum takes what the ranks have in their order, so it has the same bits on all of them, and those of a row do not depend
-on the rows beside it (a sum that goes around a ring adds each part of a tensor in another order). How tensors travel is
-handed in (`Group`); a model that is whole has groups of one, and nothing travels.
+A sum adds the ranks in order, so all ranks get the same bits, and the bits of a row do not depend on other rows. (A
+ring all-reduce adds each part of a tensor in a different order.) Communication is an argument (`Group`). A whole model
+has groups of one, without communication.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ __all__ = ["ALONE", "WHOLE", "Group", "Parallel"]
 
 
 class Group(Protocol):
-    """Processes that have parts of one thing. All of them make the same calls in the same order."""
+    """Processes that share a split model. All of them make the same calls in the same order."""
 
     @property
     def rank(self) -> int:
-        """This process."""
+        """The rank of this process."""
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of processes."""
 
     def gather(self, x: Tensor) -> Sequence[Tensor]:
         """The tensors of all ranks in their order; they are of one shape."""
@@ -71,7 +72,7 @@ ALONE: Final[Group] = _Alone()
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """The part of a model that this process has.
+    """The part of a model in this process.
 
     Attributes:
         tensor: the ranks of this stage.
@@ -83,12 +84,12 @@ class Parallel:
 
     @property
     def is_first(self) -> bool:
-        """Of the stages: the one with embedding and head."""
+        """Whether this is the first stage, which has embedding and head."""
         return self.pipeline.rank == 0
 
     @property
     def is_cut(self) -> bool:
-        """There are other processes with parts of the model."""
+        """Whether other processes have parts of the model."""
         return self.tensor.size * self.pipeline.size > 1
 
     def refuse_cuts(self, where: str) -> None:
@@ -97,12 +98,12 @@ class Parallel:
             hint = "load it without tensor_parallel and pipeline_parallel"
             raise UnsupportedError("models of this architecture are not cut into parts", pointer=where, hint=hint)
 
-    # ---- what belongs to this process
+    # ---- the part of this process
     def check(self, things: Mapping[str, int], where: str) -> None:
-        """Whether each rank of the stage can have the same number of each of these things.
+        """Check that the ranks of the stage can share each of these things evenly.
 
         Raises:
-            UnsupportedError: of one it cannot.
+            UnsupportedError: a number is not divisible.
         """
         ranks, common = self.tensor.size, gcd(*things.values())
         for of, count in things.items():
@@ -123,19 +124,19 @@ class Parallel:
         return range(count * stage // stages, count * (stage + 1) // stages)
 
     def rows(self, matrix: Rows) -> Rows:
-        """Those of the outputs that this rank computes."""
+        """The rows for the outputs of this rank."""
         return matrix if self.tensor.size == 1 else in_order(matrix, np.arange(*self._span(_shape(matrix)[0])))
 
     def columns(self, matrix: Rows) -> Rows:
-        """For the inputs that this rank has."""
+        """The columns for the inputs of this rank."""
         return matrix if self.tensor.size == 1 else columns(matrix, *self._span(_shape(matrix)[1]))
 
     def entries(self, bias: Tensor) -> Tensor:
-        """Of the outputs that this rank computes."""
+        """The entries of a bias for the outputs of this rank."""
         return bias[slice(*self._span(len(bias)))]
 
     def head(self, matrix: Rows) -> Rows:
-        """Those tokens of the output matrix that this rank scores; the last ranks may have fewer."""
+        """The rows of the output matrix for the tokens that this rank scores; the last ranks may have fewer."""
         if self.tensor.size == 1:
             return matrix
         count = _shape(matrix)[0]
@@ -143,17 +144,17 @@ class Parallel:
         return in_order(matrix, np.arange(first, min(first + self._most(count), count)))
 
     def _most(self, tokens: int) -> int:
-        """That a rank scores: whole groups of rows that a quantised matrix is made of."""
+        """The most tokens that a rank scores: a multiple of the row groups of a quantised matrix."""
         return -(-tokens // (self.tensor.size * ROWS)) * ROWS
 
     def _span(self, count: int) -> tuple[int, int]:
-        """Which of so many, shared evenly, this rank has."""
+        """This rank's range of `count` things that are shared evenly."""
         width = count // self.tensor.size
         return self.tensor.rank * width, (self.tensor.rank + 1) * width
 
-    # ---- where the parts meet
+    # ---- communication
     def sum(self, x: Tensor) -> Tensor:
-        """Over the ranks of the stage."""
+        """The sum over the ranks of the stage."""
         return x if self.tensor.size == 1 else reduce(torch.add, self.tensor.gather(x.contiguous()))
 
     def join(self, x: Tensor, width: int) -> Tensor:
@@ -165,11 +166,11 @@ class Parallel:
         return torch.cat(list(parts), dim=1)[:, :width].contiguous()
 
     def enter(self, x: Tensor) -> Tensor:
-        """Hidden states from the stage before this one, in the shape of x; the first stage has them: x."""
+        """Hidden states from the previous stage, in the shape of x. In the first stage, x itself."""
         return x if self.is_first else self.pipeline.receive(x, self.pipeline.rank - 1)
 
     def leave(self, x: Tensor) -> Tensor:
-        """Pass hidden states on. The first stage gets those of the last."""
+        """Send hidden states to the next stage. The first stage receives those of the last."""
         ring = self.pipeline
         if ring.size == 1:
             return x

@@ -1,9 +1,8 @@
 """Rotary positions, half-split form: pair i of a head is (x[i], x[i + turned / 2]), turned by position * frequency i.
 
-`turned` is the size of a head, or less: the numbers behind stay as they are. Sources: "RoFormer" (arXiv 2104.09864);
+`turned` is at most the size of a head; the other numbers do not change. Sources: "RoFormer" (arXiv 2104.09864);
 linear scaling ("Extending Context Window ... via Positional Interpolation", 2306.15595); the scaling of Llama 3.1 ("The
-Llama 3 Herd of Models", 2407.21783). All that a scaling says is by what each frequency is divided, so it is kept as
-these numbers.
+Llama 3 Herd of Models", 2407.21783). A scaling is stored as the divisor of each frequency.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ __all__ = ["Rope", "linear_factors", "llama3_factors", "rotary_frequencies", "ro
 
 @dataclass(frozen=True, slots=True)
 class Rope:
-    """How heads are turned.
+    """The rotary positions of heads.
 
     Attributes:
-        factors: what each of the frequencies is divided by; None: nothing.
-        turned: how many numbers of a head; None: all.
-        gain: what turned numbers are multiplied by (longrope).
+        factors: the divisor of each frequency; None: 1.
+        turned: how many numbers of a head are rotated; None: all.
+        gain: the factor of rotated numbers (longrope).
     """
 
     base: float = 10000.0
@@ -40,7 +39,7 @@ def rotary_frequencies(base: float, head_dim: int) -> Tensor:
 
 
 def linear_factors(factor: float, head_dim: int) -> tuple[float, ...]:
-    """All positions are closer together by the factor."""
+    """The divisors that compress all positions by the factor."""
     return (factor,) * (head_dim // 2)
 
 

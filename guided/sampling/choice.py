@@ -1,4 +1,4 @@
-"""What it takes to choose one token, and what comes of it.
+"""The input and the result of choosing one token.
 
 `Choose` is the request of a sequence: rows of logits, and a `Choice` for each. The answer has a `Chosen` for each, or
 the error that leaves no choice. guided/kernels/choose.py answers the requests of a whole batch in one call.
@@ -28,7 +28,7 @@ class Ramp(NamedTuple):
     """The budget ramp of a row.
 
     Attributes:
-        penalty: is subtracted from the logits of some tokens.
+        penalty: subtracted from the logits of some tokens.
         bits: these tokens.
     """
 
@@ -38,15 +38,15 @@ class Ramp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a request changes in a row of logits besides its mask: bans, then bias, then penalties.
+    """The changes of a request to a row of logits besides the mask: bans, then bias, then penalties.
 
     Attributes:
-        permitted: no other tokens may come; None: all may.
-        banned: ids that may not come.
-        ends: ids that may come only where nothing else may.
-        biased, bias: int32 and float32 (n,): ids, and what is added to their logits.
+        permitted: the only tokens that are allowed; None: all.
+        banned: ids that are not allowed.
+        ends: ids that are allowed only if nothing else is.
+        biased, bias: int32 and float32 (n,): ids, and the bias of their logits.
         seen, counts: int32 and float32 (n,): ids in prompt or output, and how often each is in the output.
-        repetition, presence, frequency: the penalties of `SamplingParams` for what was seen.
+        repetition, presence, frequency: the penalties of `SamplingParams` for seen ids.
     """
 
     permitted: Bits | None
@@ -63,18 +63,18 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a token is chosen from a row of logits.
+    """How to choose a token from a row of logits.
 
     Attributes:
         params: temperature, top-k, top-p, min-p and seed.
         position: tokens of the output before it.
-        size: of the vocabulary; no id from here on is chosen.
+        size: of the vocabulary; larger ids are never chosen.
         allowed: the mask; None: everything is allowed.
-        unbudgeted: the mask without its budget, where the budget removed something.
-        ramp: of the budget, if there is one here.
-        changes: bans, bias and penalties, if there are any.
-        logprobs: the log probability of the token is wanted, and of so many of the most likely ones; None: none.
-        raw: log probabilities by the model's own logits, not by those that the choice is made from.
+        unbudgeted: the mask without its budget, if the budget removed tokens.
+        ramp: the budget ramp, if there is one here.
+        changes: bans, bias and penalties, if any.
+        logprobs: return the log probabilities of the token and of this many of the most likely ones; None: none.
+        raw: whether log probabilities are by the model's own logits, not by the changed ones.
     """
 
     params: SamplingParams
@@ -90,14 +90,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A token that was chosen.
+    """A chosen token.
 
     Attributes:
         token: its id.
         removed: -log of the probability of the tokens that the mask and the ramp left, by the model's logits.
-        by_budget: the probability of what the specification allows and the budget or its ramp took; None where they
-            took nothing.
-        scores: log probabilities, if they were wanted.
+        by_budget: the probability that the budget or its ramp removed from the tokens of the specification; None if
+            they removed nothing.
+        scores: log probabilities, if requested.
     """
 
     token: int
@@ -110,8 +110,8 @@ class Choose(NamedTuple):
     """A request for tokens.
 
     Attributes:
-        logits: float32 (n, width), which are only read.
-        choices: one for each row; a row is chosen from as if the rows before it were.
+        logits: float32 (n, width), not changed.
+        choices: one for each row. A token is chosen from every row, as if the drafts before it were right.
     """
 
     logits: Tensor
@@ -119,11 +119,11 @@ class Choose(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What comes of a request.
+    """The answer to a request.
 
     Attributes:
-        rows: for each row a token, or why there is none. There are no rows where a model drafts nothing.
-        seconds: the request's share of the time that it took.
+        rows: for each row a token, or the error. There are no rows if a model drafts nothing.
+        seconds: the request's share of the time.
     """
 
     rows: Sequence[Chosen | GuidedError]
@@ -131,7 +131,7 @@ class Answer(NamedTuple):
 
 
 def all_banned(position: int) -> GuidedError:
-    """Why nothing can be chosen where a request has banned all that its mask allows."""
+    """The error if a request has banned all tokens that its mask allows."""
     return GuidedError(
         f"allowed_token_ids and bad_words forbid each token that could come here (after {position} tokens of output)"
     )

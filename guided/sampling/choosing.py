@@ -1,8 +1,8 @@
 """Choose a token from a row of logits, in torch, on any device.
 
-In: a row of logits, and a `Choice`. Out: a `Chosen`. The order is that of `SamplingParams`: the mask on the raw logits,
-bans, bias and penalties on what it leaves, and then the sampler. The kernel for CPUs (guided/kernels/choose.py) is
-tested against this.
+In: a row of logits, and a `Choice`. Out: a `Chosen`. The order is that of `SamplingParams`: first the mask on the raw
+logits, then bans, bias and penalties, and then the sampler. The CPU kernel (guided/kernels/choose.py) is tested against
+this module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["apply_mask", "choose_row"]
 
 @torch.inference_mode()
 def choose_row(logits: Tensor, choice: Choice) -> Chosen:
-    """Choose from `logits` (width,), which are only read.
+    """Choose from `logits` (width,), which do not change.
 
     Raises:
         GuidedError: no token is left, or the logits are not numbers.
@@ -40,7 +40,7 @@ def choose_row(logits: Tensor, choice: Choice) -> Chosen:
 
 
 def apply_mask(logits: Tensor, choice: Choice) -> tuple[float, float | None]:
-    """Apply the mask and the ramp to logits (width,), in place: `Chosen.removed` and `Chosen.by_budget`."""
+    """Apply the mask and the ramp to logits (width,), in place. Return `Chosen.removed` and `Chosen.by_budget`."""
     if choice.allowed is None:
         logits[choice.size :] = -float("inf")
         return 0.0, None

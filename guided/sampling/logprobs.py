@@ -1,4 +1,4 @@
-"""Log probabilities of tokens: of the one that came, and of the k most likely that could have come.
+"""Log probabilities of tokens: of the chosen token, and of the k most likely alternatives.
 
 In: a row of logits. Out: natural logarithms of softmax (temperature 1).
 """
@@ -21,13 +21,12 @@ LogprobsMode = Literal["raw", "masked"]
 
 @dataclass(frozen=True, slots=True)
 class LogprobParams:
-    """Which log probabilities a request asks for.
+    """The log probabilities that a request asks for.
 
     Attributes:
-        output: of each token of the output, and of so many of the most likely ones in its place; None: none.
-        prompt: the same of the prompt's tokens, always raw.
-        mode: "raw": the model's own. "masked": of the logits that the choice is made from, after the mask, the bans,
-            bias and penalties, before the temperature.
+        output: for each token of the output, how many of the most likely alternatives to report; None: nothing.
+        prompt: the same for the prompt's tokens, always raw.
+        mode: "raw": the model's own. "masked": after the mask, the bans, bias and penalties, before the temperature.
     """
 
     output: int | None = None
@@ -48,13 +47,13 @@ class LogprobParams:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """A token among those that could have stood in its place.
+    """A token and its most likely alternatives.
 
     Attributes:
         token: its id.
         logprob: its log probability.
-        top: (id, log probability) of the most likely ones, in order (the lower id first among equals), without those
-            that were impossible; the token is among them only if it is one of them.
+        top: (id, log probability) of the most likely tokens, in order (the lower id first among equals), without
+            impossible ones. It contains the token itself only if that is one of the most likely.
     """
 
     token: int
@@ -64,7 +63,7 @@ class TokenLogprobs:
 
 @torch.inference_mode()
 def token_logprobs(logits: Tensor, token: int, k: int, size: int) -> TokenLogprobs:
-    """Of `token` and the `k` most likely of the ids below `size`, by a row of logits, (vocab,)."""
+    """Log probabilities of `token` and the `k` most likely ids below `size`, from a row of logits, (vocab,)."""
     mass = log_mass(logits)
     values, ids = torch.topk(logits[:size], min(k, size))
     best = [(id, value - mass) for id, value in zip(ids.tolist(), values.tolist(), strict=True)]

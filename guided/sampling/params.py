@@ -1,4 +1,4 @@
-"""How a token is chosen: the request's numbers, checked once."""
+"""The sampling parameters of a request, checked once."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _SEEDS = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Numbers of one request.
+    """The sampling parameters of one request.
 
     Order of application, on raw logits: the constraint's mask; allowed_token_ids, bad_words, min_tokens; logit_bias;
-    the penalties for repetition, frequency and presence; temperature; min-p; top-k; top-p. (As vLLM's.) What one of
-    them forbids, none after it allows again. With temperature 0 the last four change nothing.
+    the penalties for repetition, frequency and presence; temperature; min-p; top-k; top-p. (As in vLLM.) A forbidden
+    token stays forbidden in all later steps. With temperature 0 the last four have no effect.
 
     Attributes:
         temperature: 0 takes the most likely token (the lowest id among equals).
         top_k: only the k most likely; None, 0 or -1: all.
         top_p: of those, the fewest whose probabilities (after the temperature) sum to at least this; None: all.
-        seed: the choice at a position is a function of (seed, position, logits) alone, whatever else runs beside it.
+        seed: the choice at a position is a function of (seed, position, logits) alone, independent of other requests.
         min_p: only tokens at least this times as likely as the most likely one (after the temperature); None: all.
         repetition_penalty: of each token in the prompt or the output, a positive logit is divided by this, a negative
             one multiplied; 1: none.
         presence_penalty: subtracted from the logit of each token in the output.
         frequency_penalty: subtracted from the logit of a token as often as it is in the output.
         logit_bias: id -> what is added to its logit, from -100 to 100.
-        allowed_token_ids: no others, of end tokens neither; None: all. A constraint's forced text is then spelled with
-            these, too.
-        bad_words: sequences of ids that do not occur in the output: the last id of each is forbidden where the ones
-            before it stand at the end of the output.
-        min_tokens: until the output has so many, what would end it (end tokens, stop tokens, stop texts) is forbidden,
-            where something else is allowed. A constraint wins: where only the end may follow, it ends.
-        shared: what samples of one request compute once for all of them.
+        allowed_token_ids: the only tokens that are allowed, end tokens included; None: all. A constraint's forced text
+            uses only these, too.
+        bad_words: sequences of ids that must not occur in the output: the last id of each is forbidden after the ones
+            before it.
+        min_tokens: until the output has this many tokens, anything that would end it (end tokens, stop tokens, stop
+            texts) is forbidden if something else is allowed. If a constraint allows only the end, the output ends.
+        shared: results that the samples of one request compute once for all of them.
     """
 
     temperature: float = 0.0
@@ -62,7 +62,7 @@ class SamplingParams:
         self._check_ids()
 
     def sample(self, index: int) -> SamplingParams:
-        """The numbers of the sample `index` of the same request: the seeds are seed, seed + 1, ... modulo 2**64."""
+        """The parameters of the sample `index` of the same request: seeds are seed, seed + 1, ... modulo 2**64."""
         return self._changed("seed", (self.seed + index) % _SEEDS)
 
     def at(self, temperature: float) -> Self:
@@ -70,14 +70,14 @@ class SamplingParams:
         return self._changed("temperature", temperature)
 
     def _changed(self, name: str, value: float) -> Self:
-        """A copy that shares all ids with this one, since there may be many of both. Nothing is checked again."""
+        """An unchecked copy that shares all ids with this one, since there may be many ids and many copies."""
         changed = copy(self)
         object.__setattr__(changed, name, value)
         return changed
 
     @property
     def keeps_logits(self) -> bool:
-        """Nothing here but the mask changes logits before the temperature."""
+        """Whether no parameter changes logits before the temperature."""
         return (
             self.repetition_penalty == 1
             and self.presence_penalty == self.frequency_penalty == 0
@@ -86,7 +86,7 @@ class SamplingParams:
         )
 
     def ids(self) -> dict[str, Collection[int]]:
-        """The ids that are named here, by what names them."""
+        """The ids in each parameter, by its name."""
         bad = {id for word in self.bad_words for id in word}
         return {"logit_bias": self.logit_bias, "allowed_token_ids": self.allowed_token_ids or (), "bad_words": bad}
 
@@ -116,7 +116,7 @@ class SamplingParams:
         check_integer("min_tokens", self.min_tokens, least=0)
 
     def _check_ids(self) -> None:
-        """Copies of what was given, so that nobody changes it meanwhile."""
+        """Copy and check the ids, so that later changes by the caller have no effect."""
         if not isinstance(self.logit_bias, Mapping):
             raise OptionError(
                 f"logit_bias is {brief(self.logit_bias)}, it must map ids to numbers", option="logit_bias"
@@ -149,7 +149,7 @@ class SamplingParams:
 
 
 def _items(name: str, given: object, of_what: str) -> tuple[Any, ...]:
-    """What was given as a tuple. OptionError: it has no items, or more than anything needs."""
+    """The given items as a tuple. OptionError: it is not iterable, or has too many items."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise OptionError(f"{name} holds {of_what}, not {brief(given)}", option=name)
     return tuple(read_items(name, given))

@@ -1,10 +1,10 @@
 """Bias, bans and penalties of one output.
 
-In: the numbers of a request, and the output so far. Out: `Changes`, what they change in the logits of the next token.
-`apply_changes` applies them to masked logits, in torch; the kernel has its own (guided/kernels/choose.py). -inf stays
--inf, whatever is added to it or multiplied with it, so nothing here allows what the mask forbids.
+In: the parameters of a request, and the output so far. Out: `Changes` to the logits of the next token. `apply_changes`
+applies them to masked logits, in torch; the kernel has its own version (guided/kernels/choose.py). -inf stays -inf
+after any addition or multiplication, so nothing here allows a token that the mask forbids.
 
-Cost: O(1) per token of the output. Only logits of tokens that the request names or that were written are changed.
+Cost: O(1) per token of the output. Only the logits of tokens in the request, the prompt or the output change.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Penalties:
         return any(_ends_with(output, before) for before in self.bad_words.get(token, ()))
 
     def changes(self, output: Sequence[int], drafts: Sequence[int] = ()) -> Changes:
-        """What is changed for the token after `output`, which has only grown since the last call, and some drafts."""
+        """The changes for the token after `output` and `drafts`. `output` must have only grown since the last call."""
         written, params = [*output, *drafts] if drafts else output, self.params
         if self._penalises:
             self._seen.extend(output)
@@ -85,7 +85,7 @@ class Penalties:
         )
 
     def _once(self, name: str, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """An array of the request's numbers, made once for all of its samples."""
+        """An array of the request's parameters, made once for all of its samples."""
         shared = self.params.shared
         if name not in shared:
             shared[name] = make()
@@ -94,7 +94,7 @@ class Penalties:
 
 
 class _Seen:
-    """The tokens of a prompt and of a growing output, and how often each is in the output, in arrays that grow."""
+    """The tokens of a prompt and of a growing output, and how often each is in the output."""
 
     def __init__(self, prompt: Iterable[int]) -> None:
         ids = list(dict.fromkeys(prompt))
@@ -103,13 +103,13 @@ class _Seen:
         self._read = 0  # tokens of the output that are counted
 
     def extend(self, output: Sequence[int]) -> None:
-        """Count what is new in the output."""
+        """Count the new tokens of the output."""
         for id in output[self._read :]:
             self._count(id)
         self._read = len(output)
 
     def counted(self, drafts: Sequence[int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-        """The ids, and their counts if these drafts were written, too."""
+        """The ids, and their counts as if these drafts were written, too."""
         size = len(self._at)
         if not drafts:
             return self._ids[:size], self._counts[:size]
@@ -129,13 +129,13 @@ class _Seen:
 
 
 def apply_changes(changes: Changes, logits: Tensor, position: int) -> None:
-    """Change masked logits, float32 (size,), in place, for the token that has so many before it in the output.
+    """Change masked logits, float32 (size,), in place, for the token at `position` of the output.
 
     Raises:
-        GuidedError: something was allowed before, and nothing is any more.
+        GuidedError: the changes forbid every token that was allowed before.
     """
     if _is_empty(logits):
-        return  # whoever chooses says what that means
+        return  # the sampler reports this error
     _forbid(changes, logits, position)
     if len(changes.biased):
         logits[_tensor(changes.biased, logits).long()] += _tensor(changes.bias, logits)

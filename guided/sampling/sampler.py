@@ -4,11 +4,10 @@ In: float32 logits, (vocab,), masked and penalised already (-inf is never chosen
 and the position of the token. Out: the id. Temperature 0 is argmax; else top-k (exactly k), softmax at the temperature,
 min-p (it commutes with top-k: both keep some of the most likely), top-p, and the inverse of the cumulative distribution
 at a uniform number that is a hash of (seed, position). There is no generator state: the same request gives the same
-tokens in whatever batch or order it runs.
+tokens in any batch and order.
 
 Sums are computed in float64. Cost: one pass over the vocabulary. Top-p without top-k examines the 256 most likely
-tokens first, and more only while these have less than the probability that is needed. Rows of a batch are separate
-calls.
+tokens first, and more only if these have too little probability. Rows of a batch are separate calls.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ def uniform(seed: int, position: int) -> float:
 
 
 def log_mass(logits: Tensor) -> float:
-    """The logarithm of the sum of exponentials: of two such numbers the difference is a log probability.
+    """The logarithm of the sum of exponentials. The difference of two such numbers is a log probability.
 
-    By softmax on a CPU, where `logsumexp` and `exp` take ten times as long if many values are -inf; elsewhere it is
-    one number to wait for, not three.
+    Computed with softmax on a CPU, where `logsumexp` and `exp` take ten times as long if many values are -inf. On other
+    devices there is one number to wait for, not three.
     """
     if logits.device.type != "cpu":
         return float(logits.logsumexp(-1))
@@ -52,7 +51,7 @@ def choose(logits: Tensor, params: SamplingParams, position: int) -> int:
     """The token at `position` of the output.
 
     Raises:
-        GuidedError: no token is allowed, or the logits hold NaN or +inf: never a token out of nothing.
+        GuidedError: no token is allowed, or the logits contain NaN or +inf.
     """
     best = argmax(logits)
     highest = float(logits[best])
@@ -79,7 +78,7 @@ def argmax(logits: Tensor) -> int:
 
 
 def refusal(highest: float) -> GuidedError:
-    """Why nothing can be chosen from logits whose greatest is this."""
+    """The error for logits with this maximum, from which nothing can be chosen."""
     if highest == -math.inf:
         return GuidedError("no token is allowed here: the mask is empty (has the output already ended?)")
     return GuidedError(
@@ -88,7 +87,7 @@ def refusal(highest: float) -> GuidedError:
 
 
 def _nucleus(weights: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """The fewest weights that hold `share` of the sum, the greatest first, and where they stood."""
+    """The fewest weights that have `share` of the sum, the greatest first, and their indices."""
     size, needed = weights.shape[0], share * weights.sum(dtype=torch.float64)
     count = min(256, size)
     while True:

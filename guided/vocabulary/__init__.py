@@ -1,4 +1,4 @@
-"""Vocabularies: what each token id of a model spells, read from the tokenizers that models come with."""
+"""Vocabularies: the bytes of each token id of a model, read from the model's tokenizer."""
 
 from guided.vocabulary.vocabulary import Vocabulary
 

@@ -1,7 +1,7 @@
 """How a byte-level BPE tokenizer spells a text: its merges and how it cuts a text into words, as data.
 
-In: what a reader found in a file. Out: `BytePairs`. Encoders ask a package for ids; canonical masks have to know which
-ids a package can never give (matching/canonical/), so they need the rules themselves.
+In: the contents of a tokenizer file. Out: `BytePairs`. Encoders get ids from a package. Canonical masks need to know
+which ids a package can never produce (matching/canonical/), so they need the rules themselves.
 
 Supported are tokenizers over bytes that merge pairs by rank, behind patterns that cut a text into words: GPT-2's kind
 (a list of merges) and tiktoken's (two tokens merge if together they are a token, the lowest rank first). Everything
@@ -36,7 +36,7 @@ Engine = Literal["rust", "oniguruma"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A step that cuts a text: the matches of a pattern are pieces, and so is what stands between two of them.
+    """A step that cuts a text: the matches of a pattern are pieces, and so is the text between two matches.
 
     Attributes:
         pattern: a regular expression, searched from left to right.
@@ -103,7 +103,7 @@ def _refusal(reason: str) -> UnsupportedError:
 
 
 def no_byte_pairs(reason: str) -> BytePairsFactory:
-    """A factory that refuses."""
+    """A factory that raises UnsupportedError."""
 
     def refuse() -> BytePairs:
         raise _refusal(reason)

@@ -1,12 +1,12 @@
 """Text to token ids, done by the packages that define the result: tokenizers, tiktoken and sentencepiece.
 
-In: what a reader found in a file (JSON, merge rules, ranks, a SentencePiece model) and a text. Out: token ids.
-A model was trained on the ids that one of these packages gave, so the package itself is asked; it is imported when
-text is first encoded. What this module adds is what constrained decoding needs and the packages leave open:
+In: the contents of a tokenizer file (JSON, merge rules, ranks, a SentencePiece model) and a text. Out: token ids.
+A model was trained on the ids of one of these packages, so the package itself encodes. It is imported when text is
+first encoded. This module adds what constrained decoding needs:
 
 - names of special tokens in a text stay text (chat templates ask for the other reading, see `huggingface_encoder`)
-- a text that goes on after other text (`continued`) gets no space put before it, and loses none
-- the unknown token is never given: a text that no tokens spell is an error that names its first such character
+- a text that continues other text (`continued`) gets no space in front, and loses none
+- the unknown token never occurs: a text that no tokens spell is an error that names its first such character
 - a file that makes a package fail, Rust panics included, is a VocabularyError
 - other threads go on while a long text is encoded: `tokenizers` holds Python's lock in `encode`, for 17 s of 4 MB, and
   gives it up in `encode_batch_fast`, which gives the same ids (tiktoken and sentencepiece give it up anyway)
@@ -104,7 +104,7 @@ class _PackageEncoder:
 
 @contextmanager
 def _package_errors(what: str) -> Iterator[None]:
-    """Errors of a package become VocabularyError. A Rust panic comes as an exception outside `Exception`."""
+    """Convert errors of a package to VocabularyError. A Rust panic is an exception outside `Exception`."""
     try:
         yield
     except VocabularyError:

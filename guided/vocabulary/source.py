@@ -1,4 +1,4 @@
-"""What a reader of a tokenizer returns to `Vocabulary`, and what all readers share.
+"""The result of a tokenizer reader for `Vocabulary`, and helpers that all readers share.
 
 `Source` holds the tokens, the end ids, the names of the special tokens and a factory of the encoder: encoding needs
 tables that masks do not, so they are built when text is first encoded. `no_encoder(reason)` is the factory for a
@@ -102,7 +102,7 @@ def ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:
 
 
 def no_encoder(reason: str) -> EncoderFactory:
-    """A factory that refuses: the tokens are known, the way from text to ids is not."""
+    """A factory that raises an error: the tokens are known, but the encoding of text is not."""
 
     def refuse() -> Encoder:
         raise VocabularyError(f"text cannot be encoded exactly as this tokenizer does: {reason}")

@@ -1,4 +1,4 @@
-"""`Vocabulary`: what each token id spells, as bytes.
+"""`Vocabulary`: the bytes of each token id.
 
 In: a list of byte strings, or a tokenizer (GGUF, Hugging Face, tiktoken, SentencePiece, tekken, characters).
 Out: `size`, `tokens`, `eos_token_ids`, `special_tokens`, and `encode` and `decode`.
@@ -146,7 +146,7 @@ class Vocabulary:
         return f"Vocabulary(size={self.size}, eos_token_ids={sorted(self.eos_token_ids)})"
 
     def token_bytes(self, id: int) -> bytes | None:
-        """The bytes of a token, None where it has none. VocabularyError where `id` is not below `size`."""
+        """The bytes of a token, or None if it has none. VocabularyError: `id` is not below `size`."""
         try:
             inside = 0 <= index(id) < self.size
         except TypeError:
@@ -172,7 +172,7 @@ class Vocabulary:
         return self._encoder.encode(text, continued)
 
     def encode_with_special(self, text: str) -> list[int]:
-        """As `encode`, but names of special tokens in `text` become those tokens: for rendered chat templates.
+        """Like `encode`, but names of special tokens in `text` become those tokens: for rendered chat templates.
 
         A tokenizer of Hugging Face does it in its own way (its tokens may strip the white space beside them); for the
         others, the text is cut at the names, the longest first, and each part is encoded for itself.
@@ -200,12 +200,12 @@ class Vocabulary:
         """The rules by which the tokenizer spells a text, made anew at each call.
 
         Raises:
-            UnsupportedError: it is no byte-level BPE tokenizer, or a part of it is not known.
+            UnsupportedError: the tokenizer is not byte-level BPE, or has an unknown part.
         """
         return self._pairs_factory()
 
     def decode(self, ids: Iterable[int]) -> bytes:
-        """The bytes of the tokens, one after another; ids without text add nothing."""
+        """The concatenated bytes of the tokens; ids without text add nothing."""
         known = read_items("ids", ids, most=MAX_SIZE, error=VocabularyError)
         return b"".join(self.token_bytes(number) or b"" for number in known)
 
@@ -293,9 +293,9 @@ class Vocabulary:
         return cls._from(lambda: Source(tokens, [len(chars)], encoder=lambda: Characters(ids)), None, size)
 
     def changed(self, *, eos_token_ids: Collection[int] | None = None, size: int | None = None) -> Vocabulary:
-        """The same tokenizer with other end tokens, or another number of logits; None: as it is.
+        """The same tokenizer with other end tokens, or another number of logits; None: unchanged.
 
-        Tokens beyond the logits can never be written, and are left out; text is then encoded by the fewest tokens.
+        Tokens beyond the logits can never be generated and are left out; text is then encoded by the fewest tokens.
 
         Raises:
             VocabularyError: as the constructor, and for an end token beyond the logits.

@@ -24,13 +24,13 @@ __all__ = ["RankPosition", "TorchGroup", "check_backend", "connect"]
 
 dist: Any = torch.distributed  # the names used here are not in its list of exports
 _RENDEZVOUS = timedelta(minutes=1)  # all ranks have begun when they meet
-_STEP = timedelta(minutes=10)  # in which a rank comes as far as the others
-_FOREVER = timedelta(days=365)  # for a command
+_STEP = timedelta(minutes=10)  # for the other ranks to reach the same exchange
+_FOREVER = timedelta(days=365)  # for the next command
 
 
 @dataclass(frozen=True, slots=True)
 class RankPosition:
-    """One of tensor * pipeline ranks, which are numbered stage by stage."""
+    """The position of one of tensor * pipeline ranks, which are numbered stage by stage."""
 
     rank: int
     tensor: int
@@ -95,7 +95,7 @@ def check_backend(device: torch.device) -> None:
     """Check that this build of torch can exchange tensors between such devices.
 
     Raises:
-        GuidedError: it cannot.
+        GuidedError: this build cannot.
     """
     backend = {"cpu": "gloo", "cuda": "nccl"}.get(device.type)
     if backend is None:

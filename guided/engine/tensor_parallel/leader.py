@@ -2,9 +2,8 @@
 
 In: a model's file, and the number of parts. Out: `Ranks`, whose `parallel` says which part rank 0 loads, and whose
 `runner` is the engine's runner. The other ranks are processes on this machine (worker.py), and end with this process.
-Rank 0 alone does the bookkeeping of the cache. The cache's memory is cut like the model: each rank stores the keys and
-values of its own heads and layers. On a CPU the ranks share the cores, so cutting makes room for a model, but does not
-make it faster.
+Rank 0 alone does the bookkeeping of the cache. The cache's memory is split like the model: each rank stores the keys
+and values of its own heads and layers. On a CPU the ranks share the cores, so splitting makes a model fit, not faster.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class Ranks:
             raise
 
     def runner(self, model: Model, blocks: int, block_size: int) -> ModelRunner:
-        """The part that rank 0 has loaded, over a paged cache in the memory of all ranks.
+        """A runner of the part that rank 0 has loaded, over a paged cache in the memory of all ranks.
 
         Raises:
             GuidedError: a rank could not load its part, or has no memory for its cache.
@@ -111,8 +110,8 @@ class Ranks:
 
     @contextmanager
     def collective(self) -> Iterator[None]:
-        """Enclose what all ranks do together. Ctrl-C is deferred to its end. After an error the ranks would be out of
-        step with each other, so all of them are ended."""
+        """Enclose an operation of all ranks. Ctrl-C is deferred to its end. After an error the ranks would be out of
+        step, so all of them are ended."""
         with _interrupts_deferred():
             try:
                 yield
@@ -123,7 +122,7 @@ class Ranks:
                 raise reason from error
 
     def abort(self, error: BaseException) -> BaseException:
-        """End all ranks, and return the error that says why."""
+        """End all ranks, and return the error that explains why."""
         if not self._finalize.alive:
             ended = "the processes of this model were ended meanwhile"
             return GuidedError(ended) if isinstance(error, RuntimeError) else error

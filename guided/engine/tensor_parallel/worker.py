@@ -1,7 +1,8 @@
 """A process with one part of a model: it loads the part, and runs the commands of rank 0 until rank 0 ends.
 
-In: a `WorkerConfig` as JSON on standard input (processes.py starts the process). Out, one line each on standard output:
-that the worker is ready; and why it ends, unless rank 0 has ended. Ctrl-C is ignored here, because rank 0 handles it.
+In: a `WorkerConfig` as JSON on standard input (processes.py starts the process). Out: on standard output, a line when
+the worker is ready, and a line that says why it ends, unless rank 0 has ended. Rank 0 handles Ctrl-C, so workers ignore
+it.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def serve(everyone: TorchGroup, model: Model) -> None:
 def main() -> None:
     """Run commands until rank 0 ends."""
     words = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # other prints go to standard error: nobody would read them from the pipe, and it would fill up
+    os.dup2(2, 1)  # other prints go to standard error, since nobody reads them from the pipe, which would fill up
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = WorkerConfig(**json.loads(sys.stdin.readline()))
     threading.Thread(target=_end_with_rank_0, args=(config,), daemon=True).start()

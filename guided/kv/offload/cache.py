@@ -214,7 +214,7 @@ class _OffloadPlan:
         return [range(number * self._size, (number + 1) * self._size) for number in numbers]
 
     def _begin(self, layer: int, index: int) -> None:
-        """Make the slot ready that is written first, and begin the first loads."""
+        """Prepare the slot that is written first, and start the first loads."""
         if self._begun == (layer, index):
             return
         self._begun = layer, index
@@ -266,6 +266,6 @@ def _part(cache: OffloadCache, table: Table, count: int) -> _Part:
 
 
 def _runs(numbers: Sequence[int]) -> list[range]:
-    """Numbers in order, those that follow one another together."""
+    """The ranges of consecutive numbers, in order."""
     ends = [i for i, n in enumerate(numbers, 1) if i == len(numbers) or numbers[i] != n + 1]
     return [range(numbers[a], numbers[b - 1] + 1) for a, b in zip([0, *ends], ends, strict=False)]

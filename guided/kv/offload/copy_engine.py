@@ -1,12 +1,12 @@
 """Copies between the blocks of the CPU and the slots of the device, and the order that they must keep.
 
-A copy is begun, goes on by itself, and is waited for, layer by layer. What is asked of the caller:
+A copy is started, runs asynchronously, and is waited for, layer by layer. Rules for the caller:
 
 - what is loaded is read or written only after `wait_slot_layer`;
 - a slot that is copied from is overwritten, and the block that it is copied to is loaded or copied to again, only after
   `wait_offload_layer`.
 
-Nothing else is: that a slot is overwritten by a load only after what was computed with it is up to the engine.
+There are no other rules: the engine ensures that a load overwrites a slot only after computations with it have ended.
 `CheckedCopies` holds callers to these rules; `CudaCopies` (cuda_copies.py) is streams and events.
 
 Layout, on both sides: (layers, blocks, block_size, kv_heads, head_dim), so that a layer's part of a block is one piece.
@@ -105,7 +105,7 @@ _Copies: TypeAlias = dict[tuple[int, int], tuple[int, Callable[[], None]]]  # by
 
 
 class CopyOrderError(RuntimeError):
-    """A wait is missing: what was to be done would race with a copy."""
+    """A wait is missing: the operation would race with a copy."""
 
 
 class CheckedCopies(SlotStore):

@@ -37,7 +37,7 @@ class HybridKVCacheManager:
 
     @property
     def free(self) -> int:
-        """Blocks that nobody uses."""
+        """Number of unused blocks."""
         return len(self._device) + len(self._cpu)
 
     def allocate(self) -> Block:
@@ -53,12 +53,12 @@ class HybridKVCacheManager:
         return self.use(self._cpu.pop())
 
     def use(self, block: Block) -> Block:
-        """One user more."""
+        """Add a user."""
         block.users += 1
         return block
 
     def release(self, block: Block) -> None:
-        """One user less; what nobody uses is forgotten."""
+        """Remove a user; free the block if there are no others."""
         block.users -= 1
         if block.users == 0:
             self._slots.forget(block)

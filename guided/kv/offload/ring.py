@@ -65,7 +65,7 @@ class RingBuffer:
         return list(range(1, self.slots))
 
     def prefill(self, items: int, write_slot: int) -> list[Turn]:
-        """How so many items pass through the ring while another slot is written."""
+        """The turns in which `items` pass through the ring while another slot is written."""
         slots = self.get_load_slots_for_prefill(write_slot)
         depth = len(slots)
         turns: list[Turn] = [Load(slot, item) for item, slot in zip(range(items), slots, strict=False)]
@@ -77,7 +77,7 @@ class RingBuffer:
         return turns
 
     def decode(self, items: int) -> list[Turn]:
-        """How so many items pass through the two halves."""
+        """The turns in which `items` pass through the two halves."""
         half = self.decode_depth
         halves = [range(1, 1 + half), range(1 + half, 1 + 2 * half)] if self.slots > 2 else [range(1, 2)] * 2
         turns, waiting = list[Turn](), list[Turn]()

@@ -56,7 +56,7 @@ class SlotTable:
         self.copies.write(slot, layer, start, k, v)
 
     def vacate(self, slot: int, layer: int) -> None:
-        """Make a slot ready for something else; what only it holds is stored."""
+        """Prepare a slot for other contents; store data that only this slot has."""
         if slot == RingBuffer.decode_slot:
             self._store_held(layer)
             self._held[layer] = None
@@ -85,7 +85,7 @@ class SlotTable:
         self._held[layer] = _Held(block, stop)
 
     def write_held(self, layer: int, start: int, k: Tensor, v: Tensor) -> None:
-        """Put new positions into the decode slot; they stay there until it is full or asked for by others."""
+        """Write new positions to the decode slot; they stay there until it is full or needed for another block."""
         held = self._held[layer]
         assert held is not None
         self.write(RingBuffer.decode_slot, layer, start, k, v)
@@ -100,7 +100,7 @@ class SlotTable:
                 self._store_held(layer)
 
     def forget(self, block: Block) -> None:
-        """Nobody wants the block any more."""
+        """Drop the contents of an unused block."""
         self._held = [None if held is not None and held.block is block else held for held in self._held]
 
     # ---- whole blocks

@@ -1,10 +1,10 @@
-"""The characters of tokens: which of them a token completes, holds and begins.
+"""The characters that a token completes, contains and begins.
 
     b"\\xa9t\\xc3"    `head` b"\\xa9" ends a character, "t" is one, `tail` b"\\xc3" begins one
 
-In: the bytes of tokens, and classes of characters (splitter.py). Out: `Spelled` for each token that can be a part of a
-text in UTF-8. Tokens whose characters are of the same classes are one node of a tree, so that where words may end is
-asked once for all of them.
+In: the bytes of tokens, and classes of characters (splitter.py). Out: `Spelled` for each token that can be part of a
+UTF-8 text. Tokens whose characters have the same classes share one node of a tree, so that the word borders are
+computed once for all of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Spelled(NamedTuple):
 
 
 def spelled(data: bytes) -> Spelled | None:
-    """A token's characters; None: no text in UTF-8 has these bytes."""
+    """A token's characters, or None if no UTF-8 text contains these bytes."""
     begin = 0
     while begin < len(data) and data[begin] & 0xC0 == 0x80:
         begin += 1
@@ -56,7 +56,7 @@ def spelled(data: bytes) -> Spelled | None:
 
 
 def beginnings(data: bytes) -> Ranges:
-    """The characters of several bytes whose first bytes these are; none if there are no such characters."""
+    """The multi-byte characters that begin with these bytes; empty if there are none."""
     length = next((n for low, high, n in _LENGTHS if low <= data[0] < high), 0)
     if not length or len(data) >= length or any(byte & 0xC0 != 0x80 for byte in data[1:]):
         return ()
@@ -70,7 +70,7 @@ def beginnings(data: bytes) -> Ranges:
 
 @cache
 def composing() -> frozenset[str]:
-    """The characters that may be composed with, or ordered among, those before them."""
+    """The characters that normalization may compose with, or reorder among, earlier characters."""
     jamo = {chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}
     everything = map(chr, range(0x110000))
     found = {char for char in everything if combining(char)}
@@ -117,8 +117,8 @@ class ClassTree:
         self.count = count
 
     def walk(self, start: int, first: Callable[[int, int], int], then: Callable[[int, int], int]) -> Ints:
-        """The states after each node, int64 (count,): by `first` for the first character, by `then` for the others;
-        0 is the state from which nothing goes on. Both are asked once for each state and class."""
+        """The states after each node, int64 (count,): by `first` for the first character, by `then` for the others.
+        0 is the dead state. Both functions are called once for each state and class."""
         out = np.zeros(self.count, np.int64)
         out[0] = start
         step = first

@@ -1,4 +1,4 @@
-"""The characters, in classes that no set of some patterns tells apart. In: sets of characters. Out: their classes."""
+"""Partitions characters into classes that no given set distinguishes. In: sets of characters. Out: their classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class CharacterClasses:
     """See the head.
 
     Attributes:
-        count: how many classes there are; they are numbered from 0.
+        count: number of classes, which are numbered from 0.
     """
 
     def __init__(self, sets: Iterable[Ranges]) -> None:

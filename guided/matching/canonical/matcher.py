@@ -1,21 +1,19 @@
-"""A matcher whose masks admit only what the tokenizer itself would write.
+"""A matcher whose masks admit only tokens that the tokenizer itself would write.
 
-In: a matcher, and how its vocabulary's tokenizer spells (spelling.py). Out: a `ForkingMatcher`: each mask is that of
-the inner matcher and of the spelling. What is guaranteed:
+In: a matcher, and the spelling rules of its vocabulary's tokenizer (spelling.py). Out: a `ForkingMatcher`: each mask is
+the intersection of the inner mask and the spelling's. Guarantees:
+- as long as `non_canonical` is 0, the tokens so far begin the encoding of some text, and at the end of the output they
+  are the encoding of its text
+- those of the inner matcher: a token that the mask allows is accepted, and with `max_tokens` the output is complete in
+  time. If the intersection is empty, the inner mask applies, and the chosen token is counted.
 
-- as long as `non_canonical` is 0, the tokens so far are the beginning of the encoding of some text, and where the
-  output ends, they are the encoding of its text
-- what the inner matcher promises: a token that the mask allows is accepted, and with `max_tokens` the output is
-  complete in time. Where nothing is left of the inner mask, the inner mask holds, and the token that is then taken is
-  counted.
+The specification may allow a token after which every continuation has another spelling: after `"`, if only `,` may
+follow and the tokenizer writes `",`. So if few tokens are left (`FEW`), a search of `MOST_STEPS` steps drops those
+after which no spelling leads to an end or to a state with many tokens. If many are left, the search covers only the
+tokens with a punctuation mark after which the specification allows few, such as a quote that ends a string. Results of
+the search are cached by state of the inner matcher.
 
-The specification may allow a token after which every way on has another spelling: after `"`, where only `,` may come
-and the tokenizer writes `",`. So where few tokens are left (`FEW`), those are dropped after which no spelling goes on
-to where many are left again, or to an end; this is searched for `MOST_STEPS` steps. Among many, the same is done for
-the tokens with a punctuation mark after which the specification leaves few, as a quote that ends a string. What is
-found out about a state of the inner matcher is kept.
-
-Tokens that do not go through a mask, as those of tools' results, are accepted as the inner matcher accepts them.
+Tokens that bypass the mask, such as those of tool results, are accepted if the inner matcher accepts them.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ Row = npt.NDArray[np.int32]
 
 
 class CanonicalMatcher:
-    """See the head. Its methods mean what those of `GrammarMatcher` mean.
+    """See the head. For its methods, see `GrammarMatcher`.
 
     Attributes:
         inner: the matcher of the specification.
@@ -52,13 +50,13 @@ class CanonicalMatcher:
     def __init__(self, inner: ForkingMatcher, spelling: Spelling) -> None:
         self.inner, self._spelling = inner, spelling
         self._states: list[State] = [spelling.begin]
-        self._few: dict[Hashable, bool] = {}  # states of the inner matcher: whether it leaves few tokens
-        self._searches: dict[tuple[State, Hashable], tuple[bool, int]] = {}  # with them: the result, and its steps
+        self._few: dict[Hashable, bool] = {}  # inner state -> whether few tokens are allowed
+        self._searches: dict[tuple[State, Hashable], tuple[bool, int]] = {}  # -> result, steps
         self._strays: list[int] = [0]  # how many tokens so far the tokenizer would not have written
 
     @property
     def non_canonical(self) -> int:
-        """How many tokens the tokenizer would not have written there, because nothing else was left."""
+        """How many tokens the tokenizer would not have written, because the masks allowed no others."""
         return self._strays[-1]
 
     @property
@@ -67,7 +65,7 @@ class CanonicalMatcher:
         return self.inner.budget_bound
 
     def fill_next_token_bitmask(self, bitmask: Row, row: int = 0, *, max_tokens: int | None = None) -> bool:
-        """The inner mask without the tokens that the tokenizer would not write, if any are left."""
+        """The inner mask without the tokens that the tokenizer would not write, unless that leaves none."""
         if not self.inner.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens):
             bitmask[row] = -1
         if self.inner.is_terminated():
@@ -80,7 +78,7 @@ class CanonicalMatcher:
         return True
 
     def _look_ahead(self, words: Row, max_tokens: int | None) -> None:
-        """Drop the tokens after which the spelling would have to give way, unless all are such."""
+        """Drop the tokens after which no canonical spelling is possible, unless that drops all."""
         left = max_tokens if self.inner.budget_bound else None
         kept = words.copy()
         if _count(words) <= FEW:
@@ -94,14 +92,14 @@ class CanonicalMatcher:
             words[:] = kept
 
     def _drop(self, row: Row, tokens: Sequence[int], left: int | None) -> None:
-        """Remove those of some tokens after which the spelling would have to give way."""
+        """Remove from `row` those of `tokens` after which no canonical spelling is possible."""
         fuel = [MOST_STEPS]
         for token in tokens:
             if not self._goes_on(self._states[-1], token, left, fuel):
                 row[token // 32] &= ~np.uint32(1 << token % 32).view(np.int32)
 
     def _leads_to_few(self, token: int, left: int | None) -> bool:
-        """Whether the inner matcher leaves few tokens after a token."""
+        """Whether the inner matcher allows few tokens after a token."""
         if not self.inner.accept_token(token):
             return False
         try:
@@ -117,8 +115,8 @@ class CanonicalMatcher:
             self.inner.rollback(1)
 
     def _goes_on(self, state: State, token: int, left: int | None, fuel: list[int]) -> bool:
-        """Whether after a token some spelling goes on to where many tokens are left, or to an end; True where that is
-        not found out within `fuel` steps. The inner matcher is in the same state afterwards."""
+        """Whether a spelling leads from this token to an end or to a state with many tokens; True if undecided after
+        `fuel` steps. The state of the inner matcher does not change."""
         after = self._spelling.after(state, token)
         if not after.branches or not self.inner.accept_token(token):
             return False
@@ -128,8 +126,8 @@ class CanonicalMatcher:
             self.inner.rollback(1)
 
     def _found(self, state: State, left: int | None, fuel: list[int]) -> bool:
-        """The same of a state that the inner matcher is in. What is known takes as many steps as finding it out did:
-        else a mask would depend on what was asked before."""
+        """The same for the inner matcher's current state. A cached result costs as many steps as the search did;
+        otherwise a mask would depend on earlier searches."""
         inner = _state_of(self.inner)
         if left is not None or inner is None:
             return self._searched(state, None if left is None else left - 1, fuel)
@@ -152,14 +150,14 @@ class CanonicalMatcher:
             return True
         row = self._spelling.row(state)
         allowed = [token for token in mask if is_allowed(row, token)]
-        allowed.sort(key=lambda token: self._spelling.length(token) or inf, reverse=True)  # an end is found at once
+        allowed.sort(key=lambda token: self._spelling.length(token) or inf, reverse=True)  # end tokens first
         return any(self._goes_on(state, token, left, fuel) for token in allowed)
 
     def _leaves_few(self, left: int | None) -> bool:
         return len(self._inner_mask(left) or ()) > 0
 
     def _inner_mask(self, left: int | None) -> list[int] | None:
-        """The tokens that the inner matcher allows; None: many."""
+        """The tokens that the inner matcher allows, or None if there are many."""
         mask = np.zeros((1, len(self._spelling.marks)), np.int32)
         if not self.inner.fill_next_token_bitmask(mask, max_tokens=left) or _count(mask[0]) > FEW:
             return None
@@ -197,7 +195,7 @@ class CanonicalMatcher:
         return twin
 
     def forced_tokens(self) -> list[int]:
-        """The inner ones, as far as the tokenizer would write them after what there is."""
+        """The inner matcher's forced tokens, as far as the tokenizer would write them here."""
         state, out = self._states[-1], list[int]()
         for token in self.inner.forced_tokens()[:_MOST_FORCED]:
             state = self._spelling.after(state, token)
@@ -207,7 +205,7 @@ class CanonicalMatcher:
         return out
 
     def is_accepting(self) -> bool:
-        """Whether the output may end here; where the tokenizer would not end it, the mask has no end token."""
+        """Whether the output may end here. If the tokenizer would not end it, the mask has no end token."""
         return self.inner.is_accepting()
 
     def is_terminated(self) -> bool:
@@ -215,12 +213,12 @@ class CanonicalMatcher:
         return self.inner.is_terminated()
 
     def min_tokens_to_finish(self) -> int:
-        """That of the inner matcher: a budget counts any spelling, and the spelling yields where it must."""
+        """As the inner matcher: a budget counts any spelling, and canonical spelling yields to it."""
         return self.inner.min_tokens_to_finish()
 
 
 def _state_of(matcher: object) -> Hashable:
-    """The state of a matcher: equal ones are equal; None: it has none that can be compared."""
+    """A key for the state of a matcher, or None if its states cannot be compared."""
     if isinstance(matcher, HealingMatcher):
         inner = _state_of(matcher.inner)
         return None if inner is None else (matcher.written, inner)

@@ -1,23 +1,23 @@
 """Which token may follow which within a word, for tokenizers that merge pairs by rank.
 
-In: the merges. Out: `PairTable`: the tokens that merges give at all (`reachable`), and for each token the row of those
+In: the merges. Out: `PairTable`: the tokens that merges can produce (`reachable`), and for each token the row of tokens
 that may follow it.
 
-The tokens of a word are those that its merges give if and only if this holds for each two neighbours by themselves
-(Vieira et al., "Language Models over Canonical Byte-Pair Encodings", 2025). For: merges never cross a border between
-two final tokens, so on both sides of it they come in the same order with and without the rest of the word. This needs
-nothing but a fixed order (the lowest rank, then the leftmost), and neighbours that are reachable.
+The merges of a word produce a sequence of tokens if and only if they do so for each pair of neighbours by itself
+(Vieira et al., "Language Models over Canonical Byte-Pair Encodings", 2025). The reason: merges never cross a border
+between two final tokens, so their order on both sides is the same with and without the rest of the word. This needs
+only a fixed order (lowest rank, then leftmost) and reachable neighbours.
 
-When do `a` and `b` not stay apart? When at some time the last symbol x of what `a` has become and the first symbol y
-of what `b` has become merge, before x and y are merged with their own neighbours. A token with the derivation (l, r) is
-made at the *time* M = max(its rank, M(l), M(r)): a merge of a lower rank than one before it comes at once. So x is
-there from M(x) to M(what x becomes), and likewise y. With the rank of (x, y) in both spans, `a` and `b` merge:
+`a` and `b` do not stay apart if at some time the last symbol x of `a` merges with the first symbol y of `b`, before x
+and y merge with their own neighbours. A token with the derivation (l, r) is made at the *time*
+M = max(its rank, M(l), M(r)): a merge with a lower rank than an earlier merge happens at once. So x exists from M(x) to
+M(what x becomes), and likewise y. If the rank of (x, y) is in both spans, `a` and `b` merge:
 
-    rank(x, y) < M(what x becomes in a)      ties: the merge that is more to the left comes first
+    rank(x, y) < M(what x becomes in a)      ties: the leftmost merge comes first
     rank(x, y) <= M(what y becomes in b)
 
-Where the rank of (x, y) is below the time at which both are there, which no trained tokenizer has, the two are merged
-step by step to see what becomes of them.
+If the rank of (x, y) is below the time at which both exist, which no trained tokenizer has, the two tokens are merged
+step by step.
 
 Cost: the derivations of 128,000 tokens take some seconds, once; a row takes the merges of the few last symbols of its
 token, milliseconds (benchmarks.md). Rows are kept while they take at most `ROW_BYTES`.
@@ -48,7 +48,7 @@ class PairTable:
     """See the head.
 
     Attributes:
-        reachable: bool (size,), the tokens that merges give for their own bytes.
+        reachable: bool (size,), the tokens that merges produce for their own bytes.
     """
 
     def __init__(self, pairs: BytePairs, size: int) -> None:
@@ -67,7 +67,7 @@ class PairTable:
         self._firsts = self._first_symbols()
 
     def merged(self, data: bytes) -> list[int]:
-        """What the merges give for the bytes of a word; nothing for a byte that is no token."""
+        """The tokens that merges produce for the bytes of a word; empty if a byte has no token."""
         pair, known = self._pairs.pair, self._halves
         symbols = [self._bytes[byte] for byte in data]
         if -1 in symbols:
@@ -116,8 +116,8 @@ class PairTable:
         return row_of(self._size, np.flatnonzero(free))  # type: ignore[arg-type]
 
     def _meeting(self, x: int, ends: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """The tokens with a first symbol that merges with x before x is merged itself, each (n,): the tokens, the rank
-        of that merge, the time from which both symbols are there, and until when the first one is."""
+        """The tokens with a first symbol that merges with x before x itself is merged, each (n,): the tokens, the rank
+        of that merge, the time from which both symbols exist, and the time until which the first symbol exists."""
         low, high = np.searchsorted(self._by_left[0], (x, x + 1))
         soon = self._by_left[2][low:high] < ends
         firsts, ranks = self._by_left[1][low:high][soon], self._by_left[2][low:high][soon]
@@ -128,7 +128,7 @@ class PairTable:
         return self._firsts[1][at], np.repeat(ranks, counts), np.repeat(there, counts), self._firsts[2][at]
 
     def _spine(self, token: int, *, side: int) -> Iterator[tuple[int, int]]:
-        """The symbols that are a token's last one (`side` 1) or first one (0) at some time, and until when."""
+        """The symbols that are at some time a token's last one (`side` 1) or first one (0), each with its end time."""
         until = _NEVER
         symbol: int | None = token
         while symbol is not None:
@@ -138,7 +138,7 @@ class PairTable:
             symbol = None if halves is None else halves[side]
 
     def _first_symbols(self) -> tuple[Ints, Ints, Ints]:
-        """(symbol, token, until when), sorted by symbol."""
+        """(symbol, token, end time), sorted by symbol."""
         found = [
             (symbol, token, until)
             for token in np.flatnonzero(self.reachable).tolist()
@@ -147,7 +147,7 @@ class PairTable:
         return _sorted(found)
 
     def _merges_by_left(self) -> tuple[Ints, Ints, Ints]:
-        """(left, right, rank), sorted by the left symbol; only symbols that there may be."""
+        """(left, right, rank), sorted by the left symbol; reachable symbols only."""
         reachable = self.reachable
         return _sorted(
             [

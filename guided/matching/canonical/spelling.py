@@ -1,20 +1,20 @@
-"""The tokens after which some text goes on as the tokenizer itself spells it.
+"""The tokens that continue a text as the tokenizer itself would spell it.
 
 In: the rules of a byte-level BPE tokenizer (vocabulary/byte_pairs.py). Out: `Spelling`, shared by all outputs, and a
-`State` for each output. `row(state)` are the tokens t for which there is a text whose encoding begins with the tokens
-so far and t; an end token is among them where the tokens so far are the encoding of their own text.
+`State` for each output. `row(state)` has the tokens t such that the encoding of some text begins with the tokens so far
+and t. It has end tokens if the tokens so far are the encoding of their own text.
 
-How: a token goes on with the word that is begun, or a border is before it. Borders are the splitter's affair
-(words.py), and within a word each two neighbours must be what merges leave (pairs.py). Three things are added:
+How: a token continues the current word, or a word border precedes it. words.py determines the borders. Within a word,
+merges must leave each pair of neighbours apart (pairs.py). Further rules:
 
-- where whole words come first, a word that is an *unreachable* token (one that merges never give) is that token. So
-  such a token is a word by itself, and other tokens must not end a word that has its text
-- a token that ends within a character needs one after it that goes on with it
-- the text between two added tokens holds no text of an added token
-- where a tokenizer composes characters (NFC), a text that is not composed is nobody's encoding. Whether it is, is
-  decided with the last `_COMPOSED` bytes and the running Python's Unicode tables
+- if whole words take precedence, a word that equals an *unreachable* token (one that merges never produce) is that
+  token. So such a token is a word by itself, and other tokens must not end a word with the same text
+- a token that ends within a character needs a next token that continues the character
+- the text between two added tokens does not contain the text of an added token
+- if a tokenizer composes characters (NFC), it never produces the encoding of a text that is not composed. The check
+  uses the last `_COMPOSED` bytes and the running Python's Unicode tables
 
-Cost of a step: a few bitwise operations on rows; rows are made when they are first needed (words.py, pairs.py).
+Cost of a step: a few bitwise operations on rows. Rows are made on first use (words.py, pairs.py).
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _spellings_lock = threading.Lock()
 
 
 def spelling_of(vocabulary: Vocabulary) -> Spelling:
-    """How the tokenizer of a vocabulary spells; made at the first call, which takes seconds for a large vocabulary.
+    """The spelling of a vocabulary's tokenizer, made on the first call (seconds for a large vocabulary).
 
     Raises:
-        UnsupportedError: it is no byte-level BPE tokenizer, or a part of it is not known.
+        UnsupportedError: the tokenizer is not byte-level BPE, or has an unknown part.
     """
     with _spellings_lock:
         found = _spellings.get(vocabulary)
@@ -64,13 +64,13 @@ def spelling_of(vocabulary: Vocabulary) -> Spelling:
 
 
 class Branch(NamedTuple):
-    """One reading of what was written: where its last word begins.
+    """One reading of the output so far, given by the beginning of its last word.
 
     Attributes:
         place: see `Place`.
-        word: the text of the last word, while that of an unreachable token begins with it; else None.
+        word: the text of the last word, if it is a prefix of an unreachable token's text; else None.
         several: whether the word has more than one token.
-        closed: whether the word is an unreachable token, after which it ends.
+        closed: whether the word is an unreachable token and so must end.
     """
 
     place: Place
@@ -80,11 +80,11 @@ class Branch(NamedTuple):
 
 
 class State(NamedTuple):
-    """All readings of what was written; none are left where no text is spelled so.
+    """All readings of the output so far; empty if no text is spelled so.
 
     Attributes:
         last: the last token.
-        text: the end of the text since the last added token, where there are any.
+        text: the end of the text since the last added token, if the tokenizer has added tokens.
     """
 
     branches: tuple[Branch, ...]
@@ -116,7 +116,7 @@ class Spelling:
         self._alone = np.zeros(self._size, bool)
         self._alone[unreachable] = True
         self._wholes = {own[id] for id in unreachable}
-        self._ending: dict[bytes, set[int]] = {}  # of the text of an unreachable token -> tokens that complete it
+        self._ending: dict[bytes, set[int]] = {}  # the end of an unreachable token's text -> tokens that complete it
         for data in self._wholes:
             for at in range(len(data)):
                 completing = self._ending.setdefault(data[:at], set())
@@ -134,7 +134,7 @@ class Spelling:
         self._rows: dict[tuple[Place, bool], Row] = {}
         self._completed: dict[tuple[Place, int], bool] = {}
         self._holding: dict[int, Row] = {}
-        self._rests: dict[bytes, set[bytes]] = {}  # the beginning of an added token's text -> what is left of it
+        self._rests: dict[bytes, set[bytes]] = {}  # a prefix of an added token's text -> the rests
         for data in self._added.values():
             for n in range(1, len(data)):
                 self._rests.setdefault(data[:n], set()).add(data[n:])
@@ -142,7 +142,7 @@ class Spelling:
         self._lock = threading.RLock()
 
     def row(self, state: State) -> Row:
-        """The tokens after which some text goes on, as a bitmask row; control and end tokens where a text may end."""
+        """The allowed tokens as a bitmask row; control and end tokens are among them if a text may end here."""
         with self._lock:
             out = self._nothing.copy()
             for branch in state.branches:
@@ -157,12 +157,12 @@ class Spelling:
 
     @cached_property
     def marks(self) -> Row:
-        """The tokens that are one punctuation mark of ASCII, or one white space of it, as a row."""
+        """The tokens that are a single ASCII punctuation mark or white space, as a row."""
         signs = {bytes((byte,)) for byte in range(128) if not chr(byte).isalnum()}
         return row_of(self._size, [id for id, data in enumerate(self._bytes) if data in signs])
 
     def with_any(self, marks: Iterable[int]) -> Row:
-        """The tokens whose text holds one of these tokens' bytes, as a row."""
+        """The tokens whose text contains the bytes of one of these tokens, as a row."""
         out = self._nothing.copy()
         for mark in marks:
             if mark not in self._holding:
@@ -174,7 +174,7 @@ class Spelling:
         return out
 
     def length(self, token: int) -> int:
-        """The bytes of a token."""
+        """The number of bytes of a token."""
         return len(self._bytes[token] or b"") if token < len(self._bytes) else 0
 
     def may_end(self, state: State) -> bool:
@@ -183,7 +183,7 @@ class Spelling:
                    for b in state.branches)  # fmt: skip
 
     def after(self, state: State, token: int) -> State:
-        """The state after a token; without branches where no text is spelled so."""
+        """The state after a token; without branches if no text is spelled so."""
         with self._lock:
             data = self._bytes[token] if token < len(self._bytes) else None
             if not data or token in self._added:
@@ -196,7 +196,7 @@ class Spelling:
             return State(tuple(dict.fromkeys(found)), token, self._kept(state.text + data))
 
     def any_way(self, state: State, token: int) -> State:
-        """The state after a token that the tokenizer would not write: the text counts, with words anywhere in it."""
+        """The state after a token that the tokenizer would not write: its text, with word borders anywhere."""
         with self._lock:
             data = self._bytes[token] if token < len(self._bytes) else None
             if not data or token in self._added:
@@ -215,11 +215,11 @@ class Spelling:
             return State(branches or (Branch(Place(BEGIN)),), token, self._kept(state.text + data))
 
     def _kept(self, text: bytes) -> bytes:
-        """What matters of a text: an added token's text may begin in it."""
+        """The end of a text in which an added token's text may begin."""
         return text[-(self._longest - 1) :] if self._longest > 1 else b""
 
     def _begun_added(self, text: bytes) -> Iterator[int]:
-        """The tokens that end the text of an added token whose beginning is written already."""
+        """The tokens that complete the text of an added token whose beginning is already written."""
         for n in range(1, min(self._longest, len(text) + 1)):
             for rest in self._rests.get(text[len(text) - n :], ()):
                 at = bisect_left(self._by_bytes, (rest, -1))
@@ -232,7 +232,7 @@ class Spelling:
         return self._holds_added.search(text + (self._bytes[token] or b"")) is not None
 
     def _may_compose(self) -> Row:
-        """The tokens that may change what is before them in normal form C, or are not in it themselves, as a row."""
+        """The tokens that may compose with the text before them, or are not in normal form C themselves, as a row."""
         joins = composing()
         words = self._words.spelled.items()
         found = [id for id, (head, text, _) in words if head or text[:1] in joins or not is_normalized("NFC", text)]
@@ -261,7 +261,7 @@ class Spelling:
         return out
 
     def _open(self, place: Place, cut: bool) -> Row:
-        """The tokens that go on with a word, or begin one (`cut`), and after which a text can go on."""
+        """The tokens that continue a word, or begin one (`cut`), and after which a text can continue."""
         key = place, cut
         if key not in self._rows:
             if len(self._rows) >= _MOST_ROWS:
@@ -273,7 +273,7 @@ class Spelling:
         return self._rows[key]
 
     def _after(self, place: Place, token: int, cut: bool) -> Place | None:
-        """The place after a token from which a text can go on; that after an unreachable token is one for its end."""
+        """The place after a token, or None if no text can continue there. An unreachable token ends its word."""
         after = self._words.after(place, self._words.spelled[token], cut)
         if after is None or (after.rest and not self._is_completed(after, token)):
             return None
@@ -282,11 +282,11 @@ class Spelling:
         return after if after.states else None
 
     def _goes_on_after(self, last: int) -> bool:
-        """Whether a word can go on after its last token."""
+        """Whether a word can continue after its last token."""
         return last >= 0 and bool(self._pairs.reachable[last])
 
     def _moved(self, branch: Branch, last: int, token: int, ways: tuple[bool, ...] = (False, True)) -> Iterator[Branch]:
-        """The readings after a token that goes on with the word, or begins one (True)."""
+        """The readings after a token that continues the word, or begins one (True)."""
         data, reachable = self._bytes[token] or b"", bool(self._pairs.reachable[token])
         if token not in self._words.spelled or not (reachable or self._alone[token]):
             return
@@ -307,7 +307,7 @@ class Spelling:
                 yield new
 
     def _is_completed(self, place: Place, token: int) -> bool:
-        """Whether a character that a token has begun can be completed by the tokens that may follow it."""
+        """Whether the tokens that may follow can complete a character that a token has begun."""
         key = place, token
         if key not in self._completed:
             if len(self._completed) > 1 << 16:

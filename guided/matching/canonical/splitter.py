@@ -1,20 +1,20 @@
-r"""Where may the words of a text end, when only its beginning is known?
+r"""Where the words of a text may end when only its beginning is known.
 
-In: the patterns of a pre-tokenizer. Out: `Splitter`, an automaton whose states are reached by characters of which it is
-*guessed* whether a word begins with them; a state that is left is one whose guesses some continuation proves right.
+In: the patterns of a pre-tokenizer. Out: `Splitter`, an automaton that *guesses* for each character whether a word
+begins with it. It keeps a state only if some continuation proves its guesses right.
 
     \s+(?!\S)|\s+|\p{L}+      after two spaces, with no border between them:
                               a third space, or the end: right. A letter: the border was before the second space.
 
-How: Pike's simulation keeps the ways in which a pattern may go on, in the order of preference. Where one of them
-matches, those behind it are dropped, and the match counts unless one before it matches later. So if a border is guessed
-where there is a match, the ways before the match are kept as *forbidden*: none of them may match any more. A lookahead
-at one character is decided when the next character, or the end of the text, is known. What stands between two matches
-is a piece, too: there the pattern is forbidden to match at each character. Several patterns are applied one after the
-other, and a border of an earlier one is the end of the text for a later one.
+How: Pike's simulation keeps the threads of a pattern in order of preference. When a thread matches, the threads behind
+it are dropped, and the match counts unless a preferred thread matches later. So if a border is guessed at a match, the
+preferred threads are kept as *forbidden*: none of them may match any more. A lookahead at one character is decided when
+the next character, or the end of the text, is known. The text between two matches is a piece too: there the pattern
+must not match at any character. Several patterns are applied in sequence. A border of an earlier pattern is the end of
+the text for a later one.
 
-Characters are read in classes: those that no set of the patterns tells apart. States are made when they are reached;
-those of the patterns in use are some hundreds. `MOST` bounds them.
+Characters are read as classes that no set of the patterns distinguishes. States are made when they are reached. The
+patterns in use have some hundreds; `MOST` bounds them.
 
 Source: Cox, "Regular expression matching: the virtual machine approach" (2009), for the simulation.
 What it does not do: lookbehinds, back-references, word boundaries, patterns that match the empty text. Characters that
@@ -50,7 +50,7 @@ _BETWEEN: Final = (-1,)  # instead of places: in a piece between two matches
 
 
 class _Stage(NamedTuple):
-    """Where a text is for one pattern: in a match, and what must not match any more."""
+    """The state of one pattern: its threads in a match, and those that must not match any more."""
 
     places: Places
     forbidden: Places
@@ -104,7 +104,7 @@ class _Reader(EcmaReader):
 
 
 def _possessive(item: Tree, low: int, high: int | None, span: tuple[int, int]) -> Tree:
-    """`item`, one character, as often as it is there: the repetition ends early only where it is not there."""
+    """A possessive repetition of `item`, one character: it ends early only where no `item` follows."""
     gone = look(item, ahead=True, negative=True, span=span)
     first = [item] * low
     if high is None:
@@ -118,7 +118,7 @@ def _possessive(item: Tree, low: int, high: int | None, span: tuple[int, int]) -
 class _Step(NamedTuple):
     """A position of a program: reads a character of `ranges`, or tries `ways` in order. Neither: a match.
 
-    `ahead`: the ways are open only before one of these characters, or, if `negative`, before any other or the end.
+    `ahead`: a condition on the next character: one of these, or, if `negative`, any other or the end.
     """
 
     ranges: Ranges | None = None
@@ -203,7 +203,7 @@ class _Program:
 
 
 class _Pattern:
-    """A program over classes of characters; what it does in each case is kept."""
+    """A program over classes of characters, with cached steps."""
 
     def __init__(self, program: _Program, classes: CharacterClasses) -> None:
         self.program, self.start = program, (program.start,)
@@ -214,7 +214,7 @@ class _Pattern:
             raise _unsupported("matches the empty text", program.split.pattern)
 
     def after(self, places: Places, following: int) -> tuple[Places, bool]:
-        """The places after a character that follows (END: none), and whether there is a match before it."""
+        """The places after the next character (END: none), and whether there is a match before it."""
         key = places, following
         if key not in self._known:
             self._known[key] = self._after(places, following)
@@ -240,14 +240,14 @@ class _Pattern:
         return tuple(out), False
 
     def starts(self, following: int) -> Iterator[_Stage]:
-        """How a piece may begin with a character: as a match, or as what stands between two."""
+        """How a piece may begin with a character: as a match, or as text between two matches."""
         places, _ = self.after(self.start, following)
         if places:
             yield _Stage(places, ())
         yield _Stage(_BETWEEN, tuple(sorted(places)))
 
     def moved(self, stage: _Stage, following: int) -> _Stage | None:
-        """Within a piece."""
+        """The stage after a character within a piece; None: the guesses were wrong."""
         forbidden = self._still(stage.forbidden, following)
         if forbidden is None:
             return None
@@ -258,7 +258,7 @@ class _Pattern:
         return _Stage(places, forbidden) if places else None
 
     def cut(self, stage: _Stage, following: int) -> Iterator[_Stage]:
-        """With a border before the character."""
+        """The stages after a border and then the character."""
         forbidden = self._still(stage.forbidden, following)
         if forbidden is None:
             return
@@ -273,7 +273,7 @@ class _Pattern:
                 yield _Stage(new.places, tuple(sorted({*forbidden, *preferred, *new.forbidden})))
 
     def _still(self, forbidden: Places, following: int) -> Places | None:
-        """The forbidden places after a character; None: one of them has matched."""
+        """The forbidden places after a character, or None if one of them has matched."""
         if not forbidden:
             return ()
         places, matched = self.after(forbidden, following)
@@ -307,7 +307,7 @@ class Splitter:
                 raise _unsupported("leaves text out, which is dropped", split.pattern)
 
     def moved(self, state: int, following: int) -> int | None:
-        """The state after a character of a class that goes on with the word; None: it cannot."""
+        """The state after a character of a class that continues the word, or None if it cannot."""
         key = state, following
         if key not in self._moves:
             self._moves[key] = next(iter(self._checked([self._moved(state, following)])), None)
@@ -330,7 +330,7 @@ class Splitter:
         return self.may_end(state) or any(self.cut(state, one) for one in range(self.classes.count))
 
     def _checked(self, states: Iterable[_State | None]) -> Iterator[int]:
-        """The numbers of those from which an end can be reached."""
+        """The numbers of the states from which an end can be reached."""
         for state in states:
             if state is not None and self._is_alive(number := self._number(state)):
                 yield number
@@ -367,7 +367,7 @@ class Splitter:
         return None if None in after else tuple(after)  # type: ignore[arg-type]
 
     def _cut(self, number: int, following: int) -> Iterator[_State]:
-        """For each pattern that may be the first one with a border here: those before it go on, those after it end."""
+        """For each pattern that may be the first with a border here: earlier patterns continue, later ones end."""
         stages = self._states[number]
         if stages is None:
             yield from product(*(p.starts(following) for p in self._patterns))

@@ -1,14 +1,13 @@
 """A shortest text that two grammars have in common. In: two grammars without a lexer. Out: a text, or nothing.
 
 How: both are compiled over bytes, and pairs of their states are searched, breadth first, as for the intersection of two
-finite automata (Hopcroft and Ullman 1979, section 3.2). The states of a grammar that is not regular are without end, so
-the search gives up after some pairs. Then nothing is known: whether two grammars have a text in common cannot be
-decided in general.
+finite automata (Hopcroft and Ullman 1979, section 3.2). A grammar that is not regular has infinitely many states, so
+the search gives up after a number of pairs, without a result. The problem is undecidable in general.
 
-The examples are texts that people can read: of the bytes of a step, letters come first.
+The examples are readable: the search tries letters first.
 
-Cost: two steps of the core for each byte of each pair. The grammars that are compiled are bounded in number, in their
-rules together, and each in its work. The search ends when a meter around it is exhausted.
+Cost: two steps of the core for each byte of each pair. The number of compiled grammars, their total rules, and the work
+for each are bounded. The search ends when a meter around it is exhausted.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _MOST_STEPS: Final = 200_000  # of the core, for all pairs of alternatives toget
 _MOST_OF_ONE: Final = 20_000
 _MOST_ALTERNATIVES: Final = 30
 _MOST_COMPILED: Final = 500
-_MOST_RULES: Final = 50_000  # of all grammars that are compiled: more than 500 grammars of 100 rules have
+_MOST_RULES: Final = 50_000  # of all compiled grammars: 500 grammars of 100 rules
 _MOST_WORK: Final = 1_000_000  # of one of them, see `Limits`
 _RANK: Final = [(not 97 <= byte <= 122, not 33 <= byte <= 126, byte) for byte in range(256)]
 """Letters, other characters that can be shown, and the rest."""
@@ -49,11 +48,11 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether as much was compiled as may be, or no time is left: nothing more is found out."""
+        """Whether the bounds or the time are exhausted, so that the search finds nothing more."""
         return self._compiled >= _MOST_COMPILED or self._rules > _MOST_RULES or is_exhausted()
 
     def automaton(self, rules: Mapping[str, Node], start: str) -> Automaton | None:
-        """The automaton of a grammar; None if it has none over bytes, generates nothing, or too much was done."""
+        """The automaton of a grammar over bytes; None if it has none, generates nothing, or a bound is reached."""
         if self.is_over:
             return None
         needed = reached(rules, start)
@@ -65,7 +64,7 @@ class Search:
             return None
 
     def common(self, first: Automaton, second: Automaton) -> str | None:
-        """A shortest text of both; None where there is none, or none was found."""
+        """A shortest common text, or None if the search found none."""
         start = first.start, second.start
         before: dict[tuple[State, State], tuple[tuple[State, State], int] | None] = {start: None}
         todo = [start]
@@ -87,9 +86,9 @@ class Search:
 
 
 def ambiguous(grammar: Grammar, limits: Limits | None = None) -> Iterator[LintFinding]:
-    """Alternatives of one rule that have a text in common, with an example: it has two readings.
+    """Alternatives of one rule that have a text in common, with an example: this text has two readings.
 
-    Where nothing is said of a rule, its alternatives may have one nevertheless, unless they are regular and small.
+    The search may miss such texts, unless the alternatives are regular and small.
     """
     search = Search(limits)
     for name in reached(grammar.rules, grammar.start):

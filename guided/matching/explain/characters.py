@@ -1,14 +1,13 @@
 """Sets of characters in words, for messages: "a digit, a letter from a to f or 語".
 
-In: code points as ranges. Out: parts, each a set with the words for it. The parts are disjoint, and together they are
-exactly the set that was given, so a message neither promises nor hides a character.
+In: code points as ranges. Out: parts, each a set with its description. The parts are disjoint, and their union is
+exactly the given set, so a message neither promises nor hides a character.
 
-Classes with a name are taken first, the largest first; a class that lacks only a few characters is "a letter other
-than 'q'". What remains is listed: single characters, and ranges. A set of most characters is described by the ones that
-it lacks. Where the list would be long, its end is counted: "or one of 312 other characters".
+Named classes come first, the largest first. A class that lacks only a few characters is "a letter other than 'q'". The
+rest is listed: single characters, and ranges. A set of most characters is described by the missing ones. The end of a
+long list is counted: "or one of 312 other characters".
 
-A letter without further words is one of A-Z and a-z, and a digit one of 0-9; the words say where other scripts are
-meant.
+"A letter" means A-Z and a-z, and "a digit" means 0-9. Other scripts are named explicitly.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _MOST_PARTS: Final = 6
 _MOST_MISSING: Final = 3
 _MOST_EXCEPTIONS: Final = 5
 _SHORT_RANGE: Final = 3  # characters; a longer run is shown by its ends
-_SHORT_RANGE_OF_SIGNS: Final = 8  # of ASCII, whose order few know
+_SHORT_RANGE_OF_SIGNS: Final = 8  # ASCII signs: readers do not know their order
 _NAMES: Final = {
     " ": "a space",
     "\t": "a tab",
@@ -45,7 +44,7 @@ _NAMES: Final = {
 
 
 class Part(NamedTuple):
-    """Some of the characters of a set, and what they are called.
+    """Some of the characters of a set, and their description.
 
     Attributes:
         words: with their article: "a digit", "'}'", "語".
@@ -57,7 +56,7 @@ class Part(NamedTuple):
 
 
 def described(characters: Ranges) -> str:
-    """A set of characters in words; "nothing" where it is empty."""
+    """A set of characters in words; "nothing" if it is empty."""
     return joined([part.words for part in parts_of(characters)]) or "nothing"
 
 
@@ -67,12 +66,12 @@ def joined(words: Sequence[str]) -> str:
 
 
 def count(characters: Ranges) -> int:
-    """How many characters there are in a set."""
+    """The number of characters in a set."""
     return sum(high - low + 1 for low, high in characters)
 
 
 def name_of(character: str) -> str:
-    """A character as a reader recognises it: in quotes where it is ASCII, by name where it cannot be seen."""
+    """A character as a reader recognises it: in quotes if it is ASCII, by name if it is invisible."""
     if character in _NAMES:
         return _NAMES[character]
     if character.isascii() and character.isprintable():
@@ -122,7 +121,7 @@ def _listed(characters: Ranges) -> list[Part]:
 
 
 def _run(low: int, high: int) -> list[Part]:
-    """Neighbouring characters: one by one where they are few, else by the first and the last."""
+    """Consecutive characters: one by one if they are few, else the first and the last."""
     first, last = chr(low), chr(high)
     signs = (first + last).isascii() and not (first + last).isalnum()
     if high - low < (_SHORT_RANGE_OF_SIGNS if signs else _SHORT_RANGE):
@@ -142,7 +141,7 @@ def _minus(a: Ranges, b: Ranges) -> Ranges:
 
 @cache
 def _classes() -> tuple[tuple[str, Ranges], ...]:
-    """The classes that have names, the largest first; where two overlap, the larger one takes what they share."""
+    """The named classes, the largest first. If two overlap, the larger one takes the common characters."""
     letters, lower, upper = charset(((0x41, 0x5A), (0x61, 0x7A))), ((0x61, 0x7A),), ((0x41, 0x5A),)
     named: dict[str, Ranges] = {
         "a character beyond ASCII": charset([(0x80, 0x10FFFF)]),

@@ -20,13 +20,13 @@ __all__ = ["ErrorLocation", "error_location_of"]
 
 @dataclass(frozen=True)
 class ErrorLocation:
-    """A place in a text.
+    """The location of an error in a text.
 
     Attributes:
-        text: all of it.
-        offset: characters before the place; all of them where the text only ends too early.
+        text: the whole text.
+        offset: number of characters before the error; the length of the text if it only ends too early.
         explanation: of the text.
-        completion: what would have completed the text up to there.
+        completion: a completion of the text before the error.
     """
 
     text: str
@@ -36,17 +36,17 @@ class ErrorLocation:
 
     @property
     def expected(self) -> Expected:
-        """What could have stood there."""
+        """What was expected there."""
         return self.explanation.expected
 
     @property
     def line(self) -> int:
-        """Its line, from 1."""
+        """The line, from 1."""
         return self.text.count("\n", 0, self.offset) + 1
 
     @property
     def column(self) -> int:
-        """Its column in characters, from 1."""
+        """The column in characters, from 1."""
         return self.offset - self.text.rfind("\n", 0, self.offset)
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class ErrorLocation:
 
     @property
     def asked_by(self) -> str:
-        """Lines that name the parts of the specification, where there are names, and what a lexer has made of it."""
+        """Lines that name the parts of the specification, if they have names, and the result of the lexer."""
         positions = self.explanation.positions
         named = named_places(self.explanation.places, positions)
         refusing = listed_refusals(self.explanation.refusals)
@@ -96,12 +96,12 @@ def _lexing(explanation: Explanation) -> dict[str, Any] | None:
 
 
 def error_location_of(grammar: CompiledGrammar, data: bytes, *, ends: bool = False) -> ErrorLocation:
-    """Where `data` stops being allowed, or its end where it is only incomplete. `ends`: it should be a whole output."""
+    """Where `data` stops being allowed, or its end if it is only incomplete. `ends`: it should be a whole output."""
     matcher = GrammarMatcher(grammar)
     asked = explain(matcher, data, ends=ends)
     accepted = matcher.accept_string(data[: asked.read])
     assert accepted, "what was read is allowed"
     text, offset = data.decode(errors="replace"), asked.characters_read
-    if asked.expected.begun:  # it ends inside of a character, which is the last one of the text
+    if asked.expected.begun:  # the text ends inside its last character
         offset = len(text)
     return ErrorLocation(text, offset, asked, shortest_completion(matcher)[0] or b"")

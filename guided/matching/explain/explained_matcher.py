@@ -1,4 +1,4 @@
-"""What an explanation needs of a matcher, so that matchers can explain and explanations know no matcher."""
+"""The protocol of a matcher for explanations: matchers can explain, and explanations do not depend on matchers."""
 
 from __future__ import annotations
 

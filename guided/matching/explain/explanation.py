@@ -1,17 +1,17 @@
-"""Why a text or a token is, or is not, allowed after what a matcher has accepted; and what is.
+"""Explains why a text or a token is allowed or not in a matcher's state, and what is allowed instead.
 
 In: a matcher, and a token, a text, or nothing. Out: an `Explanation`, in characters. The automaton works on bytes, but
-a reader does not: a place inside of a character becomes the place before it, and what could have stood there is a set
-of whole characters. Bytes are only named where the input is not UTF-8.
+readers think in characters: a position inside a character becomes the position before it, and the expected bytes become
+a set of whole characters. Bytes are named only if the input is not UTF-8.
 
-A token may hold a part of a character. After such a token the next one must complete the character.
+A token may contain a part of a character. After such a token the next one must complete the character.
 
-Where in the rules that is, `positions.py` finds, `lexing.py` for grammars with a lexer, and `schema_places.py` in
-schemas.
+`positions.py` finds the position in the rules, `lexing.py` does so for grammars with a lexer, and `schema_places.py`
+for schemas.
 
-Cost: that of the text, and some hundred steps of the automaton for the set of characters. All else, the shortest
-completion, the positions and the schemas, passes a meter (`guided/meter.py`): at most `SECONDS` and `_WORK` steps, or
-less where the caller has a meter of its own. What is not found by then is left out, and `is_partial` says so.
+Cost: reading the text, and some hundred steps of the automaton for the set of characters. The shortest completion, the
+positions and the schemas pass a meter (`guided/meter.py`): at most `SECONDS` and `_WORK` steps, or less if the caller
+has a meter of its own. Results that are not found by then are missing, and `is_partial` is true.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _SECONDS_OF_PART: Final = 2.0
 _SECONDS_OF_COMPLETION: Final = 1.0
 _WORK: Final = 400_000_000
 _LONGEST_COMPLETION: Final = 4096
-_NAMED: Final = 3  # characters that are named where one was begun
+_NAMED: Final = 3  # completions of an incomplete character that are named
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What may follow at a place. `str` gives it in words, `in` asks for a character.
+    """What may follow. `str` describes it in words, `in` tests a character.
 
     Attributes:
-        characters: all of them, as sorted ranges of code points; where one was begun, those that begin like this.
-        begun: the bytes of the character that the place is inside of.
-        control_tokens: names of the control tokens that the grammar has here, as <think>; or ids, as <[5]>.
+        characters: sorted ranges of code points; inside a character, those that begin with the same bytes.
+        begun: the first bytes of an incomplete character.
+        control_tokens: names of the control tokens that the grammar allows here, such as <think>; or ids: <[5]>.
         end: whether the output may end.
     """
 
@@ -84,23 +84,23 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Whether a token (or text) is allowed, where it stops being allowed, and what could have stood there.
+    """Whether a token (or text) is allowed, where it stops being allowed, and what was expected there.
 
     Attributes:
-        accepted: the whole of it is allowed.
-        data: the bytes that were asked about.
+        accepted: the whole token (or text) is allowed.
+        data: its bytes.
         read: how many of these bytes are allowed, up to a whole character.
         expected: what may follow these.
         places: the parts of the specification that are open there (JSON Pointers, rule names).
-        refused_by: the keywords of schemas that refuse what follows, as JSON Pointers.
-        positions: in which alternatives of which rules that is, and after which part of them; empty for schemas, and
-            where it is not found out (`guided/matching/explain/positions.py` says when).
+        refused_by: the schema keywords that refuse the next text, as JSON Pointers.
+        positions: the alternatives of rules that are open there, and the last part read of each; empty for schemas, and
+            if a bound was reached (see `guided/matching/explain/positions.py`).
         lexing: of a grammar with a lexer, how it has cut the text, and which terminals may follow; else None.
-        completion: the shortest way to finish from the matcher's own state.
+        completion: the shortest completion from the matcher's own state.
         reason: one sentence.
-        completion_tokens: the control tokens whose names stand in `completion`, which are no text.
-        refusals: `refused_by` in groups: the keywords of one group refuse it together, each group by itself.
-        is_partial: whether more could be said, but a bound on time or work was reached.
+        completion_tokens: the control tokens in `completion`, which contains their names.
+        refusals: `refused_by` in groups: the keywords of a group refuse the text together, each group by itself.
+        is_partial: whether the explanation is incomplete because a bound on time or work was reached.
     """
 
     accepted: bool
@@ -119,7 +119,7 @@ class Explanation:
 
     @property
     def characters_read(self) -> int:
-        """How many characters of it are allowed."""
+        """The number of allowed characters."""
         return len(self.data[: self.read].decode(errors="replace"))
 
     def __str__(self) -> str:
@@ -130,7 +130,7 @@ class Explanation:
 
 
 def explain(matcher: ExplainedMatcher, asked: int | str | bytes | None, *, ends: bool = False) -> Explanation:
-    """As `GrammarMatcher.explain`. `ends`: the output should end behind what is asked."""
+    """See `GrammarMatcher.explain`. `ends`: the output should end after `asked`."""
     vocabulary = matcher.grammar.vocabulary
     special: int | None = None
     if asked is None:
@@ -173,7 +173,7 @@ _PARTIAL: Final = " (incomplete: the explanation reached its bounds on time and 
 
 
 def _where(named: str, refusing: Groups, found: Sequence[Position], cut: Lexing | None) -> str:
-    """Where that is in the specification, as the end of a message."""
+    """The position in the specification, as the end of a message."""
     refused = f"refused by {listed_refusals(refusing)}" if refusing else ""
     where = "; ".join(filter(None, [in_words(found), f"at {named}" if named else "", refused]))
     where = f" ({where})" if where else ""
@@ -181,7 +181,7 @@ def _where(named: str, refusing: Groups, found: Sequence[Position], cut: Lexing 
 
 
 def shortest_completion(matcher: ExplainedMatcher) -> tuple[bytes | None, tuple[str, ...]]:
-    """The shortest way to finish, and the names of the control tokens in it; None if that takes too long."""
+    """The shortest completion, and the names of the control tokens in it; None if the search takes too long."""
     vocabulary = matcher.grammar.vocabulary
     try:
         with metered(_SECONDS_OF_COMPLETION):
@@ -195,7 +195,7 @@ def shortest_completion(matcher: ExplainedMatcher) -> tuple[bytes | None, tuple[
 
 
 def _place(matcher: ExplainedMatcher, data: bytes) -> tuple[int, Expected]:
-    """How many bytes are read, up to a whole character unless they end inside of one; and what may follow them."""
+    """How many bytes are allowed, up to a whole character unless the data ends inside one; and what may follow them."""
     read, possible = matcher._probe(data)
     begun = b""
     if _inside_character(possible):
@@ -217,7 +217,7 @@ def _place(matcher: ExplainedMatcher, data: bytes) -> tuple[int, Expected]:
 
 
 def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
-    """The characters of a vocabulary that has no part of one as a token; None for others, which can spell more."""
+    """The characters of a vocabulary whose tokens are all whole characters; None for others, which can spell more."""
     found = set[str]()
     for data in vocabulary.tokens:
         if data is not None:
@@ -228,13 +228,13 @@ def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
 
 
 def _open_parts(matcher: ExplainedMatcher, after: bytes, here: SchemasHere) -> tuple[str, ...]:
-    """The parts of the specification that are open after some bytes, by the names that its author knows.
+    """The parts of the specification that are open after some bytes, by the author's names.
 
-    Of the rules of schemas there are only the places that were found in these.
+    Rules of schemas are replaced by the locations in the schemas.
     """
     if here.is_all:
         return here.pointers
-    if matcher.grammar.kind in ("regex", "choice", "pattern"):  # their one rule has a name of ours
+    if matcher.grammar.kind in ("regex", "choice", "pattern"):  # the name of their only rule is internal
         return ()
     origins = matcher.grammar.origins
     others = (origins.get(name, name) for name in matcher._open_rules(after))
@@ -247,7 +247,7 @@ def _is_inside(place: str, prefixes: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=1)
 def _rules(grammar: CompiledGrammar) -> Grammar:
-    """The rules of a grammar, which are read anew."""
+    """The rules of a grammar, read again from its source."""
     return grammar.grammar
 
 
@@ -271,7 +271,7 @@ def _schemas(grammar: CompiledGrammar, symbols: list[int], asked: Asked | None) 
 
 
 def _written(matcher: ExplainedMatcher) -> list[int]:
-    """What the matcher has accepted: bytes, and 256 + id for control tokens."""
+    """The accepted output: bytes, and 256 + id for control tokens."""
     out: list[int] = []
     for step in matcher._accepted():
         data = step if isinstance(step, bytes) else matcher.grammar.vocabulary.token_bytes(step)
@@ -280,7 +280,7 @@ def _written(matcher: ExplainedMatcher) -> list[int]:
 
 
 def _begun(matcher: ExplainedMatcher) -> bytes:
-    """The first bytes of the character that the accepted text ends inside of."""
+    """The bytes of an incomplete character at the end of the accepted text."""
     last = _written(matcher)[-3:]
     start = next((at for at in range(len(last) - 1, -1, -1) if not 0x80 <= last[at] <= 0xBF), 0)
     return bytes(last[start:])
@@ -288,7 +288,7 @@ def _begun(matcher: ExplainedMatcher) -> bytes:
 
 @lru_cache(maxsize=2)
 def _labelled(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | None:
-    """The grammar with what its rules say; None where nothing is to be said."""
+    """The grammar with labels for its positions, or None if it has none to report."""
     if grammar.kind in ("json_schema", "type"):  # all rules are of the schema
         return None
     try:
@@ -317,7 +317,7 @@ def _positions(
 
 
 def _name(vocabulary: Vocabulary, token: int) -> str:
-    """A token that a grammar names, as the vocabulary calls it, or by its id."""
+    """The name of a token in the vocabulary, or its id."""
     return vocabulary.special_tokens.get(token, f"<[{token}]>")
 
 
@@ -353,12 +353,12 @@ def _of_text(matcher: ExplainedMatcher, data: bytes, read: int, accepted: bool, 
 
 
 def _shown(data: bytes) -> str:
-    """A text as a reader sees it; its bytes only where it is no text."""
+    """A text as a reader sees it, or bytes if it is not UTF-8."""
     return brief(data.decode() if is_text(data) else data)
 
 
 def _named(data: bytes) -> str:
-    """What stands at the front of some bytes."""
+    """A description of the first character or byte."""
     if (character := _first_character(data)) is not None:
         return name_of(character)
     return "a part of a character" if is_cut(data) else f"the byte {data[0]:#04x}"
@@ -392,17 +392,17 @@ def is_text(data: bytes) -> bool:
 
 
 def _inside_character(possible: bytes) -> bool:
-    """Whether the bytes that can follow are those that go on with a character."""
+    """Whether the possible next bytes continue a character."""
     return bool(possible) and 0x80 <= possible[0] <= 0xBF
 
 
 def _last_start(data: bytes) -> int | None:
-    """Where the last character begins, counted from the front; None where there is only the rest of one."""
+    """The offset of the last character, or None if there are only continuation bytes."""
     return next((at for at in range(len(data) - 1, -1, -1) if not 0x80 <= data[at] <= 0xBF), None)
 
 
 def is_cut(data: bytes) -> bool:
-    """Whether UTF-8 text ends inside of a character."""
+    """Whether UTF-8 text ends inside a character."""
     start = _last_start(data[-4:])
     if start is None:
         return False

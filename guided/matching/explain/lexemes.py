@@ -1,9 +1,9 @@
-"""The lexemes of a text, one after the other, as a grammar's lexer finds them. In: bytes as they come, and the
-terminals that are tried. Out: the terminal of each lexeme.
+"""Cuts a text into lexemes, as a grammar's lexer does. In: a stream of bytes, and the terminals to try. Out: the
+terminal of each lexeme.
 
-How: `guided/ir/lexer.py` says which terminal a lexeme has. A lexeme has ended once no terminal that is tried can match
-more, so the last one of a text is pending. What was read of it is kept: each byte is read once, but for those that a
-terminal had hoped for in vain.
+How: `guided/ir/lexer.py` defines the terminal of a lexeme. A lexeme has ended once no tried terminal can match more, so
+the last one of a text is pending. Its state is kept, so each byte is read once, except bytes after the longest match of
+a terminal that continued in vain.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["Lexemes", "Pending"]
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A lexeme under way.
+    """A pending lexeme.
 
     Attributes:
-        start: where it begins.
-        read: how far it was read.
-        tried: the terminals that can be taken.
-        matches: those that may match more, in their order.
-        winner, end: the terminal with the longest match so far, -1 if there is none, and where that ends.
+        start: its offset.
+        read: the offset up to which it was read.
+        tried: the terminals that are tried.
+        matches: the terminals that may match more, in order.
+        winner, end: the terminal with the longest match so far, or -1, and the end of the match.
     """
 
     start: int
@@ -55,17 +55,17 @@ class Lexemes:
         self._marks = frozenset().union(*self._contexts)
 
     def is_ignored(self, pending: Pending) -> bool:
-        """Whether a lexeme that has ended is no part of what rules read."""
+        """Whether a finished lexeme is ignored by the rules."""
         return pending.winner in self._ignored
 
     def may_be(self, numbers: Collection[int], taken: Collection[int]) -> bool:
-        """Whether a lexeme under way may become one of the terminals that rules can take, or be ignored."""
+        """Whether a pending lexeme may become one of the terminals that rules can take, or be ignored."""
         of = self._lexer.terminals
         names = {self._ids[each.name] for number in numbers if number >= 0 for each in of[number].keywords}
         return not self._ignored.isdisjoint(numbers) or not (names | set(numbers)).isdisjoint(taken)
 
     def begun(self, start: int, taken: Collection[int]) -> Pending:
-        """A lexeme that begins where the rules can take these terminals and marks."""
+        """A new lexeme where the rules can take these terminals and marks."""
         tried = frozenset(taken)
         if not self._lexer.contextual:
             tried = frozenset(range(len(self._lexer.terminals)))
@@ -86,7 +86,7 @@ class Lexemes:
                 if further is None:
                     continue
                 after.append((number, further))
-                if further.is_accepting:  # those behind the first that matches cannot win any more
+                if further.is_accepting:  # terminals after the first match cannot win any more
                     winner, last = number, at + 1
                     break
             matches = tuple(after)
@@ -96,7 +96,7 @@ class Lexemes:
         )
 
     def terminal(self, pending: Pending, text: bytes | bytearray) -> int:
-        """The terminal of a lexeme that has ended: a keyword, if it is one."""
+        """The terminal of a finished lexeme, or its keyword."""
         for number, keyword in enumerate(self._lexer.terminals[pending.winner].keywords):
             if self._ids[keyword.name] in pending.tried:
                 automaton = self._automaton(pending.winner, number)

@@ -1,14 +1,14 @@
-"""How the lexer of a grammar has cut a text, and where in the rules that is.
+"""How the lexer of a grammar has cut a text, and the position in the rules.
 
-In: a grammar with a lexer, and what was accepted. Out: a `Lexing`: the lexeme that is under way, the terminals that may
-match it or begin, the positions in the rules, and why the longest match refuses a byte.
+In: a grammar with a lexer, and the accepted output. Out: a `Lexing`: the pending lexeme, the terminals that may match
+it or begin, the positions in the rules, and why the longest match refuses a byte.
 
     start: IF NAME      IF: "if"      NAME: /[a-z]+/      %ignore " "
     after  if x         the lexeme 'x' may be NAME; in start, after IF
 
-How: the readable twin of the lexer (`automaton/reference/lexer.py`) follows the readings, each with the places at which
-its lexemes begin, over a parser that knows its positions (`positions.py`, which also says what that costs). Readings
-that a longer match excludes are read on beside them: if one of them reads what is refused, the longest match is why.
+How: the reference implementation of the lexer (`automaton/reference/lexer.py`) follows the readings, each with the
+offsets of its lexemes, over a parser that knows its positions (see `positions.py`, also for the cost). It also follows
+readings that a longer match excludes: if one of them accepts the refused text, the longest match is the reason.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Lexing(NamedTuple):
     """How a text was cut.
 
     Attributes:
-        lexeme: what was read of the lexeme that is under way; empty between lexemes, and in one that is ignored. Of
-            several ways to cut, the longest.
-        may_be: the terminals that it is or may become, as the grammar's author calls them.
-        following: the terminals that may begin here, without those that are ignored.
-        positions: where in the rules that is.
-        refusal: that the longest match does not let the asked text follow; empty if that is not why.
+        lexeme: the text of the pending lexeme; empty between lexemes, and in an ignored one. If there are several ways
+            to cut, the longest.
+        may_be: the terminals that it is or may become, by the author's names.
+        following: the terminals that may begin here, without ignored ones.
+        positions: the positions in the rules.
+        refusal: the explanation if the longest match refuses the asked text, else empty.
     """
 
     lexeme: str = ""
@@ -61,13 +61,13 @@ _Ghosts = dict[Reading, str]
 
 
 def lexing(lexer: LabelledLexer, symbols: Sequence[int], refused: bytes = b"") -> Lexing:
-    """See the head. `symbols`: what was read. `refused`: what should follow, up to the first byte that does not."""
+    """See the head. `symbols`: the output so far. `refused`: the text to explain, up to the first refused byte."""
     if len(symbols) > MOST_SYMBOLS or any(symbol > 255 for symbol in symbols):
         return Lexing()
     try:
         with metered(SECONDS):
             return lexer.cut(bytes(symbols), refused)
-    except (GuidedError, RecursionError):  # beyond what the twin can do
+    except (GuidedError, RecursionError):  # beyond the reference implementation
         return Lexing()
 
 
@@ -113,7 +113,7 @@ class LabelledLexer:
         return out
 
     def _ghosts(self, cuts: _Cuts, ghosts: _Ghosts, text: bytes) -> _Ghosts:
-        """Those after the last byte of `text`."""
+        """The excluded readings after the last byte of `text`."""
         out: _Ghosts = {}
         for reading, begins in cuts.items():
             if won := self._longer_match(reading, begins, text):
@@ -125,7 +125,7 @@ class LabelledLexer:
         return out
 
     def _refusal(self, cuts: _Cuts, ghosts: _Ghosts, text: bytes, refused: bytes) -> str:
-        """Whether `refused` could follow if it were not for a longer match."""
+        """The longer match, in words, without which `refused` could follow; empty if there is none."""
         for at, byte in enumerate(refused, 1):
             whole = text + refused[:at]
             ghosts, cuts = self._ghosts(cuts, ghosts, whole), self._after(cuts, byte, len(whole))

@@ -1,8 +1,8 @@
-"""What may go wrong in generation with a specification that is valid. In: a compiled grammar. Out: remarks.
+"""Finds likely problems of valid specifications in generation. In: a compiled grammar. Out: remarks.
 
-Cost: terminals of a grammar with a lexer are compared in pairs, up to a bound (`guided/frontends/lark/lint.py`); rules
-are searched for texts that they read in several ways, up to a bound (`ambiguity.py`). All of it takes at most the
-seconds of the grammar's `Limits`.
+Cost: terminals of a grammar with a lexer are compared in pairs, up to a bound (`guided/frontends/lark/lint.py`). Rules
+are searched for ambiguous texts, up to a bound (`ambiguity.py`). The total time is at most the seconds of the grammar's
+`Limits`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["lint_findings_of"]
 
 
 def lint_findings_of(grammar: CompiledGrammar, kind: str, source: Any, lark: Mapping[str, Any]) -> list[LintFinding]:
-    """The remarks, those that matter first.
+    """The remarks, the most important first.
 
     Args:
         grammar: compiled from the specification.

@@ -1,7 +1,7 @@
 """What may follow a prefix, and why a text or a token may not. In: a matcher after the prefix. Out: a `NextTexts`.
 
-`Explanation` says it of one text or token. Here are the places as well (line and column), the tokens that the mask
-allows, those that are forced, and how many tokens complete the output.
+It extends an `Explanation` by locations (line and column), the tokens that the mask allows, the forced tokens, and the
+number of tokens that complete the output.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = ["NextTexts", "next_texts"]
 
 @dataclass(frozen=True, slots=True)
 class NextTexts:
-    """What there is to say about the place after a prefix.
+    """What may follow a prefix.
 
     Attributes:
-        explanation: of the text or token that was asked about, or of the place itself.
+        explanation: of the asked text or token, or of the state after the prefix.
         here: the end of the prefix.
         place: where prefix and text together stop being allowed; None if they are allowed, or for a control token.
         allowed: the ids that the mask allows.
         forced: the tokens that must come next.
-        to_finish: the tokens to the end, the end token included, as budgets count; and whether fewer could do.
-        vocabulary_size: how many ids there are.
+        to_finish: the number of tokens to the end, including the end token, as budgets count; and whether it is exact.
+        vocabulary_size: number of ids.
     """
 
     explanation: Explanation
@@ -57,12 +57,12 @@ class NextTexts:
 
 
 def next_texts(matcher: GrammarMatcher, prefix: bytes, asked: int | bytes | None) -> NextTexts:
-    """What may follow what a matcher has accepted.
+    """What may follow the accepted output of a matcher.
 
     Args:
         matcher: after the prefix.
-        prefix: the text of that, without its control tokens.
-        asked: a token, a text, or None: only what is expected.
+        prefix: the text of the prefix, without control tokens.
+        asked: a token or a text to explain; None: only what is expected.
     """
     explanation, size = matcher.explain(asked), matcher.grammar.vocabulary.size
     died = not explanation.accepted and explanation.data != b"" and is_text(explanation.data)
@@ -80,10 +80,10 @@ def next_texts(matcher: GrammarMatcher, prefix: bytes, asked: int | bytes | None
 
 
 def _place(matcher: GrammarMatcher, prefix: bytes, explanation: Explanation) -> ErrorLocation:
-    """Where the prefix and what was asked stop being allowed."""
+    """Where the prefix and the asked text together stop being allowed."""
     text, read = (prefix + explanation.data).decode(errors="replace"), explanation.data[: explanation.read]
     offset = len((prefix + read).decode(errors="replace"))
-    if explanation.expected.begun:  # it ends inside of a character, which is the last one of the text
+    if explanation.expected.begun:  # the text ends inside its last character
         offset = len(text)
     after = matcher.fork()
     completion = shortest_completion(after)[0] or b"" if after.accept_string(read) else explanation.completion

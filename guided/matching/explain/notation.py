@@ -37,9 +37,9 @@ _LINE: Final = re.compile(r" \(line \d+\)$")
 
 
 class Names:
-    """What the rules and terminals of a grammar are called.
+    """The names of the rules and terminals of a grammar.
 
-    `has_gaps`: repetitions between the parts of a rule are ignored terminals, of which its author says nothing.
+    `has_gaps`: repetitions between the parts of a rule are ignored terminals, which the author did not write.
     """
 
     def __init__(self, grammar: Grammar, *, has_gaps: bool = False) -> None:
@@ -55,7 +55,7 @@ class Names:
 
 
 def notation(node: Node, names: Names, *, nested: bool = True) -> str:
-    """The text of a node; `nested`: in brackets where it is more than one thing."""
+    """The text of a node; `nested`: in brackets if it has several parts."""
     match node:
         case Text(text):
             return _quoted(text)
@@ -95,12 +95,12 @@ def notation(node: Node, names: Names, *, nested: bool = True) -> str:
 
 
 def is_helper(name: str) -> bool:
-    """Whether Lark has made the rule, for a repetition or a template."""
+    """Whether Lark made the rule, for a repetition or a template."""
     return name.removeprefix("rule ").startswith("__")
 
 
 def _repeated(name: str, node: Node, names: Names) -> str:
-    """A rule that Lark has made for a repetition: its alternatives that do not begin with itself, once or more."""
+    """A rule that Lark made for a repetition: one or more of its alternatives that do not begin with itself."""
     items = node.items if isinstance(node, Alt) else (node,)
     others = [item for item in items if not (isinstance(item, Seq) and item.items[:1] == (Ref(name),))]
     if len(others) == len(items) or any(_refers_to_helper(item) for item in others):

@@ -14,7 +14,7 @@ _MOST_POINTERS: Final = 8
 
 
 def named_places(places: Sequence[str], found: Sequence[Position]) -> str:
-    """Pointers into schemas, and other rules only where they have no positions."""
+    """Pointers into schemas, and other rules unless they have positions."""
     return listed_pointers([place for place in places if not found or "/" in place.partition(" ")[0]])
 
 
@@ -25,7 +25,7 @@ def listed_pointers(pointers: Sequence[str]) -> str:
 
 
 def listed_refusals(groups: Groups) -> str:
-    """Keywords that refuse something, for a message; those of one group do so together."""
+    """Keywords that refuse a text, for a message; the keywords of a group refuse it together."""
     named = [
         group[0] if len(group) == 1 else f"{listed_pointers(group[:-1])} and {listed_pointers(group[-1:])} together"
         for group in groups

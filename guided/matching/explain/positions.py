@@ -1,20 +1,20 @@
-"""Where in its rules a text is: which alternative of which rule, and what of it was read last.
+"""The positions of a text in the rules: the alternative of a rule, and the part that was read last.
 
-In: a grammar and what was accepted, bytes and control tokens. Out: the `Position`s, and for a grammar with a lexer how
-the text was cut (`lexed.py` words it).
+In: a grammar and the accepted output, bytes and control tokens. Out: the `Position`s, and for a grammar with a lexer
+how the text was cut (`lexing.py` words it).
 
     object: "{" pair ("," pair)* "}"        after  {"a":1   in object (line 1), after pair
 
-How: the core's automaton has merged what is alike, so it no longer knows. Its readable twin reads the rules as they
-were written (`automaton/reference/language.py`). Behind each part of an alternative a *label* is put, a control token
-that no text has. A part has been read where its label is reached; the parser then goes on behind it. What waits for a
-byte before any label was reached is inside of the part whose label comes next.
+How: the core's automaton has merged equal states and lost the positions. The reference implementation reads the rules
+as they were written (`automaton/reference/language.py`). A *label*, a control token that no text contains, is added
+after each part of an alternative. When the parser reaches a label, its part has been read, and the parser continues
+after it. An item that waits for a byte before any label is inside the part with the next label.
 
-Rules that nobody wrote by that name (those of a JSON Schema, whose places are pointers) have no labels: a text inside
-of one is inside of the part that refers to it.
+Rules that the author did not name (those of a JSON Schema, whose positions are pointers) have no labels: a text inside
+such a rule is inside the part that refers to it.
 
-Cost: that of the twin, some microseconds to milliseconds for a byte. So texts longer than `MOST_SYMBOLS` have no
-positions, and neither have those for which the twin reaches its own limits, or takes more than `SECONDS`.
+Cost: the reference implementation takes microseconds to milliseconds per byte. Texts longer than `MOST_SYMBOLS` have no
+positions, nor have texts for which it reaches its own limits or takes more than `SECONDS`.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _MOST_SHOWN: Final = 4
 
 
 class Position(NamedTuple):
-    """A place in an alternative.
+    """A position in an alternative.
 
     Attributes:
-        rule: as its author calls it, with its line where there are lines; empty for the whole of a specification.
-        alternative: its number, from 1, among `alternatives`, as the grammar's loader has written them out.
-        after: the part of it that was read last; empty at its beginning.
-        inside: the part that is under way; empty between two parts.
+        rule: the author's name, with its line if there are lines; empty for a whole specification.
+        alternative: its number, from 1, among `alternatives`, as expanded by the grammar's loader.
+        after: the part that was read last; empty at the beginning.
+        inside: the part that is incomplete; empty between two parts.
     """
 
     rule: str
@@ -61,7 +61,7 @@ class Position(NamedTuple):
         return self.words([self.alternative])
 
     def words(self, numbers: Sequence[int]) -> str:
-        """It, for these alternatives."""
+        """The position in words, for these alternatives."""
         where = [f"in {self.rule}"] if self.rule else []
         if self.alternatives > 1:
             some = list(map(str, numbers[:_MOST_SHOWN])) + ["others"] * (len(numbers) > _MOST_SHOWN)
@@ -75,7 +75,7 @@ class Position(NamedTuple):
 
 
 def in_words(found: Sequence[Position]) -> str:
-    """Positions for a message: alternatives that are read alike together, at most four places."""
+    """Positions for a message, with equal positions of several alternatives combined; at most four."""
     alike: dict[Position, list[int]] = {}
     for it in found:
         alike.setdefault(it._replace(alternative=0), []).append(it.alternative)
@@ -86,9 +86,9 @@ def in_words(found: Sequence[Position]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A part has been read: the alternative, the part, whether one follows, and the label before it in a row.
+    """A part that has been read: the alternative, the part, whether another follows, and the label before it.
 
-    `behind`: what has been read is the white space behind the part of that label.
+    `behind`: the white space after that label's part has been read.
     """
 
     rule: str
@@ -106,7 +106,7 @@ _AT_THE_BEGINNING: Final = Label("", 0, 0, "", True, True, None, "")
 
 
 def positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping[int, str]) -> tuple[Position, ...]:
-    """Those of a text without a lexer. `symbols`: bytes, and 256 + id for control tokens. `names`: of these."""
+    """The positions of a text without a lexer. `symbols`: bytes, and 256 + id for control tokens. `names`: of these."""
     if len(symbols) > MOST_SYMBOLS:
         return ()
     try:
@@ -118,15 +118,15 @@ def positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping
                     token = {symbol - 256, names.get(symbol - 256, symbol - 256)}
                     state = language.step(state, symbol) if symbol < 256 else language.special(state, token)
             return language.positions(state, bool(symbols))
-    except (GuidedError, RecursionError):  # beyond what the twin can do
+    except (GuidedError, RecursionError):  # beyond the reference implementation
         return ()
 
 
 def labelled(grammar: Grammar, kind: str) -> LabelledLanguage:
-    """The language of a grammar with labels behind the parts of the rules that somebody wrote.
+    """The language of a grammar with labels after the parts of the author's rules.
 
     Raises:
-        LimitExceeded: it has too many parts, or takes too long.
+        LimitExceeded: the grammar has too many parts, or takes too long.
     """
     with metered(SECONDS):
         return LabelledLanguage(*_Labels(grammar, kind).grammar())
@@ -141,7 +141,7 @@ class _Labels:
         self.authored = {name for name in old.rules if self._rule_name(name) is not None}
 
     def _rule_name(self, name: str) -> str | None:
-        """What explanations call a rule; None if nobody wrote it."""
+        """The name of a rule in explanations, or None if it is not the author's."""
         origin = self.old.origins.get(name, "")
         if name.startswith("terminal "):
             return None
@@ -166,7 +166,7 @@ class _Labels:
         return Alt(tuple(self._parts(item, rule, number, many, node) for number, item in enumerate(items, 1)))
 
     def _parts(self, node: Node, rule: str, number: int, many: int, owner: Node | None = None) -> Node:
-        """A sequence with a label behind each part. `owner`: the rule; what it repeats of itself has no label."""
+        """A sequence with a label after each part. `owner`: the rule, whose repetitions of itself have no label."""
         spend()
         parts = [part for part in (node.items if isinstance(node, Seq) else (node,)) if not self._is_mark(part)]
         out: list[Node] = []
@@ -203,11 +203,11 @@ class _Labels:
         return isinstance(part, Repeat) and isinstance(part.item, Special) and part.item.token in self.marks
 
     def _is_gap(self, part: Node) -> bool:
-        """Whether these are the ignored terminals that Lark's grammars have between others."""
+        """Whether a part is the ignored terminals between others in Lark's grammars."""
         return self.names.has_gaps and isinstance(part, Repeat)
 
     def _nested(self, node: Node, rule: str, number: int, many: int) -> Node:
-        """A part, with labels inside of it where it refers to rules that have labels."""
+        """A part, with labels inside it if it refers to rules with labels."""
         match node:
             case Ref(name) if name in self.authored:
                 return Ref(_copy(name))
@@ -220,7 +220,7 @@ class _Labels:
         return node
 
     def _referring(self, node: Node) -> Node:
-        """A rule that nobody wrote, and that refers to such with labels: the beginning of one of Lark's grammars."""
+        """A generated rule that refers to rules with labels: the start of a Lark grammar."""
         match node:
             case Ref(name) if name in self.authored:
                 return Ref(_copy(name))
@@ -246,7 +246,7 @@ def _copy(name: str) -> str:
 
 
 class LabelledLanguage(Language):
-    """The states of a labelled grammar. Each goes on behind all labels that were reached; what these are is kept."""
+    """The states of a labelled grammar. Each continues after all reached labels, which are recorded."""
 
     def __init__(self, grammar: Grammar, labels: Mapping[str, Label]) -> None:
         self.labels = labels
@@ -264,11 +264,11 @@ class LabelledLanguage(Language):
         return self._behind_labels(super().special(state, frozenset(names)))
 
     def _if_viable(self, state: State | None) -> State | None:
-        """The text was accepted, so that no completion has to be searched for."""
+        """The text was accepted, so there is no need to search for a completion."""
         return state
 
     def positions(self, state: State | None, begun: bool) -> tuple[Position, ...]:
-        """Where the text is; `begun`: it is not empty."""
+        """The positions of the text; `begun`: it is not empty."""
         if state is None:
             return ()
         before, labels = self.reached[state]
@@ -313,7 +313,7 @@ class LabelledLanguage(Language):
         return whole
 
     def _inside(self, items: Iterable[Item]) -> set[str]:
-        """The labels of the parts that are under way."""
+        """The labels of the incomplete parts."""
         found, seen = set[str](), set[object]()
         todo = [(rest, back, False) for rest, back, _ in items if not _label_of(rest[0])]
         while todo:
@@ -333,7 +333,7 @@ def _behind(label: str) -> str:
 
 
 def _label_of(term: object) -> str:
-    """The label that a term is; empty if it is none."""
+    """The label of a term, or "" if it is none."""
     name = str(term.token) if isinstance(term, Special) else ""
     return name if name.startswith(_LABEL) else ""
 

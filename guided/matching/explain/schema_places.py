@@ -1,14 +1,12 @@
-"""Where in the schemas of a specification a text is. In: a grammar and what was accepted. Out: JSON Pointers.
+"""The schema locations that apply at the end of a text. In: a grammar and the accepted output. Out: JSON Pointers.
 
-A text is the JSON of one schema, or has such JSON in it, as those of structural tags do. Where that begins is found as
-captures are: the grammar is compiled once more with marks around the rules that are schemas, see
-`annotated_grammar.py`. What applies there is computed from the schema and the JSON so far, see
-`frontends/json_schema/instance_locations.py`, and what refuses the text that is asked about in
-`frontends/json_schema/refusing.py`.
+A text is the JSON of one schema, or contains such JSON, as with structural tags. The beginning of the JSON is found
+like captures: the grammar is compiled again with marks around the rules of schemas, see `annotated_grammar.py`.
+`frontends/json_schema/instance_locations.py` computes the locations from the schema and the JSON so far, and
+`frontends/json_schema/refusing.py` the keywords that refuse the asked text.
 
-Cost: a second compilation of the grammar, if it is not the JSON of one schema alone, when this is first asked for.
-What it does not do: parts beside a lexer, and arguments that are written as text, have no places but those of their
-rules.
+Cost: a second compilation of the grammar on first use, unless it is the JSON of one schema alone.
+Not done: parts of a grammar with a lexer, and arguments written as text, have no locations except those of their rules.
 """
 
 from __future__ import annotations
@@ -38,14 +36,14 @@ _PATIENCE: Final = 60.0  # seconds, while another thread explains a text of the 
 
 @dataclass(frozen=True, slots=True)
 class SchemasHere:
-    """What there is to say of the schemas at the end of a text.
+    """The schemas at the end of a text.
 
     Attributes:
         pointers: the schemas that apply there.
-        refusing: their keywords that refuse what follows; those of one group do so together.
+        refusing: their keywords that refuse the next text; the keywords of a group refuse it together.
         prefixes: the pointers of the whole schemas.
-        is_all: whether the text cannot be read in another way, outside of these.
-        is_partial: whether there is more to say, and a bound was reached.
+        is_all: whether the text has no reading outside these schemas.
+        is_partial: whether the result is incomplete because a bound was reached.
     """
 
     pointers: tuple[str, ...] = ()
@@ -59,7 +57,7 @@ class SchemaPlaces:
     """Explains texts of one grammar, whose rules are `rules`.
 
     Raises:
-        LimitExceeded: it is larger than the limits allow.
+        LimitExceeded: the grammar is too large.
     """
 
     def __init__(self, grammar: CompiledGrammar, rules: Grammar) -> None:
@@ -77,7 +75,7 @@ class SchemaPlaces:
         self._is_one = rules.start in rules.schemas
 
     def at(self, symbols: Sequence[int], asked: Asked | None) -> SchemasHere:
-        """After a text. `symbols`: bytes, and 256 + id for control tokens. `asked`: what is refused behind it.
+        """The schemas after a text. `symbols`: bytes, and 256 + id for control tokens. `asked`: the refused text.
 
         Raises:
             GuidedError: limits are exceeded.
@@ -122,7 +120,7 @@ class SchemaPlaces:
 
     @staticmethod
     def _begun(marked: AnnotatedGrammar, symbols: Sequence[int]) -> tuple[set[tuple[int, int]], bool]:
-        """The schemas that are open after a text, with the places where their JSON begins; whether nothing else is."""
+        """The open schemas after a text, with the offsets of their JSON; and whether there is no other reading."""
         with marked.lock:
             automaton = marked.automaton
             threads = entered(marked, [(automaton.start, None)], 0)
@@ -138,7 +136,7 @@ class SchemaPlaces:
 
 
 def _innermost(marked: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:
-    """The number of the region that is open, and where it begins."""
+    """The number and the beginning of the innermost open region."""
     ended = 0
     while past is not None:
         position, mark, past = past

@@ -1,1 +1,1 @@
-"""Captures and temperatures: what the marked regions of an output are."""
+"""Captures and temperatures: the marked regions of an output."""

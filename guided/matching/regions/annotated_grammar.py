@@ -2,14 +2,14 @@
 
     value[capture]: /[a-z]+/         value: <begin 0> /[a-z]+/ <end 0>
 
-A mark is a control token that the grammar has and no text does. So the core parses texts with marks as it parses any
-text: a text that is marked in some way leads to a state, and equal states go on equally. `parse_paths.py` looks for the
+A mark is a control token that only the grammar contains, never a text. So the core parses texts with marks like any
+other text: each marked text leads to a state, and equal states have equal continuations. `parse_paths.py` finds the
 marks of a text.
 
-Of a grammar with a lexer these are the rules, whose letters are terminals.
+For a grammar with a lexer, the rules are marked, and their letters are terminals.
 
-Cost: the grammar is compiled a second time, when its regions are first asked for. A step that was taken before is a
-look-up. At most `_MOST_STATES` states are kept.
+Cost: the grammar is compiled a second time on the first access to its regions. A known step is a lookup. At most
+`_MOST_STATES` states are kept.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Automaton:
         return after  # type: ignore[no-any-return]
 
     def token_end(self, state: State) -> State | None:
-        """The state once a token ends whose bytes were read, or None."""
+        """The state after the end of a token whose bytes were read, or None."""
         after = state.steps.get(-1, _UNKNOWN)
         if after is _UNKNOWN:
             matcher = _core.Matcher(state.matcher)
@@ -86,12 +86,12 @@ class Automaton:
         return after  # type: ignore[no-any-return]
 
     def reads(self, data: bytes) -> bool | None:
-        """Whether a text is a whole one; None: nor the beginning of one. No state on the way is kept."""
+        """Whether a text is complete; None: it is not even the beginning of one. Its states are not cached."""
         matcher = _core.Matcher(self.start.matcher)
         return matcher.is_accepting() if matcher._accept_part(data) else None
 
     def _state(self, matcher: _core.Matcher) -> State:
-        # States have other numbers once the table of states was built anew.
+        # States have other numbers once the core has rebuilt its table of states.
         if self._compiled.rebuilds != self._rebuilds or len(self._states) > _MOST_STATES:
             self._rebuilds = self._compiled.rebuilds
             self._states.clear()
@@ -102,13 +102,12 @@ class Automaton:
 
 
 class AnnotatedGrammar:
-    """A grammar with marks. `lock` is held while its automata are used.
+    """A grammar with marks. Hold `lock` while using its automata.
 
     Attributes:
-        first: the token of the first mark. The region with number k begins with the mark first + 2k, and ends with the
-            one after it.
+        first: the token of the first mark. Region k begins with the mark first + 2k and ends with first + 2k + 1.
         regions: by number.
-        counts_tokens: whether the places where tokens end matter, see `MaxTokens`.
+        counts_tokens: whether token ends matter, see `MaxTokens`.
     """
 
     def __init__(
@@ -158,14 +157,14 @@ class AnnotatedGrammar:
         return Alt((EPSILON, marked)) if self.regions[number].ignored else marked
 
     def region(self, mark: int) -> tuple[Region, bool]:
-        """The region of a mark, and whether it ends there."""
+        """The region of a mark, and whether the mark ends it."""
         number, is_end = divmod(mark - self.first, 2)
         return self.regions[number], bool(is_end)
 
     def entries(self, state: State) -> tuple[Entry, ...]:
-        """The state, and those that marks lead to, as far as they read something or are accepting; the best first.
+        """The state, and the states after marks that can read something or are accepting; the best first.
 
-        A region begins as early as it can and ends as late as it can; what is ignored begins late.
+        A region begins as early and ends as late as possible; ignored text begins late.
 
         Raises:
             LimitExceeded: there are too many.
@@ -192,7 +191,7 @@ class AnnotatedGrammar:
         return state.entries
 
     def _marks(self, state: State) -> tuple[list[tuple[int, State]], list[tuple[int, State]], bool]:
-        """The marks before which a state goes on reading, those after which it does, and whether it reads at all."""
+        """The marks before further text, the marks after it, and whether the state reads any text."""
         early: list[tuple[int, State]] = []
         late: list[tuple[bool, int, State]] = []
         for token in state.tokens:
@@ -206,7 +205,7 @@ class AnnotatedGrammar:
         return early, [(token, after) for _, token, after in sorted(late, key=lambda each: each[:2])], reads
 
     def split(self, ending: Ending, text: bytes) -> int:
-        """Where the end of a text begins; all of it is before the end if it has none."""
+        """The offset at which the end marker begins, or the length of the text if there is no marker."""
         if ending not in self._splits:
             before = automaton_of(ending.before, self.limits)
             self._splits[ending] = before, automaton_of(ending.end, self.limits)
@@ -230,7 +229,7 @@ def automaton_of_rules(grammar: Grammar, limits: Limits) -> Automaton:
     """The automaton of a grammar without control tokens, over bytes.
 
     Raises:
-        SpecError: it generates nothing.
+        SpecError: the grammar generates nothing.
     """
     return Automaton(compile_native(grammar, _bytes(), limits=limits, special_ids={}, end_tokens=[]))
 

@@ -1,18 +1,18 @@
-"""What the regions of a text are: captures, and the temperature. In: a grammar with marks (`annotated_grammar.py`), and
+"""Finds the regions of an output: captures, and the temperature. In: a grammar with marks (`annotated_grammar.py`), and
 an output, step by step. Out: the marks of one reading of it.
 
-A text may be read in many ways. The one that counts is found from left to right: a region begins as early as it can,
-and ends as late as it can, as long as the rest can be read. So of `name rest`, both `/[a-z]+/`, all letters but one are
-of the name.
+A text may have many readings. The preferred one is found from left to right: a region begins as early and ends as late
+as possible, as long as the rest can be read. So in `name rest`, both `/[a-z]+/`, all letters except the last belong to
+the name.
 
-How: threads, as in Pike's virtual machine for regular expressions, whose states are those of the core instead of places
-in a program. A thread is a state, and the marks that led to it. At each byte all threads make a step, and where two
-meet in one state, only the better one goes on, since all that follows is the same for both. Threads are in order, the
-best first, which the order of `Marked.entries` gives. Source: Rob Pike's sam, as told in Russ Cox, "Regular Expression
-Matching: the Virtual Machine Approach" (2009).
+How: threads, as in Pike's virtual machine for regular expressions, over states of the core instead of positions in a
+program. A thread is a state, and the marks that led to it. At each byte all threads make a step. If two reach the same
+state, only the better one survives, since their continuations are the same. Threads are ordered, the best first, by the
+order of `AnnotatedGrammar.entries`. Source: Rob Pike's sam, as described in Russ Cox, "Regular Expression Matching: the Virtual
+Machine Approach" (2009).
 
-Cost: for each byte, a look-up for each thread; there are as many as the text so far has ways to go on. What was read is
-kept for each step of the matcher, so that an output is read once, while it streams and after a rollback.
+Cost: for each byte, a lookup for each thread; there is one thread per possible state of the text. Snapshots are kept
+for each step of the matcher, so an output is read once, while it streams and after a rollback.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _IGNORED_BEGINS, _IGNORED_ENDS = -2, -1  # marks of ignored lexemes
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A captured text. `complete`: it has ended. The rest are places in the output, in bytes; `closed`: where its rule
-    ends, after its `ending`."""
+    """A captured text. `complete`: it has ended. The other fields are byte offsets in the output; `closed`: the end of
+    its rule, after its `ending`."""
 
     name: str
     start: int
@@ -47,14 +47,14 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was read of an output up to some place."""
+    """The state of reading an output up to some offset."""
 
     threads: tuple[Thread, ...]
     pending: Pending | None = None
 
 
 class ParsePaths:
-    """Reads the steps of one output. Those of one grammar share its automata."""
+    """Reads the steps of one output. Outputs of one grammar share its automata."""
 
     def __init__(self, marked: AnnotatedGrammar) -> None:
         self._marked = marked
@@ -80,7 +80,7 @@ class ParsePaths:
             ended: dict[State, Past] = {}
             for state, past in threads:
                 last = automaton.token_end(state)
-                if last is not None and (last.is_accepting or self._goes_on(last)):  # else it waits for a mark alone
+                if last is not None and (last.is_accepting or self._goes_on(last)):  # else it waits only for a mark
                     ended.setdefault(last, past)
             threads = tuple(ended.items())
         return Snapshot(threads)
@@ -88,8 +88,8 @@ class ParsePaths:
     def after_token(
         self, before: Snapshot, token: int, text: bytearray, start: int, end: int, *, is_control: bool
     ) -> Snapshot:
-        """After a token, whose text is that from `start` to `end`, or which the grammar names. A control token has no
-        text that could be read otherwise."""
+        """After a token, which has the text from `start` to `end`, or is named by the grammar. A control token has no
+        text with other readings."""
         is_text = start < end and not is_control
         read = self.after_bytes(before, text, start, end) if is_text else Snapshot(())
         if self._lexemes is not None:
@@ -110,7 +110,7 @@ class ParsePaths:
         return self._captures(best, text)
 
     def under_way(self, at: Snapshot, text: bytearray) -> Sequence[Capture]:
-        """The captures of an output that goes on; the last ones may be incomplete."""
+        """The captures of an unfinished output; the last ones may be incomplete."""
         threads = at.threads
         if at.pending is not None and at.pending.read > at.pending.start:
             may = {number for number, _ in at.pending.matches} | {at.pending.winner}
@@ -119,10 +119,10 @@ class ParsePaths:
         return self._captures(threads[0][1] if threads else None, text)
 
     def temperature(self, at: Snapshot, length: int) -> float | None:
-        """What the sampler takes for the next token of an output of so many bytes; None: what it takes anyway.
+        """The temperature for the next token of an output of `length` bytes; None: the request's.
 
-        Where the text may go on within a region that has begun, that region's. Where one would only begin, its own if
-        nothing else can follow.
+        If the text may continue within an open region, it is that region's. If a region would only begin here, it is
+        that region's if nothing else can follow.
         """
         beginning: list[float | None] = []
         for state, past in at.threads:
@@ -147,7 +147,7 @@ class ParsePaths:
         )
 
     def _after_lexemes(self, before: Snapshot, text: bytearray, end: int, *, is_all: bool) -> Snapshot:
-        """After the lexemes that have ended; `is_all`: no text follows, so the last one has."""
+        """After the finished lexemes; `is_all`: no text follows, so the last one has ended too."""
         lexemes, threads, pending = self._lexemes, before.threads, before.pending
         assert lexemes is not None and pending is not None
         while pending.start < end:
@@ -182,7 +182,7 @@ class ParsePaths:
     # --- marks
 
     def _innermost(self, past: Past) -> tuple[int, float | None]:
-        """Where the innermost region with a temperature begins, and its temperature."""
+        """The beginning and the temperature of the innermost region with a temperature."""
         ended = 0
         while past is not None:
             position, mark, past = past
@@ -234,7 +234,7 @@ class ParsePaths:
 
 
 def entered(marked: AnnotatedGrammar, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
-    """The threads after a step, with the marks that stand here. `marked.lock` is held."""
+    """The threads after a step, with the marks at this position. The caller holds `marked.lock`."""
     out: dict[State, Past] = {}
     for state, past in kernel:
         for entry, marks in marked.entries(state):
@@ -266,7 +266,7 @@ class _Ignored:
             self._open = None
 
     def without(self, start: int, end: int, is_open: bool = False) -> tuple[int, int]:
-        """A part of the text without ignored text at its ends; `is_open`: nothing follows it yet."""
+        """A part of the text without ignored text at its ends; `is_open`: it is at the end of the text so far."""
         if is_open and self._open is not None:
             end = max(self._open, start)
         while self._end_of.get(start, end + 1) <= end:

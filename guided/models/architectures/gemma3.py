@@ -37,7 +37,7 @@ def _config(reader: ConfigReader) -> DecoderConfig:
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
-    """GGUF files name neither the scale of scores, nor the layers with a window, nor its base: as llama.cpp has it."""
+    """GGUF files lack the scale of scores, the layers with a window and their base: these are llama.cpp's values."""
     layers, dim = sizes["layers"], sizes["dim"]
     scale = (dim / sizes["heads"] if layers == 62 else sizes["head_dim"]) ** -0.5
     near = LayerKind(AttentionKind(numbers.count("attention.sliding_window"), scale=scale), Rope(10000.0))

@@ -30,7 +30,7 @@ def _config(reader: ConfigReader) -> DecoderConfig:
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
-    """The multipliers; those that a file leaves out are 1, and that of scores the usual one."""
+    """The multipliers. Missing ones are 1, and the scale of scores has its usual default."""
     return {
         "kinds": (LayerKind(AttentionKind(scale=numbers.cap("attention.scale")), rope),),
         "embedding_scale": numbers.cap("embedding_scale") or 1.0,

@@ -29,7 +29,7 @@ def _config(reader: ConfigReader) -> DecoderConfig:
 
 
 def _turned(reader: ConfigReader, layers: int) -> list[bool]:
-    """Which layers turn queries and keys: those with a 1, for all that the key is called otherwise."""
+    """Which layers rotate queries and keys: those with a 1, despite the name of the key."""
     every = reader.size("no_rope_layer_interval", 4)
     given: Any = reader.get("no_rope_layers", [int((layer + 1) % every != 0) for layer in range(layers)])
     if not isinstance(given, list) or len(given) < layers or not all(number in (0, 1) for number in given):

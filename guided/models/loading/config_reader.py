@@ -1,7 +1,6 @@
-"""The keys of a config in JSON: each is read, known to say nothing about the results, or refused by its name.
+"""Reads the keys of a JSON config: each key is read, known to have no effect on the results, or refused by name.
 
-A key that is not known is let pass where it is null, false or empty, for that is how configs say that something is
-off.
+An unknown key is accepted if it is null, false or empty, since configs turn features off in this way.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ class ConfigReader:
         self.data, self.where, self._read = data, where, set(inert)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value, or the default where there is none or null."""
+        """The value, or the default if it is missing or null."""
         self._read.add(key)
         value = self.data.get(key)
         return default if value is None else value
 
     def given(self, key: str, default: Any) -> Any:
-        """The value, which may be null, or the default where there is none."""
+        """The value, which may be null, or the default if it is missing."""
         return self.get(key) if key in self.data else self.get(key, default)
 
     def refuse(self, key: str, reason: str, hint: str = "") -> UnsupportedError:
-        """What to raise because of a key."""
+        """The error to raise for a key."""
         return UnsupportedError(f"{self.where}: {reason}", pointer=key, hint=hint)
 
     def number(self, key: str, default: float | None = None) -> float:
@@ -58,7 +57,7 @@ class ConfigReader:
         return value
 
     def one_of(self, key: str, default: str, *allowed: str) -> str:
-        """A name; only these are computed."""
+        """A name, which must be one of `allowed`."""
         value = self.get(key, default)
         if value not in allowed:
             raise self.refuse(key, f"{key} {brief(value)} is not supported", f"supported: {', '.join(allowed)}")

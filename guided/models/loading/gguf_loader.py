@@ -56,7 +56,7 @@ def load_gguf(
     `as_stored`: matrices stay as they are in the file, on a CPU, and `dtype` is that of the activations.
 
     Raises:
-        UnsupportedError: another architecture, a format that is not read, a tensor that this model has no place for.
+        UnsupportedError: another architecture, an unsupported format, or a tensor that this model does not use.
         ModelFileError: a tensor is missing or has the wrong shape.
     """
     weights = Weights(_Tensors(file), str(file.path), dtype, device, as_stored)

@@ -1,4 +1,4 @@
-"""The architectures that can be computed.
+"""The supported architectures.
 
 A new architecture is one file (its config, its tensor names, and a forward pass where it is no decoder), which makes an
 `ARCHITECTURE`, and one line here. Its `model_type` is the name in config.json and, unless `Gguf.name` is another, in
@@ -40,7 +40,7 @@ def for_gguf(name: object, where: str) -> Gguf:
     """The architecture with this name in a GGUF file.
 
     Raises:
-        UnsupportedError: there is none; the hint lists those that there are.
+        UnsupportedError: the architecture is unknown; the hint lists the supported ones.
     """
     known = {entry.gguf.name or entry.model_type: entry.gguf for entry in ARCHITECTURES if entry.gguf is not None}
     if not isinstance(name, str) or name not in known:
@@ -53,8 +53,8 @@ def for_huggingface(data: Any, where: str) -> tuple[Architecture, Any, bool]:
     """The architecture of a config.json, the numbers in it, and whether the head is the embedding.
 
     Raises:
-        UnsupportedError: the model is none that is computed here; names the key.
-        ModelFileError: a number is missing or makes no sense.
+        UnsupportedError: the model is not supported; the error names the key.
+        ModelFileError: a number is missing or invalid.
     """
     reader = ConfigReader(data, where, INERT)
     found = _by_name(reader)

@@ -43,7 +43,7 @@ class TensorFile(Protocol):
     """Tensors by name, read one at a time."""
 
     def names(self) -> Collection[str]:
-        """Of all tensors."""
+        """The names of all tensors."""
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Rows first; nothing is read."""
@@ -55,7 +55,7 @@ class TensorFile(Protocol):
         """A matrix as the file has it; None: its values are read."""
 
     def forget(self, name: str) -> None:
-        """The tensor is in the model: what is in memory of the file's is not needed any more."""
+        """Release the file's memory of a tensor, which is now in the model."""
 
 
 def in_order(rows: Rows, order: npt.NDArray[np.int64]) -> Rows:
@@ -152,7 +152,7 @@ class Weights:
         self._unused = {name for name in self._unused if re.search(f"(?:{pattern})$", name) is None}
 
     def finish(self, hint: str = "") -> None:
-        """Everything was read.
+        """Check that everything was read.
 
         Raises:
             UnsupportedError: some tensor was not used.
@@ -168,7 +168,7 @@ class Weights:
         self._taken.append(name)
 
     def _placed(self, weight: _Weight) -> _Weight:
-        """Now that it is in the model, what it was made of is not needed."""
+        """Release the file's tensors of a weight that is now in the model."""
         for name in self._taken:
             self._file.forget(name)
         self._taken.clear()
