@@ -8,8 +8,8 @@ the name.
 How: threads, as in Pike's virtual machine for regular expressions, over states of the core instead of positions in a
 program. A thread is a state, and the marks that led to it. At each byte all threads make a step. If two reach the same
 state, only the better one survives, since their continuations are the same. Threads are ordered, the best first, by the
-order of `AnnotatedGrammar.entries`. Source: Rob Pike's sam, as described in Russ Cox, "Regular Expression Matching: the Virtual
-Machine Approach" (2009).
+order of `AnnotatedGrammar.entries`. Source: Rob Pike's sam, as described in Russ Cox, "Regular Expression Matching: the
+Virtual Machine Approach" (2009).
 
 Cost: for each byte, a lookup for each thread; there is one thread per possible state of the text. Snapshots are kept
 for each step of the matcher, so an output is read once, while it streams and after a rollback.
