@@ -67,7 +67,8 @@ def test_temperatures(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.extend(choice.params.temperature for request in requests for choice in request.choices)
         return answer(requests)
 
-    monkeypatch.setattr("guided.engine.answers.answer", noted)
+    for module in ("answers", "stepper"):  # the latter answers a sequence whose steps are slow
+        monkeypatch.setattr(f"guided.engine.{module}.answer", noted)
     grammar = guided.lark('start: /[a-c]/ "." hot /[a-c]/\nhot[temperature=0.7]: /[01]{5}/')
     text = ENGINE.generate([0, 1], grammar, max_tokens=20, temperature=0.25, drafts=4).text
     assert re.fullmatch(r"[a-c]\.[01]{5}[a-c]", text)
