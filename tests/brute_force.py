@@ -32,8 +32,8 @@ from guided.ir.nodes import (
     Seq,
     Span,
     Special,
-    TaggedText,
     Text,
+    Written,
 )
 
 SPECIALS = {"<s>": 0, "<t>": 1}
@@ -244,7 +244,7 @@ class Outputs:
 
 def holds(condition: Condition, written: set[int]) -> bool:
     """Whether the condition holds where these members are written."""
-    if isinstance(condition, TaggedText):
+    if isinstance(condition, Written):
         return any(member in written for member in condition.members)
     found = [holds(item, written) for item in condition.items]
     return all(found) if isinstance(condition, AllOf) else any(found) == isinstance(condition, AnyOf)

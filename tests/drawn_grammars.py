@@ -30,8 +30,8 @@ from guided.ir.nodes import (
     Repeat,
     Seq,
     Special,
-    TaggedText,
     Text,
+    Written,
     charset,
     complement,
 )
@@ -128,7 +128,7 @@ def _permutation(draw: st.DrawFn, alphabet: str, items: st.SearchStrategy[Node],
 
 def conditions(members: int) -> st.SearchStrategy[Condition | None]:
     """Conditions on so many members."""
-    some = st.builds(TaggedText, st.lists(st.integers(0, members - 1), max_size=3, unique=True).map(tuple))
+    some = st.builds(Written, st.lists(st.integers(0, members - 1), max_size=3, unique=True).map(tuple))
 
     def extend(items: st.SearchStrategy[Condition]) -> st.SearchStrategy[Condition]:
         several = st.lists(items, max_size=3).map(tuple)

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.ir.nodes import AllOf, AnyOf, Condition, Grammar, Member, NoneOf, Permutation, TaggedText, Text
+from guided.ir.nodes import AllOf, AnyOf, Condition, Grammar, Member, NoneOf, Permutation, Text, Written
 from guided.matching import GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from tests.brute_force import holds
 from tests.json_schema_support import byte_compiler
@@ -21,7 +21,7 @@ LETTERS = "abcdefgh"
 def condition(rng: random.Random, members: int, depth: int) -> Condition:
     """A condition on so many members."""
     if depth == 0 or rng.random() < 0.2:
-        return TaggedText(tuple(rng.sample(range(members), rng.randint(1, min(3, members)))))
+        return Written(tuple(rng.sample(range(members), rng.randint(1, min(3, members)))))
     kinds: list[Callable[[tuple[Condition, ...]], Condition]] = [AllOf, AnyOf, NoneOf, AnyOf]
     return rng.choice(kinds)(tuple(condition(rng, members, depth - 1) for _ in range(rng.randint(1, 3))))
 
@@ -108,8 +108,8 @@ def completion(matcher: GrammarMatcher, left: int) -> str:
 def groups(count: int) -> Permutation:
     """Members p0, p1, ... and, declared after all of them, q0, q1, ...: with one of a pair there is the other."""
     members = [Member(Text(f"p{at};")) for at in range(count)] + [Member(Text(f"q{at};")) for at in range(count)]
-    pairs = [AnyOf((NoneOf((TaggedText((at,)),)), TaggedText((at + count,)))) for at in range(count)]
-    some = TaggedText(tuple(range(count)))
+    pairs = [AnyOf((NoneOf((Written((at,)),)), Written((at + count,)))) for at in range(count)]
+    some = Written(tuple(range(count)))
     return Permutation(tuple(members), Text(","), 1, None, (), False, AllOf((*pairs, some)))
 
 
@@ -124,9 +124,9 @@ def test_the_order_of_slots_follows_the_condition() -> None:
 
 def odd(members: Sequence[int]) -> Condition:
     """An odd number of these members is written."""
-    out: Condition = TaggedText((members[0],))
+    out: Condition = Written((members[0],))
     for member in members[1:]:
-        one = TaggedText((member,))
+        one = Written((member,))
         out = AnyOf((AllOf((out, NoneOf((one,)))), AllOf((NoneOf((out,)), one))))
     return out
 
@@ -136,7 +136,7 @@ def test_what_no_search_finds_out_is_known() -> None:
     names = "abcdefghijklmnopqrstuvwxyz"
     others = range(len(names) - 1)
     never = AllOf((odd(others), NoneOf((odd(others[::-1]),))))
-    condition = AnyOf((NoneOf((TaggedText((25,)),)), never))
+    condition = AnyOf((NoneOf((Written((25,)),)), never))
     node = Permutation(tuple(Member(Text(name)) for name in names), Text(","), 1, None, (), False, condition)
     matcher = GrammarMatcher(byte_compiler().compile_grammar(Grammar({"start": node})))
     for name in names[:25]:
@@ -150,11 +150,7 @@ def test_a_condition_without_a_small_diagram_is_refused_when_it_is_compiled() ->
     rng = random.Random(5)
     every = range(70)
     parts = [
-        AnyOf(
-            tuple(
-                TaggedText((at,)) if rng.random() < 0.5 else NoneOf((TaggedText((at,)),)) for at in rng.sample(every, 3)
-            )
-        )
+        AnyOf(tuple(Written((at,)) if rng.random() < 0.5 else NoneOf((Written((at,)),)) for at in rng.sample(every, 3)))
         for _ in range(290)
     ]
     node = Permutation(

@@ -18,7 +18,7 @@ from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.regex import parse_regex
 from guided.frontends.regex.overlap import Overlap
-from guided.ir.nodes import AllOf, AnyOf, NoneOf, TaggedText
+from guided.ir.nodes import AllOf, AnyOf, NoneOf, Written
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
@@ -238,12 +238,12 @@ def test_copies_of_a_schema_are_one_rule():
 def conditions(rng, depth):
     kind = rng.randrange(4 if depth else 1)
     if kind == 0:
-        return TaggedText(tuple(rng.sample(range(6), rng.randrange(4))))
+        return Written(tuple(rng.sample(range(6), rng.randrange(4))))
     return (AllOf, AnyOf, NoneOf)[kind - 1](tuple(conditions(rng, depth - 1) for _ in range(rng.randrange(4))))
 
 
 def holds(condition, written):
-    if isinstance(condition, TaggedText):
+    if isinstance(condition, Written):
         return not written.isdisjoint(condition.members)
     parts = [holds(item, written) for item in condition.items]
     return all(parts) if isinstance(condition, AllOf) else any(parts) == isinstance(condition, AnyOf)
@@ -264,7 +264,7 @@ def test_what_is_known_of_a_condition(seed):
     slots, free = ((0, 1), (2, 3, 4)), (5,)
     texts = [one for one in every if all(len(one & set(slot)) < 2 for slot in slots) and holds(condition, one)]
     assert impossible(condition, slots, free).isdisjoint(set().union(*texts))
-    one_member = AllOf((condition, NoneOf((TaggedText((3,)),))))
+    one_member = AllOf((condition, NoneOf((Written((3,)),))))
     assert 3 in impossible(one_member, slots, free)
 
 

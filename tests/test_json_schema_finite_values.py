@@ -53,7 +53,7 @@ def expanded(schema):
 
 
 def few(schema):
-    """What `FiniteValues` says of the schema."""
+    """What `ListedValues` says of the schema."""
     expander, goal = expanded(schema)
     return expander.few.of(goal)
 

@@ -44,7 +44,7 @@ from guided.ir.nodes import (
 from tests.brute_force import fewest_tokens
 from tests.effort import examples
 
-TaggedText: TypeAlias = set[tuple[str, tuple[Hashable, ...]]]
+Written: TypeAlias = set[tuple[str, tuple[Hashable, ...]]]
 """Texts, each with the values of its entries that no `Distinct` inside has looked at."""
 
 MOST = 1500
@@ -72,13 +72,13 @@ def value_of(text: str) -> Hashable:
         return ("no JSON", text)
 
 
-def times(a: TaggedText, b: TaggedText) -> TaggedText:
+def times(a: Written, b: Written) -> Written:
     if len(a) * len(b) > 20 * MOST:
         raise TooManyError
     return {(x + y, (*first, *second)) for x, first in a for y, second in b}
 
 
-def written(node: Node, rules: Mapping[str, Node]) -> TaggedText:
+def written(node: Node, rules: Mapping[str, Node]) -> Written:
     """Every text of a finite language without recursion."""
     match node:
         case Text(text):
@@ -88,7 +88,7 @@ def written(node: Node, rules: Mapping[str, Node]) -> TaggedText:
         case Ref(name):
             return written(rules[name], rules)
         case Seq(items):
-            found: TaggedText = {("", ())}
+            found: Written = {("", ())}
             for item in items:
                 found = times(found, written(item, rules))
             return found
@@ -97,7 +97,7 @@ def written(node: Node, rules: Mapping[str, Node]) -> TaggedText:
         case Repeat(item, low, high):
             assert high is not None
             one, total = written(item, rules), set()
-            power: TaggedText = {("", ())}
+            power: Written = {("", ())}
             for count in range(high + 1):
                 total |= power if count >= low else set()
                 power = times(power, one) if count < high else power
@@ -117,11 +117,11 @@ def written(node: Node, rules: Mapping[str, Node]) -> TaggedText:
 
 
 def orders(
-    members: tuple[Member, ...], separator: TaggedText, low: int, high: int | None, rules: Mapping[str, Node]
-) -> TaggedText:
+    members: tuple[Member, ...], separator: Written, low: int, high: int | None, rules: Mapping[str, Node]
+) -> Written:
     """Every order of members of which none is repeatable."""
     items, total = [written(member.item, rules) for member in members], set()
-    todo: list[tuple[tuple[int, ...], TaggedText]] = [((), {("", ())})]
+    todo: list[tuple[tuple[int, ...], Written]] = [((), {("", ())})]
     while todo:
         order, texts = todo.pop()
         asked = {i for i, member in enumerate(members) if member.required}

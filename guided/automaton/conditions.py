@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from guided.ir.nodes import AllOf, AnyOf, Condition, NoneOf, TaggedText
+from guided.ir.nodes import AllOf, AnyOf, Condition, NoneOf, Written
 from guided.ir.serial import serial
 
 __all__ = ["flattened"]
 
 _MAX_CONDITION_DEPTH: Final = 100_000
-_CONDITIONS: Final = (TaggedText, AllOf, AnyOf, NoneOf)
+_CONDITIONS: Final = (Written, AllOf, AnyOf, NoneOf)
 """A class's position is the number of this kind of condition in the core."""
 
 
 def flattened(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
     """A condition and all its parts as one list, each object once, parts before what they are parts of.
 
-    An element is (kind, numbers); the numbers are members for `TaggedText`, and else positions of parts in the list.
+    An element is (kind, numbers); the numbers are members for `Written`, and else positions of parts in the list.
     The traversal has a stack of its own, so a condition may be nested more deeply than Python's calls.
     """
     positions: dict[int, int] = {}
@@ -27,13 +27,13 @@ def flattened(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
         at = open_[-1]
         if not isinstance(at, _CONDITIONS):
             raise TypeError("not a condition")
-        parts = () if isinstance(at, TaggedText) else at.items
+        parts = () if isinstance(at, Written) else at.items
         missing = [part for part in parts if serial(part) not in positions]
         if serial(at) in positions or not missing:
             open_.pop()
             if serial(at) not in positions:
                 positions[serial(at)] = len(out)
-                numbers = at.members if isinstance(at, TaggedText) else tuple(positions[serial(part)] for part in parts)
+                numbers = at.members if isinstance(at, Written) else tuple(positions[serial(part)] for part in parts)
                 out.append((_CONDITIONS.index(type(at)), numbers))
         elif len(open_) > _MAX_CONDITION_DEPTH:
             raise ValueError(f"conditions nest deeper than {_MAX_CONDITION_DEPTH}")

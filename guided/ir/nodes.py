@@ -60,8 +60,8 @@ __all__ = [
     "Seq",
     "Span",
     "Special",
-    "TaggedText",
     "Text",
+    "Written",
     "charset",
     "complement",
     "intersect",
@@ -247,7 +247,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class TaggedText(Numbered):
+class Written(Numbered):
     """At least one of these members, given by index, was written."""
 
     members: tuple[int, ...]
@@ -274,7 +274,7 @@ class NoneOf(Numbered):
     items: tuple[Condition, ...]
 
 
-Condition: TypeAlias = TaggedText | AllOf | AnyOf | NoneOf
+Condition: TypeAlias = Written | AllOf | AnyOf | NoneOf
 """What the members of a permutation must satisfy together when it ends."""
 
 

@@ -142,7 +142,6 @@ class _Masks:
 def _numbers(choice: Choice, row: int, masks: _Masks) -> tuple[tuple[float, float], tuple[int, ...], tuple[float, ...]]:
     """The numbers of a choice for the columns of `_DOUBLES`, `_INTS` and `_FLOATS`."""
     params, ramp, changes = choice.params, choice.ramp, choice.changes
-    top_k = min(max(params.top_k or 0, 0), choice.size)
     allowed = masks.add(choice.allowed, EVERYTHING)
     scale, number = 0.0, 0.0
     if params.temperature:
@@ -156,7 +155,7 @@ def _numbers(choice: Choice, row: int, masks: _Masks) -> tuple[tuple[float, floa
             masks.add(choice.unbudgeted, allowed),
             NOTHING if ramp is None else masks.add(ramp.bits, NOTHING),
             masks.add(None if changes is None else changes.permitted, EVERYTHING),
-            0 if top_k == choice.size else top_k,
+            choice.top_k,
             int(choice.raw),
         ),
         (

@@ -94,12 +94,11 @@ def _choose_natively(requests: Sequence[Choose]) -> Rows:
 
 def _native_row(address: int, width: int, choice: Choice) -> Any:
     params, ramp = choice.params, choice.ramp
-    top_k = min(max(params.top_k or 0, 0), choice.size)  # a request may have any number
     return (
         address, width, choice.size, choice.allowed, choice.unbudgeted,
         None if ramp is None else ramp.bits, 0.0 if ramp is None else ramp.penalty,
         None if choice.changes is None else _native_changes(choice.changes),
-        params.temperature, top_k, 1.0 if params.top_p is None else params.top_p,
+        params.temperature, choice.top_k, 1.0 if params.top_p is None else params.top_p,
         params.min_p or 0.0,
         uniform(params.seed, choice.position) if params.temperature else 0.0,
         -1 if choice.logprobs is None else min(choice.logprobs, choice.size), choice.raw,

@@ -77,24 +77,17 @@ class Needs:
     @classmethod
     def of(cls, choices: Sequence[Choice], *, everything: bool = False) -> Needs:
         """The needs of these choices; `everything`: sort all tokens."""
-        size, looks = choices[0].size, [0]
-        for choice in choices:
-            top_k = min(max(choice.params.top_k or 0, 0), choice.size)
-            if choice.params.temperature and (0 < top_k < choice.size or _cuts(choice)):
-                looks.append(size if everything else min(size, max(top_k % size, FIRST_LOOK)))
+        size = choices[0].size
         drawn = [choice for choice in choices if choice.params.temperature]
+        first_look = max((max(choice.top_k, FIRST_LOOK) for choice in drawn if choice.sorts), default=0)
         return cls(
             changes=any(choice.changes is not None for choice in choices),
-            first_look=max(looks),
-            in_order=any(not _cuts(choice) and not 0 < (choice.params.top_k or 0) < size for choice in drawn),
+            first_look=size if everything else min(size, first_look),
+            in_order=any(not choice.sorts for choice in drawn),
             min_p=any(choice.params.min_p for choice in drawn),
-            top=max((min(choice.logprobs or 0, size) for choice in choices), default=0),
+            top=max(min(choice.logprobs or 0, size) for choice in choices),
             masked_scores=any(not choice.raw and choice.logprobs is not None for choice in choices),
         )
-
-
-def _cuts(choice: Choice) -> bool:
-    return choice.params.top_p is not None and choice.params.top_p < 1
 
 
 def choose_batch(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:

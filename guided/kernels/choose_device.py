@@ -138,9 +138,8 @@ def _kernel(device: torch.device) -> Kernel | None:
 
 def _is_plain(choice: Choice) -> bool:
     """Whether Triton's kernels make this choice."""
-    params = choice.params
-    filtered = params.min_p or (params.top_p or 1) < 1 or 0 < (params.top_k or 0) < choice.size
-    return choice.changes is None and not choice.logprobs and not (params.temperature and filtered)
+    filtered = choice.sorts or (choice.params.temperature and choice.params.min_p)
+    return choice.changes is None and not choice.logprobs and not filtered
 
 
 def _groups(requests: Sequence[Choose]) -> list[_Group]:

@@ -79,13 +79,14 @@ def scan_kernel(
     greatest, best = tl.max(y, 0, return_indices=True)
     of_all = tl.max(x, 0)
     out = parts + (choice * blocks + number) * count
+    total = _sum_of_exponentials(y, greatest, 1.0)
     tl.store(out + 0, greatest)
-    tl.store(out + 1, _sum_of_exponentials(y, greatest, 1.0))
+    tl.store(out + 1, total)
     tl.store(out + 2, _sum_of_exponentials(y, greatest, scale))
     tl.store(out + 3, tl.max((y != y).to(tl.float32), 0))
     tl.store(out + 4, of_all)
     tl.store(out + 5, _sum_of_exponentials(x, of_all, 1.0))
-    of_specified, sum_of_specified = greatest, _sum_of_exponentials(y, greatest, 1.0)
+    of_specified, sum_of_specified = greatest, total
     if (plain != mask) | (lowered != 1):
         z = tl.where(_allowed(masks, plain, words, at, inside), x, -float("inf"))
         of_specified = tl.max(z, 0)

@@ -87,6 +87,18 @@ class Choice:
     logprobs: int | None = None
     raw: bool = True
 
+    @property
+    def top_k(self) -> int:
+        """How many of the most likely tokens it is drawn from; 0: all. A request may have any number."""
+        top_k = self.params.top_k or 0
+        return top_k if 0 < top_k < self.size else 0
+
+    @property
+    def sorts(self) -> bool:
+        """Whether it is drawn from the most likely tokens, by top-k or top-p."""
+        top_p = self.params.top_p
+        return self.params.temperature > 0 and (self.top_k > 0 or (top_p is not None and top_p < 1))
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:

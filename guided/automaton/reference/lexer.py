@@ -6,15 +6,16 @@ Problem. A lexer decides without looking ahead: the longest match wins, even if 
 text is being written, the lexer cannot know yet where a lexeme ends. After `<` the next byte may make it `<=`.
 
 A state is therefore a set of *readings*. Each is one way to cut what was written: the state of the parser, the
-terminals that may still match the current lexeme, and the *rivals*: for each lexeme that was ended here, the terminals
-that might have matched more. If a rival matches, the lexer would not have ended there, and the reading is dropped.
+terminals that may still match the current lexeme, and the *competitors*: for each lexeme that was ended here, the
+terminals that might have matched more. If a competitor matches, the lexer would not have ended there, and the reading
+is dropped.
 
     terminals: LESS = "<", LESS_OR_EQUAL = "<=", NAME = [a-z]+          text: a<
 
     reading 1   a  <...      in a lexeme that can become LESS or LESS_OR_EQUAL
-    reading 2   a  <  ...    LESS was ended; rival: LESS_OR_EQUAL, which needs "="
-    next byte "=": the rival matches, so reading 2 is dropped; reading 1 goes on
-    next byte "b": the rival cannot match any more, reading 2 goes on without it; reading 1 is dropped
+    reading 2   a  <  ...    LESS was ended; competitor: LESS_OR_EQUAL, which needs "="
+    next byte "=": the competitor matches, so reading 2 is dropped; reading 1 goes on
+    next byte "b": the competitor cannot match any more, reading 2 goes on without it; reading 1 is dropped
 
 The terminals that are tried are those that the parser of the reading can take, or those of its context, and those that
 are ignored; of a lexer that is not contextual, all.
@@ -63,7 +64,7 @@ class Reading(NamedTuple):
     started: bool
     matches: tuple[Match, ...]
     keywords: tuple[tuple[int, int, Run], ...]
-    rivals: frozenset[tuple[Match, ...]]
+    competitors: frozenset[tuple[Match, ...]]
     width: int | None = None
 
 
@@ -107,7 +108,7 @@ class LexedLanguage:
         return self.first if self._is_completable(self.first) else None
 
     def accepting(self, state: LexedState) -> bool:
-        """Whether the text may end here: what a rival would have needed does not come any more."""
+        """Whether the text may end here: what a competitor would have needed does not come any more."""
         return any(not reading.started and self._may_end(reading.place) for reading in state)
 
     def step(self, state: LexedState, byte: int) -> LexedState | None:
@@ -146,13 +147,13 @@ class LexedLanguage:
 
     def read_one(self, reading: Reading, byte: int) -> list[Reading]:
         """The readings after `byte`: the lexeme ends with it, or goes on."""
-        rivals = set()
-        for rival in reading.rivals:
-            matches = _advanced(rival, byte)
+        competitors = set()
+        for competitor in reading.competitors:
+            matches = _advanced(competitor, byte)
             if _matched(matches) is not None:
                 return []
             if matches := _open(matches):
-                rivals.add(matches)
+                competitors.add(matches)
         matches = _advanced(reading.matches, byte)
         keywords = tuple((of, name, after) for of, name, run in reading.keywords for after in run.after(byte))
         width = self._width(reading.width, matches, byte)
@@ -162,9 +163,9 @@ class LexedLanguage:
             place = self._after(reading.place, winner, self._name(winner, keywords), width)
             left = _open(matches)
             if place is not None:
-                out.append(self._boundary(place, frozenset(rivals | {left} if left else rivals)))
+                out.append(self._boundary(place, frozenset(competitors | {left} if left else competitors)))
         if matches := _open(matches):
-            out.append(Reading(reading.place, True, matches, keywords, frozenset(rivals), width))
+            out.append(Reading(reading.place, True, matches, keywords, frozenset(competitors), width))
         return out
 
     def _name(self, winner: int, keywords: tuple[tuple[int, int, Run], ...]) -> str:
@@ -211,7 +212,7 @@ class LexedLanguage:
         parser = self._parser.special(place.parser, {name})
         return None if parser is None else place._replace(parser=parser)
 
-    def _boundary(self, place: Place, rivals: frozenset[tuple[Match, ...]]) -> Reading:
+    def _boundary(self, place: Place, competitors: frozenset[tuple[Match, ...]]) -> Reading:
         """The reading in which a new lexeme begins."""
         tried = self._tried(place.parser) | self._lexer.ignored
         if self._lexer.indentation is not None:
@@ -220,7 +221,7 @@ class LexedLanguage:
         embedded = {self._numbers[name] for number in taken for name in _embedded(self._lexer.terminals[number])}
         matches = [(number, self._runs[number]) for number in sorted(taken - embedded)]
         keywords = [entry for number in sorted(taken) for entry in self._keywords[number] if entry[1] in taken]
-        return Reading(place, False, tuple(matches), tuple(keywords), rivals)
+        return Reading(place, False, tuple(matches), tuple(keywords), competitors)
 
     def _tried(self, parser: ParserState) -> frozenset[str]:
         """The terminals that the parser can take, or, by the marks that it could take, those of Lark's table."""

@@ -51,8 +51,8 @@ from guided.ir.nodes import (
     Repeat,
     Seq,
     Special,
-    TaggedText,
     Text,
+    Written,
 )
 from guided.meter import spend
 
@@ -110,7 +110,7 @@ class Members:
 def holds(condition: Condition, seen: frozenset[int]) -> bool:
     """Whether a condition holds if exactly the members `seen` have been written."""
     match condition:
-        case TaggedText(members):
+        case Written(members):
             return bool(seen.intersection(members))
         case AllOf(items):
             return all(holds(item, seen) for item in items)

@@ -87,13 +87,13 @@ class _Matters:
         self.terminals, self.always = terminals, always
         self.keywords = {(each.name, keyword.name) for each in terminals for keyword in each.keywords}
         self.compared = 0
-        self.rivals = cache(self._rivals)
+        self.competitors = cache(self._rivals)
         self.texts = cache(lambda name: Texts(self.terminals[self.order[name]].item))
 
     def __call__(self, state: State) -> bool:
         doubtful = [each for each in state.doubtful if each in self.order and each not in self.always]
         others = state.terminals | self.always if doubtful else frozenset()
-        return any(not self.rivals(each).isdisjoint(others) for each in doubtful)
+        return any(not self.competitors(each).isdisjoint(others) for each in doubtful)
 
     def _rivals(self, doubtful: str) -> frozenset[str]:
         """The terminals that `doubtful` can keep from matching, or assumed to be so if there are very many."""

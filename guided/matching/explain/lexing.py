@@ -117,11 +117,11 @@ class LabelledLexer:
         out: _Ghosts = {}
         for reading, begins in cuts.items():
             if won := self._longer_match(reading, begins, text):
-                for after in self.language.read_one(reading._replace(rivals=frozenset()), text[-1]):
-                    out[after._replace(rivals=frozenset())] = won
+                for after in self.language.read_one(reading._replace(competitors=frozenset()), text[-1]):
+                    out[after._replace(competitors=frozenset())] = won
         for ghost, won in list(ghosts.items())[:_MOST_GHOSTS]:
             for after in self.language.read_one(ghost, text[-1]):
-                out.setdefault(after._replace(rivals=frozenset()), won)
+                out.setdefault(after._replace(competitors=frozenset()), won)
         return out
 
     def _refusal(self, cuts: _Cuts, ghosts: _Ghosts, text: bytes, refused: bytes) -> str:
@@ -132,9 +132,9 @@ class LabelledLexer:
         return next((won for won in reversed(ghosts.values())), "") if refused else ""
 
     def _longer_match(self, reading: Reading, begins: tuple[int, ...], text: bytes) -> str:
-        """The rival that matches with the last byte of a text, in words; empty if none does."""
-        for rival in reading.rivals:
-            for number, run in rival:
+        """The competitor that matches with the last byte of a text, in words; empty if none does."""
+        for competitor in reading.competitors:
+            for number, run in competitor:
                 if any(further.may_stop for further in run.after(text[-1])):
                     lexeme = next((text[at:] for at in reversed(begins[:-1]) if self._matches(number, text[at:])), b"")
                     name = self.names.terminals[self.lexer.terminals[number].name]

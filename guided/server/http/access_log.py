@@ -35,7 +35,7 @@ def fields_of(context: RequestContext, results: list[Result]) -> dict[str, Any]:
     | `error` | the error code, if the request was refused |
     """
     ttft = next((stream.ttft for stream in context.streams if stream.ttft is not None), None)
-    told = {
+    fields = {
         "time": datetime.fromtimestamp(context.at, UTC).isoformat(timespec="milliseconds"),
         "id": context.id,
         "key": context.key,
@@ -50,19 +50,19 @@ def fields_of(context: RequestContext, results: list[Result]) -> dict[str, Any]:
         "constraint": context.kind,
         "error": context.ended,
     }
-    return {name: value for name, value in told.items() if value not in (None, [], "")}
+    return {name: value for name, value in fields.items() if value not in (None, [], "")}
 
 
 def write_line(settings: Settings, context: RequestContext, results: list[Result]) -> None:
     """Write a request's log line to standard error, in the format that the settings choose."""
     if settings.log_format == "none":
         return
-    told = fields_of(context, results)
+    fields = fields_of(context, results)
     if settings.log_requests:
-        told["request"] = context.body
+        fields["request"] = context.body
     if settings.log_format == "json":
-        line = json.dumps(told, separators=(",", ":"))
+        line = json.dumps(fields, separators=(",", ":"))
     else:
-        line = " ".join(f"{name}={json.dumps(value)}" for name, value in told.items())
+        line = " ".join(f"{name}={json.dumps(value)}" for name, value in fields.items())
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

@@ -176,8 +176,8 @@ Thread CompletionFinder::in_round(const Thread& thread, int64_t count) {
   return out;
 }
 
-// The configuration in which the frame that returns to `caller` continues, once the calls that `config` is in have returned;
-// -1: not known.
+// The configuration in which the frame that returns to `caller` continues, once the calls that `config` is in have
+// returned; -1: not known.
 int32_t CompletionFinder::in_frame(int32_t config, int32_t caller) {
   for (int calls = 0; config >= 0 && calls < kMostCalls; ++calls) {
     const Config& c = arena_.config(config);

@@ -13,9 +13,9 @@
 // another way; where some loop of two characters is always near, a few bytes more make a new value, and of few strings
 // (finite_string_sets.hpp) none is longer than the longest.
 //
-// Nothing is known (kUnreachable) of vocabularies in which some byte is no token, of arrays and objects that must differ, and
-// of permutations whose separators differ.
-// Cost: once for a grammar, linear in its positions; one look-up for each thread of a state.
+// Nothing is known (kUnreachable) of vocabularies in which some byte is no token, of arrays and objects that must differ,
+// and of permutations whose separators differ. Cost: once for a grammar, linear in its positions; one look-up for each
+// thread of a state.
 #pragma once
 
 #include <array>

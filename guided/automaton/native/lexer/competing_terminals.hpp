@@ -1,4 +1,4 @@
-// CompetingTerminals: lexemes that were ended and might have matched more.
+// Competing terminals: lexemes that were ended and might have matched more.
 //
 // Problem. A lexer takes the longest match. Where a lexeme is ended while its text is still being written, some terminal
 // may have been able to match more of it. If it does match more, the lexer would not have ended the lexeme there.
@@ -17,7 +17,7 @@
 
 namespace guided {
 
-enum Dropped : int32_t { kDropped = -1 };  // of competing: one of them matched
+enum Dropped : int32_t { kDropped = -1 };  // one of the competing terminals matched
 
 class CompetingTerminals {
  public:

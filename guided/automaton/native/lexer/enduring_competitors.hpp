@@ -1,12 +1,12 @@
-// CompetingTerminals that never match while sure texts are written.
+// Competing terminals that never match while sure texts are written.
 //
 // Problem. After `a / * b`, written without the space, nobody knows whether a comment has begun: if no `*/` follows, the
-// lexer finds none, and `/` and `*` were two lexemes. The comment stays a competitor of them as long as the text goes on, and
-// no separator ends it. Still a completion exists: one in which `*/` never occurs.
+// lexer finds none, and `/` and `*` were two lexemes. The comment stays a competitor of them as long as the text goes on,
+// and no separator ends it. Still a completion exists: one in which `*/` never occurs.
 //
-// In: a competitor, and the texts and separators that completions are made of (safe_witnesses.hpp). Out: whether it matches nowhere
-// in any sequence of these texts, in an order in which terminals can follow each other (followers.hpp), with separators
-// between them, at least where one is needed. Such a competitor is no hindrance.
+// In: a competitor, and the texts and separators that completions are made of (safe_witnesses.hpp). Out: whether it matches
+// nowhere in any sequence of these texts, in an order in which terminals can follow each other (followers.hpp), with
+// separators between them, at least where one is needed. Such a competitor is no hindrance.
 //
 // How: the states that the competitor can be in after each text are visited, until one matches or there are no more.
 // Cost: once for each competitor; at most kMost states.
@@ -33,7 +33,7 @@ class EnduringCompetitors {
   void add_separator(const std::string& text) {
     if (std::ranges::find(separators_, text) == separators_.end()) separators_.push_back(text);
   }
-  // Of a set of competing, those that may match after the text of a terminal, or where any text may follow.
+  // Of a set of competing terminals, those that may match after the text of a terminal, or where any text may follow.
   int32_t hindering(int32_t competing, int32_t last = kNoTerminal);
 
  private:

@@ -2,9 +2,9 @@
 //
 // In: readings (parse_paths.hpp). Out: a number of tokens, the end token not counted; kNever where there is no completion.
 //
-// With sure texts (safe_witnesses.hpp) that is what ends the lexeme, a separator if one may be needed, and what is left for the
-// parser: the lightest sequence of terminals. The texts that end a lexeme are found breadth first, by bytes, once for each
-// state of a lexeme. Without them a completion is searched for: best first, by what is left for the parser.
+// With sure texts (safe_witnesses.hpp) that is what ends the lexeme, a separator if one may be needed, and what is left for
+// the parser: the lightest sequence of terminals. The texts that end a lexeme are found breadth first, by bytes, once for
+// each state of a lexeme. Without them a completion is searched for: best first, by what is left for the parser.
 //
 // The number is an upper bound of the least, and it is kept: each reading on a completion that was found has at most
 // the number of tokens that spell the rest of that completion. So after its first token the number has fallen by one,
@@ -39,7 +39,8 @@ class LexedRests {
   int64_t distance(const Reading& reading);
   // Of a lexeme under way, which may also have ended.
   int64_t distance(int32_t place, Begun begun);
-  // Whether nothing is dead whose lexeme there, if it may become something but a line, and the competing before it, can end.
+  // Whether nothing is dead whose lexeme there, if it may become something but a line, and what competes with those before
+  // it, can end.
   bool all_sure(int32_t place) {
     return ends_.sure().all() && (!places_.indentation().given || (sure_.always_ends(place) && rest(place) < kNever));
   }
@@ -81,7 +82,7 @@ class LexedRests {
   LexemeEnds& ends_;
   const TokenVocabulary& vocabulary_;
   TerminalRests sure_, guessed_;
-  std::unordered_map<uint64_t, int64_t> sure_after_;  // by place and competing
+  std::unordered_map<uint64_t, int64_t> sure_after_;  // by place and set of competing terminals
   std::map<Reading, Found> known_;                    // what searches have found
   std::vector<Completion> completions_;
   size_t memory_ = 0;           // of completions

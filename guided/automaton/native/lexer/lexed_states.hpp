@@ -4,16 +4,16 @@
 //     parser, places, readings, masks, rests: of the states that were visited
 //                                                           places.hpp, parse_paths.hpp, lexed_masks.hpp, lexed_rests.hpp
 //
-// When the latter are over the limit of memory, fresh ones take their place (matching/states.hpp). One lock guards both. When
-// an exception may have left either half changed, both are made anew.
+// When the latter are over the limit of memory, fresh ones take their place (matching/states.hpp). One lock guards both.
+// When an exception may have left either half changed, both are made anew.
 #pragma once
 
 #include "lexer/lexed_masks.hpp"
 
 namespace guided {
 
-// What a grammar with a lexer is made of. `rules`: a grammar over terminals, compiled for a vocabulary in which each terminal
-// is a control token. `control`: by terminal, the control token that it is in the text, or kNoTerminal.
+// What a grammar with a lexer is made of. `rules`: a grammar over terminals, compiled for a vocabulary in which each
+// terminal is a control token. `control`: by terminal, the control token that it is in the text, or kNoTerminal.
 struct LexerParts {
   std::vector<LexerTerminal> terminals;
   std::vector<LexerKeyword> keywords;

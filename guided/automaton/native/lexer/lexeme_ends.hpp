@@ -1,8 +1,9 @@
 // The ways to end a lexeme; independent of the parser.
 //
-// In: a lexeme under way, and the competing of those before it. Out: the labels that it may get, the tokens that end it so,
-// and the competing that are then pending. Texts that end a lexeme are found breadth first, by bytes, once for each state:
-// for each label the first ones, until no more than a token is needed before any text can follow.
+// In: a lexeme under way, and the terminals that compete with those before it. Out: the labels that it may get, the tokens
+// that end it so, and the competing terminals that are then pending. Texts that end a lexeme are found breadth first, by
+// bytes, once for each state: for each label the first ones, until no more than a token is needed before any text can
+// follow.
 //
 // A newline may become a line of any width that is not less than what it has, or, with another line feed, of any width at
 // all. So for lines only the text is kept that leads to a line feed, or none, and spaces follow (safe_witnesses.hpp).
@@ -14,7 +15,7 @@
 
 namespace guided {
 
-// A lexeme under way, and the competing of those before it.
+// A lexeme under way, and the terminals that compete with those before it.
 struct Begun {
   int32_t lexeme, competing;
   auto operator<=>(const Begun&) const = default;
@@ -27,7 +28,7 @@ class LexemeEnds {
     int32_t label;
     bool ignored;
     int64_t tokens;     // that end the lexeme
-    int32_t competing;  // that are then pending
+    int32_t competing;  // a set of competing terminals that are then pending
   };
   struct Line {
     std::string text;  // up to where spaces follow

@@ -17,7 +17,7 @@
 // all sets of terminals that have the same names beginning so. That is what lets token tables be shared (lexer_tables.hpp).
 //
 // With indentation, a state in which a newline may be under way also has the width of its last line, so that the label of
-// a newline says how wide it is. Where no width counts, in competing and between brackets, nothing is *measured*.
+// a newline says how wide it is. Where no width counts, in competing terminals and between brackets, nothing is *measured*.
 //
 // Cost: a state's row is filled as it is asked for, O(terminals) a byte; their automata are the core's own.
 #pragma once

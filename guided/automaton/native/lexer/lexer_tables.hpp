@@ -39,15 +39,15 @@ class LexerTables {
   using Rest = int32_t;  // a set of spots whose bytes are to be read, by number
   static constexpr Rest kRoot = 0, kNoRest = -1;
   struct Table;
-  struct Group {  // tokens that end in the same state of a lexeme, or with the same competing
+  struct Group {  // tokens that end in the same state of a lexeme, or with the same competing terminals
     Begun begun;
     TokenSet tokens;
-    Demand after = {};  // of the competing, where the lexeme has ended
+    Demand after = {};  // of the competing terminals, where the lexeme has ended
   };
   struct End {
     int32_t label;
     bool ignored;
-    std::vector<Group> tokens;  // of the groups only the competing count: the lexeme has ended
+    std::vector<Group> tokens;  // of the groups only the competing terminals count: the lexeme has ended
     Rest rest = kNoRest;
     mutable int32_t start = kNoLexeme;    // in which the rest was last begun
     mutable const Table* next = nullptr;  // and its table
@@ -100,7 +100,7 @@ class LexerTables {
 
  private:
   struct Spot {
-    int32_t node, competing;  // the competing after the node's byte
+    int32_t node, competing;  // those after the node's byte
     auto operator<=>(const Spot&) const = default;
   };
   // What one walk collects.
@@ -116,7 +116,7 @@ class LexerTables {
     std::vector<Profile> profiles;
     bool unsure = false;
     struct Part {
-      std::map<int32_t, std::vector<int32_t>> tokens;  // by competing
+      std::map<int32_t, std::vector<int32_t>> tokens;  // by set of competing terminals
       std::vector<Spot> spots;
     };
     std::map<std::pair<int32_t, bool>, Part> ends;  // by label and whether it is ignored

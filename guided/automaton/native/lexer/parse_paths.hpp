@@ -3,9 +3,10 @@
 // Problem. A lexer takes the longest match without asking the parser. While text is written it is not known where a
 // lexeme ends, so several readings have to be kept. A reading is
 //
-//     ( place: state of the parser and lines around, state of the current lexeme, competing of the lexemes before it )
+//     ( place: state of the parser and lines around, state of the current lexeme, competing terminals of the lexemes before it )
 //
-// A reading whose competing match is dropped (competing_terminals.hpp). A state is a sorted set of readings, numbered.
+// A reading is dropped if one of its competing terminals matches (competing_terminals.hpp). A state is a sorted set of
+// readings, numbered.
 #pragma once
 
 #include <map>
@@ -49,7 +50,8 @@ class ParsePaths {
     const LexemeState& state = lexemes_.state(lexeme);
     return state.label == kNoTerminal ? static_cast<int32_t>(kDead) : after_lexeme(place, state.label, state.ignored);
   }
-  // Whether nothing can be read where a lexeme begins: each byte is one that a competitor matches, or no lexeme begins with it.
+  // Whether nothing can be read where a lexeme begins: each byte is one that a competitor matches, or no lexeme begins with
+  // it.
   bool is_stuck(int32_t place, int32_t competing) const;
   int32_t competing_after(int32_t competing, int32_t lexeme) const { return competing_.add(competing, lexeme); }
   // Calls visit(reading) for what a reading becomes with a byte: one or both of a longer lexeme and an ended one.

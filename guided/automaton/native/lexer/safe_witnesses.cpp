@@ -283,8 +283,8 @@ int64_t SafeWitnesses::gap_after(int32_t terminal) {
   return kNever;
 }
 
-// ---- competing
-// `separate`: whether what is left of the competing after a separator is no hindrance.
+// ---- competing terminals
+// `separate`: whether what is left of the competing terminals after a separator is no hindrance.
 template <class Separate>
 Demand SafeWitnesses::demand_of(int32_t competing, const std::vector<int32_t>& next, Separate&& separate) {
   if (is_line(competing)) return {.last = kLine};

@@ -13,7 +13,8 @@
 //     (3) terminals that could have matched more than w(T) match no more while the text of any terminal is read that can
 //         follow T, and none is left.
 //
-// CompetingTerminals of lexemes that were written before may be left as long as they do not match (enduring_competitors.hpp).
+// Competing terminals of lexemes that were written before may be left as long as they do not match
+// (enduring_competitors.hpp).
 //
 // Then any sequence of such terminals that the parser takes can be written, t(T1) w(T1) t(T2) ..., so nothing is dead, and
 // the number of tokens is bounded by the weights of the terminals (terminal_rests.hpp).
@@ -23,9 +24,9 @@
 // may come after it is a question for sequence_costs.hpp. A newline may begin with spaces, so none can follow a space that
 // was ignored; no separator is written before one. If newlines are not sure, no terminal is.
 //
-// Of a terminal without a sure text nothing is said, and where it is needed, or competing are pending that no separator
-// ends, completions are searched for (lexed_rests.hpp). So `=` may be one terminal in assignments and another one, tried
-// first, among the operators of expressions.
+// Of a terminal without a sure text nothing is said, and where it is needed, or competing terminals are pending that no
+// separator ends, completions are searched for (lexed_rests.hpp). So `=` may be one terminal in assignments and another
+// one, tried first, among the operators of expressions.
 //
 // Cost: a shortest text for each terminal; a step for each pair of terminals that begin with the same byte.
 #pragma once
@@ -40,8 +41,8 @@
 
 namespace guided {
 
-// What competing demand before a text: tokens of a separator that may be needed, kNever if none is known that does; and what
-// can then follow.
+// What competing terminals demand before a text: tokens of a separator that may be needed, kNever if none is known that
+// does; and what can then follow.
 struct Demand {
   int64_t tokens = 0;
   LastRead last = kWord;
@@ -57,7 +58,7 @@ class SafeWitnesses {
   // Whether anything is sure at all.
   bool any() const { return !lexemes_.indentation().given || lines_.sure; }
   const SureLines& lines() const { return lines_; }
-  // Whether these are competing that the text of a newline leaves.
+  // Whether the text of a newline leaves these competing terminals.
   bool is_line(int32_t competing);
   // The tokens that spell `text` and so many spaces, from each byte of `text` on; the last value is that of the spaces.
   std::vector<int64_t> tokens_of_line(std::string_view text, int32_t spaces) const;
@@ -66,7 +67,7 @@ class SafeWitnesses {
   const std::vector<int64_t>& weights() const { return weights_; }
   // The same, with a guess for terminals without a sure text.
   const std::vector<int64_t>& guesses() const { return guesses_; }
-  // Of competing that are pending where a terminal was read last; kNoTerminal: where that is not known.
+  // Of competing terminals that are pending where a terminal was read last; kNoTerminal: where that is not known.
   Demand demand(int32_t competing, int32_t terminal = kNoTerminal);
   // The same in a place: the terminals that can come next, and the state before a lexeme.
   Demand demand(int32_t competing, const std::vector<int32_t>& next, int32_t start);
@@ -118,7 +119,7 @@ class SafeWitnesses {
   SureLines lines_;
   Open open_in_line_;            // of a newline's text
   std::vector<int64_t> spaces_;  // the tokens of so many spaces
-  std::vector<int8_t> is_line_;  // by competing; -1: not known
+  std::vector<int8_t> is_line_;  // by set of competing terminals; -1: not known
 };
 
 }  // namespace guided

@@ -3,9 +3,10 @@
 // Problem. A mask visits as many tables as its tokens hold sequences of terminals, and takes a step of the parser for each.
 // Where brackets and blocks nest, new stacks are met all the time, and each of their masks would be made from nothing.
 //
-// How: what a token's lexemes do to a stack hangs on its top alone, as long as they do not leave it (run/top_of_stack.cpp). So
-// a *share* is kept for a top and a table: the tokens that are allowed whatever is below, and the *ways* on which the top is
-// left, each a sequence of lexemes. These are gone from the place itself, whose parser tells what is below. Example, in C:
+// How: what a token's lexemes do to a stack hangs on its top alone, as long as they do not leave it (run/top_of_stack.cpp).
+// So a *share* is kept for a top and a table: the tokens that are allowed whatever is below, and the *ways* on which the
+// top is left, each a sequence of lexemes. These are gone from the place itself, whose parser tells what is below. Example,
+// in C:
 //
 //     f(a, (b      kept for an expression in brackets: `+`, ` * 2`, `[i]` and 10,000 more; and the way `)`
 //

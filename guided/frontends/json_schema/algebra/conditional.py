@@ -32,7 +32,7 @@ from guided.frontends.json_schema.algebra.shape import ObjectPart, Shape, Window
 from guided.frontends.json_schema.algebra.value_partition import Cell, ValuePartition
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Json
-from guided.ir.nodes import AllOf, AnyOf, Condition, Node, NoneOf, TaggedText
+from guided.ir.nodes import AllOf, AnyOf, Condition, Node, NoneOf, Written
 from guided.ir.serial import serial
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Binding:
             self._extra_numbers.append(list(range(at, at + len(extra.cells))))
             at += len(extra.cells)
         self._every = tuple(range(at))
-        required: list[Condition] = [TaggedText(tuple(self._number.get(name, ()))) for name in self._base.required]
+        required: list[Condition] = [Written(tuple(self._number.get(name, ()))) for name in self._base.required]
         return AllOf((*required, fold(self._formula, self._condition)))
 
     # --- cells
@@ -253,8 +253,8 @@ class Binding:
             else:
                 forbidden += self._outside(numbers, extra.cells, goal)
         if forbidden:
-            asked.append(NoneOf((TaggedText(tuple(forbidden)),)))
-        asked += [TaggedText(tuple(self._number.get(name, ()))) for name in shape.required]
+            asked.append(NoneOf((Written(tuple(forbidden)),)))
+        asked += [Written(tuple(self._number.get(name, ()))) for name in shape.required]
         asked += [self._some(some.keys, some.schema) for some in shape.some_members]
         asked += self._count(shape.members)
         if shape.values is not None:
@@ -283,15 +283,15 @@ class Binding:
         for numbers, cells in places:
             outside = set(self._outside(numbers, cells, goal))
             found += [number for number in numbers if number not in outside]
-        return TaggedText(tuple(found))
+        return Written(tuple(found))
 
     def _count(self, window: Window) -> list[Condition]:
         if window == Window():
             return []
         if window == Window(1):
-            return [TaggedText(self._every)]
+            return [Written(self._every)]
         if window.high == 0:
-            return [_FALSE if window.low else NoneOf((TaggedText(self._every),))]
+            return [_FALSE if window.low else NoneOf((Written(self._every),))]
         raise UnsupportedError(
             "minProperties or maxProperties inside of one of many alternatives of an object is not enforced",
             pointer=self._where,
@@ -305,9 +305,9 @@ class Binding:
             numbers = self._number.get(name, [])
             outside = set(self._outside(numbers, self._slots.get(name, ()), goal))
             within = [number for number in numbers if number not in outside]
-            asked.append(TaggedText(tuple(within)))
+            asked.append(Written(tuple(within)))
             rest -= set(within)
-        asked.append(NoneOf((TaggedText(tuple(sorted(rest))),)))
+        asked.append(NoneOf((Written(tuple(sorted(rest))),)))
         return AllOf(tuple(asked))
 
 

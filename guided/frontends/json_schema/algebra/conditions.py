@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from guided.ir.nodes import AllOf, AnyOf, Condition, TaggedText
+from guided.ir.nodes import AllOf, AnyOf, Condition, Written
 from guided.ir.serial import serial
 
 __all__ = ["holds_of_nothing", "impossible", "verdict"]
@@ -24,7 +24,7 @@ def verdict(condition: Condition, known: Mapping[int, bool], other: bool | None)
     def of(at: Condition) -> bool | None:
         key = serial(at)
         if key not in made:
-            if isinstance(at, TaggedText):
+            if isinstance(at, Written):
                 made[key] = _some(known.get(member, other) for member in at.members)
             elif isinstance(at, AllOf):
                 made[key] = _not(_some(_not(of(item)) for item in at.items))
@@ -77,6 +77,6 @@ def _size(condition: Condition) -> int:
         at = work.pop()
         if serial(at) not in met:
             met.add(serial(at))
-            if not isinstance(at, TaggedText):
+            if not isinstance(at, Written):
                 work += at.items
     return len(met)

@@ -26,7 +26,7 @@ def exactly_one(reader: Reader, branches: tuple[Schema, ...], beside: Shape) -> 
     """Schemas for the values that satisfy one branch and no other; `beside` is what the keywords beside them ask."""
     disjoint = reader.disjoint
     types = [disjoint.possible_types(branch, beside) for branch in branches]
-    rivals: list[dict[str, list[int]]] = [defaultdict(list) for _ in branches]
+    competitors: list[dict[str, list[int]]] = [defaultdict(list) for _ in branches]
     dropped: list[set[str]] = [set() for _ in branches]
     common: dict[tuple[int, int], set[str]] = {}
     for name in ALL_TYPES:
@@ -45,9 +45,9 @@ def exactly_one(reader: Reader, branches: tuple[Schema, ...], beside: Shape) -> 
             if (a, b) not in common:
                 common[a, b] = disjoint.common_types(branches[a], branches[b], beside)
             if name in common[a, b]:
-                rivals[a][name].append(b)
-                rivals[b][name].append(a)
-    parts = zip(branches, types, rivals, dropped, strict=True)
+                competitors[a][name].append(b)
+                competitors[b][name].append(a)
+    parts = zip(branches, types, competitors, dropped, strict=True)
     return tuple([_alone(reader, branches, *part) for part in parts])
 
 
@@ -56,17 +56,17 @@ def _alone(
     branches: tuple[Schema, ...],
     branch: Schema,
     types: tuple[str, ...],
-    rivals: dict[str, list[int]],
+    competitors: dict[str, list[int]],
     dropped: set[str],
 ) -> Schema:
     """A branch without those of the others that may hold for values of the same type."""
-    if not rivals and not dropped:
+    if not competitors and not dropped:
         return branch
     negation = reader.negation
     left: dict[tuple[int, ...], list[str]] = {}
     for name in types:
         if name not in dropped:
-            left.setdefault(tuple(sorted(rivals.get(name, ()))), []).append(name)
+            left.setdefault(tuple(sorted(competitors.get(name, ()))), []).append(name)
     if not left:
         return negation.derived(branch, Shape(types=()))
     cases = []

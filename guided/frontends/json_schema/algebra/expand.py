@@ -25,7 +25,7 @@ from guided.frontends.json_schema.algebra.count_graph import count_graph
 from guided.frontends.json_schema.algebra.emptiness import values_left, why_empty
 from guided.frontends.json_schema.algebra.equal_schemas import leaf_content
 from guided.frontends.json_schema.algebra.existential_constraints import by_type, obliged_items, obliged_members
-from guided.frontends.json_schema.algebra.finite_values import FiniteValues
+from guided.frontends.json_schema.algebra.finite_values import ListedValues
 from guided.frontends.json_schema.algebra.keys import Keys, Source
 from guided.frontends.json_schema.algebra.membership import Membership
 from guided.frontends.json_schema.algebra.reader import Reader
@@ -93,7 +93,7 @@ class Expander:
         self.negation = reader.negation
         self._choices = Choices(reader)
         self.membership = Membership(reader.read, self.keys)
-        self.few = FiniteValues(self)
+        self.few = ListedValues(self)
         self.by_type = ByType(self, limits)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:

@@ -25,7 +25,7 @@ from guided.ir.nodes import And
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["MOST_VALUES", "FiniteValues"]
+__all__ = ["MOST_VALUES", "ListedValues"]
 
 MOST_VALUES = 1000
 _MOST_TRIED = 4 * MOST_VALUES
@@ -33,7 +33,7 @@ _DEEPEST = 12
 _LONGEST = 60  # digits, or the exponent, of a number that is looked at
 
 
-class FiniteValues:
+class ListedValues:
     """Enumerates the values of goals of one `Expander`, each goal once."""
 
     def __init__(self, expander: Expander) -> None:

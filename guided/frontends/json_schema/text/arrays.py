@@ -25,7 +25,7 @@ from guided.frontends.json_schema.text.containers import (
     counted_items,
     graph_body,
 )
-from guided.ir.nodes import EMPTY, AllOf, Distinct, Entry, Node, TaggedText
+from guided.ir.nodes import EMPTY, AllOf, Distinct, Entry, Node, Written
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.text.lower import Lowering
@@ -107,9 +107,7 @@ def _bound(lowering: Lowering, shape: Shape, window: Window, where: str, level: 
         if len(asked) > _FEW:
             raise
         return either([array_text(lowering, one, where, level) for one in obliged_items(shape)])
-    within = [
-        TaggedText(tuple(at for at, cell in enumerate(cells) if not goal or goal in cell.within)) for goal in asked
-    ]
+    within = [Written(tuple(at for at, cell in enumerate(cells) if not goal or goal in cell.within)) for goal in asked]
     items = [_item(lowering, shape, cell.goal, level) for cell in cells]
     body = bound_members([], items, lowering.notation.between(level), window, AllOf(tuple(within)), False)
     return lowering.notation.wrap("[]", body, False, level)

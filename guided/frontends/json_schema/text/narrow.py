@@ -25,7 +25,7 @@ from guided.frontends.json_schema.algebra.conditions import verdict
 from guided.frontends.json_schema.algebra.formula import leaves
 from guided.frontends.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape, has_false, item_goal
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.ir.nodes import Condition, TaggedText
+from guided.ir.nodes import Condition, Written
 from guided.ir.serial import serial
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ def _of_first(condition: Condition, count: int, done: dict[int, Condition]) -> C
     """What a condition says where none but the first `count` members can be written."""
     found = done.get(serial(condition))
     if found is None:
-        if isinstance(condition, TaggedText):
-            found = TaggedText(tuple(at for at in condition.members if at < count))
+        if isinstance(condition, Written):
+            found = Written(tuple(at for at in condition.members if at < count))
         else:
             items = tuple([_of_first(item, count, done) for item in condition.items])
             found = type(condition)(items)
