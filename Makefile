@@ -60,10 +60,12 @@ $(VENV)/.build: pyproject.toml | $(VENV)/.torch
 	@touch $@
 
 # Built again where the C++ sources or the project file change; Python files are used where they lie. Another compiler
-# has a folder of its own: CMake keeps the one that it began with.
+# has a folder of its own: CMake keeps the one that it began with. Only in CI are warnings errors: a user's compiler may
+# be newer than the ones that this was written with.
 $(VENV)/.guided: $(VENV)/.build $(NATIVE)
 	@$(STEP) "guided's C++ core (about a minute on two cores)" \
-	$(PIP) -v --no-build-isolation --no-deps -C "build-dir=build/{wheel_tag}$(COMPILER)" -e .
+	$(PIP) -v --no-build-isolation --no-deps -C "build-dir=build/{wheel_tag}$(COMPILER)" \
+	-C cmake.define.GUIDED_WARNINGS_ARE_ERRORS=$(if $(CI),ON,OFF) -e .
 	@$(STEP) "what guided needs" sh -ec '$(call install,demo)'
 	@touch $@
 

@@ -28,7 +28,7 @@ shadow="$build/shadow"
 
 mkdir -p "$root/build"
 cmake -S "$root" -B "$build/cmake" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_COMPILER=g++ -DCMAKE_UNITY_BUILD=ON \
-  -DGUIDED_SANITIZE="$flags" -DGUIDED_FAULTS=$faults -DGUIDED_MODULE_FLAGS=NOSTRIP -DPython_EXECUTABLE="$python" >"$build.log" 2>&1 ||
+  -DGUIDED_SANITIZE="$flags" -DGUIDED_FAULTS=$faults -DGUIDED_WARNINGS_ARE_ERRORS=ON -DGUIDED_MODULE_FLAGS=NOSTRIP -DPython_EXECUTABLE="$python" >"$build.log" 2>&1 ||
   { cat "$build.log" >&2; exit 2; }
 ninja -C "$build/cmake" -j "${JOBS:-2}"
 

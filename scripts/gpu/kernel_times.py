@@ -6,7 +6,7 @@ Buffers take turns, so that the L2 cache does not serve them. The bandwidth is t
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -77,13 +77,29 @@ def mask_times(setting: Setting, rows: int, width: int) -> dict[str, float]:
         "guided": lambda x: kernel(x, bits, None),
         "masked_fill of bools": lambda x: x.masked_fill_(flags, -torch.inf),
     }
-    try:
-        other = import_module("xgrammar").apply_token_bitmask_inplace
-        other(logits[0].clone(), bits)
-        ways["xgrammar"] = lambda x: other(x, bits)
-    except Exception:  # it is not installed, or not for this torch
-        pass
+    ways |= {f"xgrammar, {backend}": partial(way, bits) for backend, way in xgrammar_kernels().items()}
     return {name: device_time(setting, [partial(way, x) for x in logits]) for name, way in ways.items()}
+
+
+@cache
+def xgrammar_kernels() -> dict[str, Callable[[Tensor, Tensor], Any]]:
+    """xgrammar's kernels by their names, as far as it is installed; "cuda" is compiled when it is first used."""
+
+    def way(backend: str, bits: Tensor, logits: Tensor) -> None:
+        import_module("xgrammar").apply_token_bitmask_inplace(logits, bits, backend=backend)
+
+    found = dict[str, Callable[[Tensor, Tensor], Any]]()
+    for backend in ("triton", "cuda"):
+        try:
+            logits, bits = (
+                torch.zeros(1, size, dtype=kind, device="cuda")
+                for size, kind in ((32, torch.float32), (1, torch.int32))
+            )
+            way(backend, bits, logits)
+        except Exception:  # it is not installed, or not for this torch or device
+            continue
+        found[backend] = partial(way, backend)
+    return found
 
 
 def choice_times(setting: Setting, kind: str, rows: int, width: int) -> tuple[float, float]:

@@ -97,7 +97,7 @@ bool LexedMasks::follow(int32_t after, const LexerTables::End& end, Path& path, 
   bool known = true;
   for (size_t i = 0; known && i < next.size(); ++i) {
     CallMeter::work(kLookup);
-    next.insert(next.end(), next[i]->parts.begin(), next[i]->parts.end());
+    for (const Table* part : next[i]->parts) next.push_back(part);  // GCC 13 warns of an insert here
     if (!next[i]->parts.empty()) continue;
     const Share& behind = share(places_.top(after), *next[i]);
     known = behind.known;
