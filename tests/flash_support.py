@@ -56,24 +56,40 @@ def flash_attn_varlen_func(
     window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False,
     block_table=None,
 ):  # fmt: skip
-    """The signature of 2.8; q: (new positions of all sequences, heads, head_dim)."""
+    """The signature of 2.8; q: (new positions of all sequences, heads, head_dim). Blocks are read without reading a
+    number of a tensor."""
     assert causal and cu_seqlens_q.dtype == cu_seqlens_k.dtype == torch.int32
     assert k.dim() == (3 if block_table is None else 4) and k.stride(-1) == v.stride(-1) == q.stride(-1) == 1
+    if block_table is not None:
+        assert block_table.dtype == torch.int32
+        lengths = cu_seqlens_k.diff()
+        return attend_spans(
+            q, k, v, cu_seqlens_q, lengths, max_seqlen_q, block_table, softmax_scale, window_size, softcap
+        )
     counts, lengths = cu_seqlens_q.diff().tolist(), cu_seqlens_k.diff().tolist()
     assert (max_seqlen_q, max_seqlen_k) == (max(counts), max(lengths)) and sum(counts) == len(q)
     out, first, start = [], 0, 0
-    for row, (count, length) in enumerate(zip(counts, lengths, strict=True)):
-        if block_table is None:
-            keys, values = k[start : start + length], v[start : start + length]
-        else:
-            assert block_table.dtype == torch.int32
-            blocks = block_table[row, : -(-length // k.shape[1])].long()
-            keys, values = (x[blocks].flatten(0, 1)[:length] for x in (k, v))
-        new = q[first : first + count]
+    for count, length in zip(counts, lengths, strict=True):
+        keys, values, new = k[start : start + length], v[start : start + length], q[first : first + count]
         options = softmax_scale, window_size, softcap
         out.append(attend(new[None], keys[None], values[None], torch.tensor([length]), *options)[0])
         first, start = first + count, start + length
     return torch.cat(out)
+
+
+def attend_spans(
+    q: Tensor, k: Tensor, v: Tensor, starts: Tensor, lengths: Tensor, most: int, table: Tensor, *options
+) -> Tensor:
+    """The queries of row i are those from starts[i] on; queries after the last one, and of rows without keys, are NaN,
+    which a kernel may leave there."""
+    counts, at = starts.diff(), torch.arange(len(q))
+    holds = (starts[0] == 0) & (starts[-1] <= len(q)) & (counts >= 0).all() & (counts <= most).all()
+    torch._assert_async(holds & (table >= 0).all() & (table < len(k)).all())
+    row = (torch.searchsorted(starts, at, right=True) - 1).clamp(max=len(lengths) - 1)
+    keys, values = (x[table.long()].flatten(1, 2)[row] for x in (k, v))
+    read = (lengths - counts)[row] + at - starts[row] + 1
+    out = attend(q.unsqueeze(1), keys, values, read, *options).squeeze(1)
+    return torch.where(((lengths > 0)[row] & (at < starts[-1]))[:, None, None], out, torch.nan)
 
 
 def flash_attn_3_with_kvcache(
@@ -97,23 +113,8 @@ def flash_attn_3_with_kvcache(
             softcap=softcap,
         )
     assert k is None and causal and q.dim() == 3 and cache_seqlens.dtype == torch.int32
-    starts = torch.cat([torch.zeros(1, dtype=torch.int32), cache_seqlens.cumsum(0, dtype=torch.int32)])
-    assert max_seqlen_q == int(cu_seqlens_q.diff().max())
-    longest = int(cache_seqlens.max())
-    return flash_attn_varlen_func(
-        q,
-        k_cache,
-        v_cache,
-        cu_seqlens_q,
-        starts,
-        max_seqlen_q,
-        longest,
-        causal=causal,
-        block_table=page_table,
-        softmax_scale=softmax_scale,
-        window_size=window_size,
-        softcap=softcap,
-    )
+    options = softmax_scale, window_size, softcap
+    return attend_spans(q, k_cache, v_cache, cu_seqlens_q, cache_seqlens, max_seqlen_q, page_table, *options)
 
 
 def varlen_attn(
@@ -132,20 +133,9 @@ def varlen_attn(
     assert type(max_q) is type(max_k) is int and max_q > 0 and max_k <= block_table.shape[1] * key.shape[1]
     assert num_splits == 1 and return_aux is None and isinstance(window_size, tuple)
     assert window_size[1] == 0 or (window_size == (-1, -1) and max_q == 1 and len(query) == rows), "not causal"
-    counts = cu_seq_q.diff()
-    for holds in (
-        (cu_seq_q[0] == 0) & (cu_seq_q[-1] == len(query)) & (counts > 0).all() & (counts <= max_q).all(),
-        (cu_seq_k[0] == 0) & (cu_seq_k.diff() == seqused_k).all() & (seqused_k <= max_k).all(),
-        (block_table >= 0).all() & (block_table < len(key)).all(),
-    ):
-        torch._assert_async(holds)
-    at = torch.arange(len(query))
-    row = torch.searchsorted(cu_seq_q, at, right=True) - 1
-    keys, values = (x[block_table.long()].flatten(1, 2)[row] for x in (key, value))
-    lengths = (seqused_k - counts)[row] + at - cu_seq_q[row] + 1  # of what each query reads
+    torch._assert_async((cu_seq_k[0] == 0) & (cu_seq_k.diff() == seqused_k).all() & (seqused_k <= max_k).all())
     window = (-1, -1) if window_size[0] < 0 else window_size
-    out = attend(query.unsqueeze(1), keys, values, lengths, scale, window).squeeze(1)
-    return torch.where((seqused_k > 0)[row, None, None], out, torch.nan)
+    return attend_spans(query, key, value, cu_seq_q, seqused_k, max_q, block_table, scale, window)
 
 
 FLASH_ATTN_3 = SimpleNamespace(flash_attn_with_kvcache=flash_attn_3_with_kvcache)

@@ -78,10 +78,11 @@ def test_one_call_for_each_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     model = MODELS["llama"]
     runner = ModelRunner(model, PagedCache(cache_shape(model), 16, BLOCK), capture=lambda run: run)
     one, two = runner.cache.open([0]), runner.cache.open([0])
+    monkeypatch.setattr("guided.engine.graphs._CHUNKED_SIZES", (4,))
     graph = -(-model.config.context // BLOCK) * BLOCK
     for pieces, bounds in (
-        ([(one, [1, 2, 3, 4, 5])], (5, 8)),
-        ([(one, [6]), (two, [1, 2])], (2, 8)),
+        ([(one, [1, 2, 3, 4, 5])], (5, 8)),  # without a graph
+        ([(one, [6]), (two, [1, 2])], (4, graph)),
         ([(one, [7]), (two, [3])], (1, graph)),
     ):
         calls.clear()

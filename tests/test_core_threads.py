@@ -14,6 +14,7 @@ import pytest
 from guided import Limits
 from guided.errors import BudgetError
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, fill_batch
+from guided.matching.bitmask import prepare_masks
 from guided.matching.compiled import native_vocabulary
 from tests.core_support import EVERY_SPEC, journey, vocabulary
 
@@ -145,3 +146,30 @@ def test_one_matcher_on_two_threads_is_refused() -> None:
     assert all("another thread is using this matcher" in str(error) for error in refused)
     matcher.reset()
     assert matcher.min_tokens_to_finish() > 0 and matcher.steps == 0
+
+
+@pytest.mark.parametrize("name", EVERY_SPEC)
+def test_what_was_prepared_is_filled_as_without(name: str) -> None:
+    """Under all budgets, the ones that are too small among them; the walks of all matchers are different."""
+
+    def walks() -> list[GrammarMatcher]:
+        native_vocabulary(vocabulary()).clear_cache()
+        grammar = EVERY_SPEC[name](GrammarCompiler(vocabulary()))
+        matchers = [GrammarMatcher(grammar) for _ in range(12)]
+        for seed, matcher in enumerate(matchers):
+            journey(matcher, seed, seed)
+        return [matcher for matcher in matchers if not matcher.is_terminated()]
+
+    def fill(matcher: GrammarMatcher, budget: int) -> tuple[list[int], bool] | str:
+        row = allocate_token_bitmask(1, vocabulary().size)
+        try:
+            matcher.fill_next_token_bitmask(row, max_tokens=budget)
+        except BudgetError as error:
+            return str(error)
+        return row[0].tolist(), matcher.budget_bound
+
+    plain, prepared = walks(), walks()
+    for budget in (1, 3, 8, 40):
+        seconds = prepare_masks(prepared, [budget] * len(prepared))
+        assert len(seconds) == len(prepared) and all(took > 0 for took in seconds)
+        assert [fill(m, budget) for m in prepared] == [fill(m, budget) for m in plain]

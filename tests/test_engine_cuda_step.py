@@ -50,7 +50,7 @@ torch.set_num_threads(1)
 SIZES = 1, 8, 64, 256
 CPU = torch.device("cpu")
 WIDTH = 50  # logits of the models
-MOST_SENT = 8  # copies to the device: five for the pass, and one for each kind of choice
+MOST_SENT = 4  # copies to the device: one for the pass, and one for each kind of choice
 ALL = small_models()
 UNCAPPED = {name: model for name, model in ALL.items() if not caps_scores(model.config)}
 
@@ -161,7 +161,7 @@ def test_a_forward_pass_launches_as_much_for_any_number_of_sequences(model: Mode
         assert (logits.shape, logits.dtype, logits.device) == ((sequences, WIDTH), torch.float32, CUDA)
         counts.append(counts_of(counter))
     assert all(one == counts[0] for one in counts), differences(counts)
-    assert (counts[0].sent, counts[0].fetched, counts[0].waits) == (5, 0, 0)
+    assert (counts[0].sent, counts[0].fetched, counts[0].waits) == (1, 0, 0)
     stores, reads = (
         sum(number for name, number in counts[0].launches.items() if part in name)
         for part in ("store_kvcache_kernel", "_varlen_attn")
@@ -315,8 +315,9 @@ def test_a_step_of_the_scheduler_waits_once(
                     counter.clear()
                     outcomes = scheduler.step()
                     assert not [error for _, error in outcomes if isinstance(error, Exception)]
-                    # a prompt sends its spans as well, and a pass that runs ahead which tokens it reads
-                    assert counter.sent <= MOST_SENT + 2 * (number == 0 or run_ahead)
+                    # the first pass may be too large for a graph, and then sends each tensor by itself; one that runs
+                    # ahead also sends which tokens it reads
+                    assert counter.sent <= (MOST_SENT + 7 if number == 0 else MOST_SENT + run_ahead)
                     assert (counter.fetched, counter.waits) == (1, int(number > 0 or not run_ahead))
             assert scheduler.running == sequences
         launched.append(counter.launches)

@@ -1,4 +1,4 @@
-"""Graphs for decoding: outputs are those without graphs, whatever batch sizes follow one another."""
+"""Graphs of passes: outputs are those without graphs, whatever batch sizes follow one another."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.attention.paged_step import PagedAttention, PagedStep
+from guided.attention.paged_step import PagedAttention
 from guided.attention.segments import step_attention
 from guided.engine import graphs
-from guided.engine.graphs import DecodeGraphs
+from guided.engine.graphs import StepGraphs
 from guided.engine.runner import Batch, Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.task import Task
+from guided.kv.dense import DenseCache
 from guided.kv.paged import PagedCache
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.decoder import LayerKind, caps_scores
@@ -28,6 +29,11 @@ torch.set_num_threads(1)
 BLOCK = 4
 NEAR = Llama.random(LlamaConfig(**GROUPED, kinds=(LayerKind(AttentionKind(window=5)), LayerKind())), seed=6)
 each_kernel = pytest.mark.parametrize("kernel", KERNELS)
+
+
+class NoGraphs:
+    def fits(self, batch: Batch) -> bool:
+        return False
 
 
 class Decoder:
@@ -53,11 +59,10 @@ def test_any_batches_in_any_order(model, kernel: str, monkeypatch: pytest.Monkey
     use_flash(monkeypatch, kernel)
     rng, capture = random.Random(3), FakeCapture()
     ours, plain = Decoder(model, capture), Decoder(model, None)
-    plain.runner._forward = model.forward
+    plain.runner._graphs = NoGraphs()
     prompts = [[rng.randrange(50) for _ in range(rng.randrange(1, 12))] for _ in range(11)]
     ours.start(prompts)
     plain.start(prompts)
-    assert not capture.captured
     sizes = [3, 1, 11, 2, 5, 4, 9, 3, 1, 11]
     for n in sizes:
         pieces = [(at, [rng.randrange(50)]) for at in rng.sample(range(11), n)]
@@ -67,8 +72,9 @@ def test_any_batches_in_any_order(model, kernel: str, monkeypatch: pytest.Monkey
     if kernel == "varlen_attn" and caps_scores(model.config):
         assert not capture.captured, "torch's own attention reads one sequence after the other"
     else:
-        assert capture.captured == [4, 1, 16, 2, 8], "each size once, when it is first met"
-        assert capture.replays == len(sizes), "other steps run without"
+        prompt = next(size for size in graphs._CHUNKED_SIZES if size >= sum(map(len, prompts)))
+        assert capture.captured == [prompt, 4, 8, 1, 16, 2, 8], "each size once, when it is first met; 8 of both kinds"
+        assert capture.replays == 1 + 2 * len(sizes), "all steps"
     for mine, theirs in zip(ours.leases, plain.leases, strict=True):
         assert mine.tokens == theirs.tokens
 
@@ -94,26 +100,50 @@ def test_padding_stores_nothing(kernel: str, monkeypatch: pytest.MonkeyPatch) ->
         for old, now in zip(before, (pool.k, pool.v), strict=True):
             assert torch.equal(old[:, others].nan_to_num(), now[:, others].nan_to_num())
             assert (old[:, new] != now[:, new]).flatten(2).any(2).all()
-        assert decoder.runner._graphs._lengths[:4].tolist() == [*(lease.length for lease in decoder.leases), 0]
+        lengths = decoder.runner._graphs._graphs[4, 1].numbers["lengths"]
+        assert lengths.tolist() == [*(lease.length for lease in decoder.leases), 0]
     assert fourth.length == 4
 
 
 def test_what_has_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     use_flash(monkeypatch)
     monkeypatch.setattr(graphs, "_SIZES", (1, 2))
+    monkeypatch.setattr(graphs, "_CHUNKED_SIZES", (8,))
     model = MODELS["llama"]
     cache = PagedCache(cache_shape(model), 40, BLOCK)
     leases = [cache.open([0]) for _ in range(3)]
     for lease in leases:
-        assert cache.reserve(lease, 2)
+        assert cache.reserve(lease, 8)
+
+    def batch(counts: list[int], lengths: list[int] | None = None) -> Batch:
+        plan = cache.plan(leases[: len(counts)], counts)
+        return Batch([1] * sum(counts), counts, lengths or counts, [], plan)
+
     attention = step_attention(cache.plan(leases, [1, 1, 1]), [1, 1, 1], capped=False)
     assert isinstance(attention, PagedAttention)
-    some = DecodeGraphs(model, attention, FakeCapture())
-    assert some.fits(PagedStep.of(cache.plan(leases[:2], [1, 1])))
-    assert not some.fits(PagedStep.of(cache.plan(leases[:2], [1, 2])))
-    assert not some.fits(PagedStep.of(cache.plan(leases, [1, 1, 1])))
-    too_long = PagedStep(torch.zeros(1), torch.zeros(1, model.config.context // BLOCK + 1), torch.zeros(1))
-    assert not some.fits(too_long)
+    some = StepGraphs(model, attention, FakeCapture())
+    assert some.fits(batch([1, 1])) and some.fits(batch([1, 2, 5]))
+    assert not some.fits(batch([1, 1, 1])) and not some.fits(batch([1, 2, 6])) and not some.fits(batch([]))
+    assert some.fits(batch([1], [model.config.context])) and not some.fits(batch([1], [model.config.context + 4]))
+    other = DenseCache(cache_shape(model), 40)
+    lease = other.open([0])
+    assert other.reserve(lease, 1) and not some.fits(Batch([1], [1], [1], [], other.plan([lease], [1])))
+
+
+@each_kernel
+def test_the_longest_chunks_have_a_graph_of_their_own(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel is told how many tokens a sequence has at most, and a graph keeps that number."""
+    use_flash(monkeypatch, kernel)
+    monkeypatch.setattr(graphs, "_FEW", 3)
+    capture = FakeCapture()
+    ours, plain = Decoder(MODELS["llama"], capture), Decoder(MODELS["llama"], None)
+    plain.runner._graphs = NoGraphs()
+    for decoder in (ours, plain):
+        decoder.start([[1, 2, 3, 4], [5]])
+    for counts in ([2, 3], [5, 1], [1, 1], [3, 1], [4, 4]):
+        pieces = [(at, list(range(7, 7 + count))) for at, count in enumerate(counts)]
+        torch.testing.assert_close(ours.step(pieces), plain.step(pieces), atol=2e-5, rtol=1e-5)
+    assert list(ours.runner._graphs._graphs) == [(8, 8), (8, 3), (2, 1)]
 
 
 def test_a_capture_sees_the_tensors_that_are_filled_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,12 +158,12 @@ def test_a_capture_sees_the_tensors_that_are_filled_later(monkeypatch: pytest.Mo
 
 
 class NotingRunner(ModelRunner):
-    """Counts the steps of single tokens."""
+    """Counts the passes."""
 
-    singles = 0
+    passes = 0
 
     def run(self, batch: Batch) -> torch.Tensor:
-        self.singles += all(count == 1 for count in batch.counts)
+        self.passes += 1
         return super().run(batch)
 
 
@@ -157,4 +187,4 @@ def test_outputs_of_the_engine_are_those_without(rng: random.Random, kernel: str
                 got[task] = outcome.result
     for task, result in zip(tasks, want, strict=True):
         assert_alike(got[task], result)
-    assert capture.replays == runner.singles >= len(capture.captured)
+    assert capture.replays == runner.passes >= len(capture.captured)

@@ -500,6 +500,11 @@ def fill_batch(
         BudgetError: the shortest completion of a row does not fit. Other rows may have been filled.
     """
 
+def prepare_masks(matchers: Sequence[Matcher], max_tokens: Sequence[int], threads: int) -> list[float]:
+    """
+    Compute on threads, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher must find out. The grammar remembers it. Errors are left to that call. Seconds of thread time for each.
+    """
+
 class CompiledComposition(Compiled):
     """A grammar that is composed of compiled parts."""
 

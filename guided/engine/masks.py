@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from guided.automaton import _core
 from guided.errors import BudgetError, GuidedError
 from guided.matching.bitmask import is_allowed, row_of
 from guided.matching.protocol import Matcher
@@ -64,6 +65,17 @@ class Masks:
         self._ramps: dict[int, Ramp] = {}
         self._filled = 0
         self._took = 0.0  # seconds of the matcher's last call
+        self._prepared = 0.0  # seconds that another thread has taken for the next row
+
+    def next_question(self, left: int) -> tuple[_core.Matcher, int] | None:
+        """The matcher, and the budget for which `fill(left)` will ask it first; None if nothing can be prepared."""
+        if self._filled or left <= 1 or not isinstance(self.matcher, _core.Matcher):
+            return None
+        return self.matcher, left // 2 if self._most else left
+
+    def prepared(self, seconds: float) -> None:
+        """Add the time that `prepare_masks` has taken for the next row."""
+        self._prepared = seconds
 
     def fill(self, left: int, row: int = 0, *, timed: bool = True) -> None:
         """Fill a row with the mask of the matcher's state.
@@ -91,7 +103,8 @@ class Masks:
                     self._plain[row] = plain
             self._took = took
         if timed:
-            self._times.append(self._took)
+            self._times.append(self._took + self._prepared)
+            self._prepared = 0.0
         self._filled = row + 1
 
     def _is_tight(self, left: int, row: int) -> bool:

@@ -16,14 +16,14 @@ from torch import Tensor
 
 from guided.attention.paged_step import PagedAttention
 from guided.attention.segments import step_attention
-from guided.engine.graphs import Capture, CudaCapture, DecodeGraphs
+from guided.engine.graphs import Capture, CudaCapture, StepGraphs
 from guided.errors import brief
 from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVCache, Lease, Plan, SegmentedPlan
 from guided.kv.paged import PagedCache
 from guided.kv.quantised import QuantisedCache, quantised
 from guided.models.decoder import Decoder, caps_scores
-from guided.models.model import Attend, Model
+from guided.models.model import Model
 
 __all__ = [
     "Ahead",
@@ -138,13 +138,13 @@ class ModelRunner:
         Args:
             model: the model.
             cache: of its `cache_shape`.
-            capture: makes the graphs for decoding (graphs.py) over a paged cache on CUDA; `CudaCapture` by default.
+            capture: makes the graphs (graphs.py) of passes over a paged cache on CUDA; `CudaCapture` by default.
             invariant: see `step_attention`.
         """
         self.model, self.cache = model, cache
         self._capped, self._invariant = caps_scores(model.config), invariant
         self._capture = capture or CudaCapture(model.device)
-        self._graphs: DecodeGraphs | None = None
+        self._graphs: StepGraphs | None = None
 
     def step(self, chunks: Sequence[Chunk], ahead: Ahead | None = None) -> Tensor:
         """Run one forward pass over chunks, and over tokens that the host does not know yet.
@@ -175,25 +175,25 @@ class ModelRunner:
     @torch.inference_mode()
     def run(self, batch: Batch) -> Tensor:
         """The logits of `step`."""
+        hidden = self._forward(batch)
+        if not batch.kept:
+            return hidden.new_empty((0, self.model.config.vocab_size), dtype=torch.float32)
+        if len(batch.kept) < len(hidden):
+            hidden = hidden[send(batch.kept, torch.int64, self.model.device)]
+        return self.model.logits(hidden)
+
+    def _forward(self, batch: Batch) -> Tensor:
+        """The hidden states, computed with a CUDA graph if one fits."""
+        if self._graphs is not None and self._graphs.fits(batch):
+            return self._graphs.run(batch)
         device = self.model.device
         attend = step_attention(batch.plan, batch.counts, capped=self._capped, invariant=self._invariant)
+        if self._graphs is None and isinstance(attend, PagedAttention):
+            self._graphs = StepGraphs(self.model, attend, self._capture)
+            return self._forward(batch)
         tokens = send(batch.tokens, torch.int64, device)
         if batch.ahead is not None:
             tokens[len(tokens) - len(batch.ahead) :] = batch.ahead
         each = zip(batch.counts, batch.lengths, strict=True)
         positions = send([at for n, end in each for at in range(end - n, end)], torch.int64, device)
-        hidden = self._forward(tokens, positions, attend)
-        if not batch.kept:
-            return hidden.new_empty((0, self.model.config.vocab_size), dtype=torch.float32)
-        if len(batch.kept) < len(hidden):
-            hidden = hidden[send(batch.kept, torch.int64, device)]
-        return self.model.logits(hidden)
-
-    def _forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """The hidden states, computed with a CUDA graph if one fits."""
-        if isinstance(attend, PagedAttention):
-            if self._graphs is None:
-                self._graphs = DecodeGraphs(self.model, attend, self._capture)
-            if self._graphs.fits(attend.step):
-                return self._graphs.run(tokens, positions, attend.step)
         return self.model.forward(tokens, positions, attend)

@@ -20,19 +20,22 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from torch import Tensor
 
+from guided.automaton import _core
 from guided.engine.asking import NO_DRAFTS, Draft, Forward
 from guided.engine.polite_pool import PolitePool
 from guided.engine.result import StreamEvent
 from guided.engine.sequence import Sequence
 from guided.kernels.choose import answer
+from guided.matching.bitmask import prepare_masks
 from guided.sampling.choice import Answer, Choose
 
-__all__ = ["SLOW", "Aside", "Said", "Stepper", "begun"]
+__all__ = ["SLOW", "Aside", "Said", "Stepper", "begun", "prepare_all"]
 
 SLOW: Final = 0.01  # seconds of this thread's time
 _AGE: Final = SLOW / 4
 _QUICK_STEPS: Final = 32  # after this many in a row, a sequence is no longer slow
 _THREADS: Final = 2
+_MANY: Final = 8  # masks that are worth a call for all of them
 _Key = TypeVar("_Key")
 
 
@@ -84,6 +87,20 @@ class Stepper:
         self.sequence.meanwhile()
         self._note(_clock.took(begin))
 
+    def next_question(self) -> tuple[_core.Matcher, int] | None:
+        """What `fill_mask` will ask the matcher first; None if nothing can be prepared."""
+        sequence = self.sequence
+        if self.is_slow or sequence.masks is None or not sequence.choosing:
+            return None
+        return sequence.masks.next_question(sequence.budget(0))
+
+    def prepared(self, seconds: float) -> None:
+        """Record the time in which the mask was prepared on another thread."""
+        if self.sequence.masks is not None:
+            self.sequence.masks.prepared(seconds)
+        if seconds > SLOW:
+            self._note(seconds)
+
     def close(self) -> None:
         """End the sequence. Must not be called during a step."""
         self._steps.close()
@@ -105,6 +122,19 @@ class Stepper:
     def _note(self, seconds: float) -> None:
         self._quick = 0 if seconds > SLOW else self._quick + 1
         self.is_slow = self._quick == 0 or (self.is_slow and self._quick < _QUICK_STEPS)
+
+
+def prepare_all(steppers: Iterable[Stepper]) -> None:
+    """Prepare the masks of many sequences on threads, so that `fill_mask` is quick for each of them.
+
+    In a large batch under budgets the masks take longer than a forward pass on a GPU, one after the other.
+    """
+    asking = [(stepper, found) for stepper in steppers if (found := stepper.next_question()) is not None]
+    if len(asking) < _MANY:
+        return
+    seconds = prepare_masks([matcher for _, (matcher, _) in asking], [budget for _, (_, budget) in asking])
+    for (stepper, _), took in zip(asking, seconds, strict=True):
+        stepper.prepared(took)
 
 
 class _Clock(threading.local):

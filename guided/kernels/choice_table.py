@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from guided.kernels.transfer import send_arrays
+from guided.kernels.transfer import Rows, send_arrays
 from guided.sampling.choice import Bits, Choice
 from guided.sampling.sampler import COLDEST, HOTTEST, uniform
 
@@ -103,11 +103,11 @@ def choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.d
         raise ValueError("the choices are of vocabularies of different sizes")
     masks = _Masks(size)
     lines = [_numbers(choice, row, masks) for choice, row in zip(choices, rows, strict=True)]
-    arrays: dict[str, npt.NDArray[Any]] = {
+    arrays: dict[str, npt.NDArray[Any] | Rows] = {
         "doubles": np.array([line[0] for line in lines], np.float64).T,
         "ints": np.array([line[1] for line in lines], np.int32).T,
         "floats": np.array([line[2] for line in lines], np.float32).T,
-        "masks": np.stack(masks.rows),
+        "masks": masks.rows,
     }
     named = _named(choices)
     for name, (at, ids, numbers) in named.items():

@@ -6,7 +6,8 @@ Copies to and from CUDA use pinned host memory, so they run beside the kernels. 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,22 +27,73 @@ def send(numbers: Sequence[int] | Sequence[Sequence[int]], dtype: torch.dtype, d
     return send_arrays({"numbers": np.array(numbers, _NUMPY[dtype])}, device)["numbers"]
 
 
-def send_arrays(arrays: Mapping[str, npt.NDArray[Any]], device: torch.device) -> dict[str, Tensor]:
+Rows: TypeAlias = Sequence[npt.NDArray[Any]]
+"""The rows of an array, of equal shapes and types, at least one; they are copied once, not stacked before."""
+
+
+def send_arrays(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.device) -> dict[str, Tensor]:
     """Tensors on a device with the values of some arrays, all of them sent in one copy.
 
     Args:
         arrays: of float64, int64, float32 or int32.
     """
-    names = sorted(arrays, key=lambda name: -arrays[name].itemsize)  # eight-byte types first, for alignment
-    host = _staging(sum(arrays[name].nbytes for name in names), torch.uint8, device)
-    data, begin = host.numpy(), 0
-    spans = dict[str, slice]()
-    for name in names:
+    host, spans = _packed(arrays, device)
+    return _views(host.to(device, non_blocking=True), spans)
+
+
+class FixedTensors:
+    """Tensors on a device that keep their addresses and are given new values, all of them in one copy."""
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], device: torch.device) -> None:
+        """The first values; see `send_arrays`."""
+        host, spans = _packed(arrays, device)
+        self._memory = torch.empty(len(host), dtype=torch.uint8, device=device)
+        self._memory.copy_(host, non_blocking=True)
+        self._tensors = _views(self._memory, spans)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+    def send(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """New values, of the same names, shapes and types."""
+        host, _ = _packed(arrays, self._memory.device)
+        self._memory.copy_(host, non_blocking=True)
+
+
+class _Span(NamedTuple):
+    """Where an array is in the memory of a copy."""
+
+    where: slice
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+def _packed(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.device) -> tuple[Tensor, dict[str, _Span]]:
+    """The bytes of some arrays in memory that can be copied to the device, and where each array is."""
+    spans, begin = dict[str, _Span](), 0
+    for name in sorted(arrays, key=lambda name: -_dtype(arrays[name]).itemsize):  # wide types first, for alignment
         array = arrays[name]
-        spans[name] = slice(begin, begin := begin + array.nbytes)
-        data[spans[name]].view(array.dtype).reshape(array.shape)[...] = array
-    there = host.to(device, non_blocking=True)
-    return {name: there[spans[name]].view(_TORCH[arrays[name].dtype]).view(arrays[name].shape) for name in names}
+        shape = array.shape if isinstance(array, np.ndarray) else (len(array), *array[0].shape)
+        dtype = _dtype(array)
+        spans[name] = _Span(slice(begin, begin := begin + prod(shape) * dtype.itemsize), dtype, shape)
+    host = _staging(begin, torch.uint8, device)
+    data = host.numpy()
+    for name, (where, dtype, shape) in spans.items():
+        into, array = data[where].view(dtype).reshape(shape), arrays[name]
+        if isinstance(array, np.ndarray):
+            into[...] = array
+        else:
+            for at, row in enumerate(array):
+                into[at] = row
+    return host, spans
+
+
+def _dtype(array: npt.NDArray[Any] | Rows) -> np.dtype[Any]:
+    return array.dtype if isinstance(array, np.ndarray) else array[0].dtype
+
+
+def _views(memory: Tensor, spans: Mapping[str, _Span]) -> dict[str, Tensor]:
+    return {name: memory[where].view(_TORCH[dtype]).view(shape) for name, (where, dtype, shape) in spans.items()}
 
 
 class Fetch:

@@ -74,7 +74,7 @@ class GatheredAttention(PagedAttention):
         row, last = at, step.lengths - 1  # of each query: its sequence, and the last position that it reads
         if step.spans is not None:
             starts = step.spans.queries
-            row = torch.searchsorted(starts, at.int(), right=True) - 1
+            row = (torch.searchsorted(starts, at.int(), right=True) - 1).clamp(max=len(step.lengths) - 1)  # padding
             last = step.lengths[row] - 1 - (starts[row + 1] - 1 - at)
         keys, values = (x[step.tables.long()].flatten(1, 2)[row] for x in stored)
         positions = torch.arange(keys.shape[1], device=q.device)

@@ -3,11 +3,7 @@
 #include "compile/grammar.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <exception>
-#include <system_error>
-#include <thread>
 
 namespace guided {
 
@@ -364,47 +360,6 @@ std::vector<std::pair<uint32_t, uint32_t>> Matcher::characters(std::string_view 
 std::vector<int32_t> Matcher::walk_mask() {
   if (terminated_) return compiled_->vocabulary->end_tokens;
   return entering([&] { return states_->walk_mask(state_); });
-}
-
-// What the calling thread works before others join it: to start one costs some 100 us, as much as a dozen usual rows.
-constexpr auto kAlone = std::chrono::microseconds(100);
-
-void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std::vector<int64_t>& rows, int64_t words,
-               int64_t max_tokens, int threads) {
-  std::atomic<size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex failure_mutex;
-  auto fill_one = [&] {
-    const size_t i = next.fetch_add(1);
-    if (i >= matchers.size()) return false;
-    try {
-      matchers[i]->fill(mask + rows[i] * words, max_tokens);
-    } catch (...) {
-      std::lock_guard<std::mutex> lock(failure_mutex);
-      if (!failure) failure = std::current_exception();
-    }
-    return true;
-  };
-  size_t helpers = std::min(static_cast<size_t>(std::max(1, threads) - 1), matchers.size());
-  std::vector<std::thread> pool;
-  pool.reserve(helpers);
-  const auto begin = std::chrono::steady_clock::now();
-  while (fill_one()) {
-    if (helpers == 0 || std::chrono::steady_clock::now() - begin < kAlone) continue;
-    helpers = std::min(helpers, matchers.size() - std::min(next.load(), matchers.size()));
-    try {
-      for (; helpers > 0; --helpers) {
-        pool.emplace_back([&] {
-          while (fill_one()) {
-          }
-        });
-      }
-    } catch (const std::system_error&) {  // the system has no more threads: those that there are do the work
-      helpers = 0;
-    }
-  }
-  for (std::thread& t : pool) t.join();
-  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace guided

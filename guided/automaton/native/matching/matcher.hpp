@@ -120,9 +120,4 @@ class InUse {
   std::atomic_flag& busy_;
 };
 
-// Fills rows[i] of `mask` (row stride `words`) from matchers[i] on up to `threads` threads; all but the caller's join
-// once that has worked for 0.1 ms.
-void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std::vector<int64_t>& rows, int64_t words,
-               int64_t max_tokens, int threads);
-
 }  // namespace guided

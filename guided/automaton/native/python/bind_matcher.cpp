@@ -11,6 +11,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "matching/fill_rows.hpp"
 #include "python/bindings.hpp"
 
 using namespace nanobind::literals;
@@ -65,23 +66,35 @@ bool fill(Matcher& m, const MaskArray& mask, int64_t row, nb::object max_tokens)
   return with_budget(n, [&](int64_t budget) { return m.fill(at, budget); });
 }
 
+// The matchers of a call, kept and in use while it lasts.
+class Batch {
+ public:
+  explicit Batch(const Matchers& sequence) {
+    std::unordered_set<const Matcher*> met;
+    for (nb::handle item : sequence) {
+      kept_.push_back(nb::borrow(item));  // the sequence may be changed meanwhile, or make its items when asked
+      Matcher* matcher = nullptr;
+      if (item.is_none()) throw nb::type_error("a matcher is None");
+      if (!nb::try_cast(item, matcher, false) || !matcher) throw nb::type_error("matchers must be GrammarMatchers");
+      if (met.insert(matcher).second) uses_.emplace_back(*matcher);
+      matchers_.push_back(matcher);
+    }
+  }
+  const std::vector<Matcher*>& matchers() const { return matchers_; }
+
+ private:
+  std::vector<nb::object> kept_;
+  std::vector<Matcher*> matchers_;
+  std::deque<InUse> uses_;
+};
+
 void fill_batch(const Matchers& sequence, const MaskArray& mask, const std::vector<int64_t>& rows,
                 std::optional<int64_t> max_tokens, int threads) {
-  std::vector<nb::object> kept;  // the sequence may be changed meanwhile, or make its items as they are asked for
-  std::vector<Matcher*> matchers;
-  for (nb::handle item : sequence) {
-    kept.push_back(nb::borrow(item));
-    Matcher* matcher = nullptr;
-    if (item.is_none()) throw nb::type_error("a matcher is None");
-    if (!nb::try_cast(item, matcher, false) || !matcher) throw nb::type_error("matchers must be GrammarMatchers");
-    matchers.push_back(matcher);
-  }
+  const Batch batch(sequence);
+  const std::vector<Matcher*>& matchers = batch.matchers();
   if (rows.size() != matchers.size()) throw nb::value_error("as many rows as matchers are needed");
-  std::deque<InUse> uses;
-  std::unordered_set<const Matcher*> met;
   std::unordered_set<int64_t> taken;
   for (size_t i = 0; i < matchers.size(); ++i) {
-    if (met.insert(matchers[i]).second) uses.emplace_back(*matchers[i]);
     if (!taken.insert(rows[i]).second) throw nb::value_error("rows: the same row is named twice");
     row_of(*matchers[i], mask, rows[i]);
   }
@@ -95,6 +108,15 @@ void fill_batch(const Matchers& sequence, const MaskArray& mask, const std::vect
   } else {
     fill(-1);
   }
+}
+
+std::vector<double> prepare_masks(const Matchers& sequence, const std::vector<int64_t>& budgets, int threads) {
+  const Batch batch(sequence);
+  if (budgets.size() != batch.matchers().size()) throw nb::value_error("as many budgets as matchers are needed");
+  if (std::unordered_set<Matcher*>(batch.matchers().begin(), batch.matchers().end()).size() != budgets.size())
+    throw nb::value_error("matchers: the same matcher is named twice");
+  nb::gil_scoped_release release;
+  return prepare_rows(batch.matchers(), budgets, threads);
 }
 
 // The value of `call` on a matcher, made without the GIL.
@@ -201,6 +223,9 @@ constexpr auto kFillSignature =
 constexpr auto kFillBatchSignature =
     "def fill_batch(matchers: collections.abc.Sequence[Matcher], bitmask: typing.Any, "
     "rows: collections.abc.Sequence[int], max_tokens: int | None, threads: int) -> None";
+constexpr auto kPrepareMasksSignature =
+    "def prepare_masks(matchers: collections.abc.Sequence[Matcher], max_tokens: collections.abc.Sequence[int], "
+    "threads: int) -> list[float]";
 
 }  // namespace
 
@@ -291,6 +316,9 @@ void bind_matcher(nb::module_& m) {
 
   m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a.noconvert(), "rows"_a, "max_tokens"_a, "threads"_a,
         nb::sig(kFillBatchSignature), kFillBatch);
+  m.def("prepare_masks", &prepare_masks, "matchers"_a, "max_tokens"_a, "threads"_a, nb::sig(kPrepareMasksSignature),
+        "Compute on threads, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher must find "
+        "out. The grammar remembers it. Errors are left to that call. Seconds of thread time for each.");
 }
 
 }  // namespace guided
