@@ -1,27 +1,27 @@
-"""Which keywords of a schema refuse what should follow an unfinished JSON text.
+"""Finds the keywords of a schema that refuse the continuation of an unfinished JSON text.
 
-In: the schemas that apply (`instance_locations.py`), the text, and what was asked to follow it. Out: groups of JSON
-Pointers. The keywords of one group refuse it together; of several groups each does by itself.
+In: the schemas that apply (`instance_locations.py`), the text, and the continuation. Out: groups of JSON Pointers. The
+keywords of one group refuse the continuation together. If there are several groups, each of them refuses it.
 
     {"properties": {"age": {"type": "integer", "minimum": 1}}}   after {"age":   the - is refused by
-                                                                 /properties/age/minimum
+                                                                                 /properties/age/minimum
 
-How: what a schema asks of a value is a conjunction of *parts*, one for each keyword. `$ref`, `allOf`, a branch that is
-the only one left of `anyOf`, and `then` once the condition holds, contribute the parts of the schemas that they apply.
-So an applicator is only named if it decides itself. What a choice refuses is refused in each branch that is left, for a
-reason of its own.
+How: the requirements of a schema on a value are a conjunction of *parts*, one for each keyword. `$ref`, `allOf`, the
+only remaining branch of an `anyOf`, and `then` once its condition holds, contribute the parts of the schemas that they
+apply. So an applicator is only reported if it decides itself. If a choice refuses the continuation, each remaining
+branch refuses it, for its own reason.
 
-1. From the innermost value outwards, the parts that refuse the next character alone are named. `20` may be
-   the beginning of a year from 1700 to 2000, `202` of none, but neither bound refuses it alone.
-2. Then, in the innermost value that refuses it, the parts that alone refuse all of the value that was
-   asked about: of 2020 that is `maximum`.
-3. Else a smallest set of parts that refuse the character together, as a deletion filter finds it (Chinneck and
-   Dravnieks 1991): all parts that can be left out are left out, one after the other. There a part of an inner value
-   counts as one of the value around it.
+1. From the innermost value outwards, report the parts that refuse the next character by themselves. `20` may be the
+   beginning of a year from 1700 to 2000. `202` is not, but neither bound refuses it by itself.
+2. Otherwise, in the innermost value that refuses the character, report the parts that refuse the complete continuation
+   of the value by themselves: for 2020, `maximum`.
+3. Otherwise, report a smallest set of parts that refuse the character together. A deletion filter finds it (Chinneck
+   and Dravnieks 1991): it drops one part after the other, if the rest still refuses. In this step, the parts of inner
+   values count as parts of the enclosing value.
 
-The layout names nothing: white space and the order of members.
+The layout (whitespace and the order of members) is never reported.
 
-Cost: that of compiling the parts alone; bounded as in `instance_locations.py`.
+Cost: compiling each part by itself; bounded as in `instance_locations.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _BESIDE: Final = {
     "minimum": ("exclusiveMinimum",),
     "maximum": ("exclusiveMaximum",),
 }
-"""Keyword -> those that say what it applies to, or how. Of these the schemas do not count."""
+"""Keyword -> the keywords that define what it applies to, or how. The schemas in these are ignored."""
 _OF_VALUES: Final = ("properties", "patternProperties", "additionalProperties", *UNEVALUATED, "items", "prefixItems",
                      "additionalItems")  # fmt: skip
 """Keywords that apply schemas to members and items."""
@@ -60,16 +60,16 @@ _NONE, _ONE = Decimal10.parse("0"), Decimal10.parse("1")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """What one keyword asks.
+    """The requirement of one keyword.
 
     Attributes:
         keyword: its name.
-        pointer: where it stands.
-        schema: it alone.
-        cases: of a choice, what is left of it: for each branch a condition, and the schemas that it applies.
-        is_coarse: other parts say the same of what was written, and say it better.
+        pointer: its location.
+        schema: a schema with this keyword only.
+        cases: for a choice, what remains of it: for each branch a condition, and the schemas that it applies.
+        is_coarse: whether other parts express the same requirement on the written text, and express it better.
         unless: another schema, which is to blame if it refuses as well.
-        is_late: whether it applies because of the next character, whatever was written before.
+        is_late: whether the next character makes the part apply, regardless of the text before.
     """
 
     keyword: str
@@ -82,7 +82,7 @@ class _Part:
 
 
 def refusing(applying: InstanceLocations, text: bytes, asked: Asked) -> Groups:
-    """The keywords that refuse what is asked, see the head; empty if none is known."""
+    """The keywords that refuse the continuation, see the module's docstring. Empty if none is known."""
     place = places_asked(text, asked, lambda written, is_whole: applying.asked((), written, is_whole) is True)
     if place is None:
         return ()
@@ -97,7 +97,7 @@ class _Refusing:
         self._wrapped: dict[tuple[Schema, str | int | None], Schema] = {}
 
     def explained(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
-        """Why a conjunction of schemas refuses what is asked of the value at a place."""
+        """Why a conjunction of schemas refuses the continuation of the value at a place."""
         if found := self._alone(roots, place, question):
             return found
         deciding = self._deciding(roots, place, question)
@@ -109,7 +109,7 @@ class _Refusing:
         return self._together([*self._all_parts(roots, place)], place, question)
 
     def _alone(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
-        """The parts that refuse it each by itself: those of the values inside, or else those of the value."""
+        """The parts that refuse it by themselves: those of inner values, otherwise those of the value itself."""
         spend()
         certain, parts = self._of(roots, place)
         found: list[tuple[str, ...]] = []
@@ -144,11 +144,11 @@ class _Refusing:
         return part.unless is None or not self._refuses((part.unless,), place, question)
 
     def _chosen(self, part: _Part, place: Place, question: Question) -> list[tuple[str, ...]]:
-        """Why a choice refuses it: each branch that is left does, or the choice itself decides."""
+        """Why a choice refuses it: every remaining branch does, or the choice itself decides."""
         found: list[tuple[str, ...]] = []
         for condition, schemas in part.cases:
             if condition is not None and self._refuses((condition,), place, question):
-                continue  # the branch is left
+                continue  # the text rules out the branch
             way = self.explained(schemas, place, question) if self._refuses(schemas, place, question) else []
             if not way:
                 return [(part.pointer,)]
@@ -156,7 +156,7 @@ class _Refusing:
         return found or [(part.pointer,)]
 
     def _deciding(self, roots: _Schemas, place: Place, question: Question) -> tuple[_Schemas, Place] | None:
-        """The innermost value whose schemas together refuse it, with these."""
+        """The innermost value whose schemas refuse it together, and these schemas."""
         certain, _ = self._of(roots, place)
         for inner in place.inside:
             if inner.longer(question) is not None:
@@ -189,12 +189,14 @@ class _Refusing:
         return list(dict.fromkeys(found))
 
     def _refuse(self, parts: list[_Part], place: Place, question: Question) -> bool:
-        """Whether parts together refuse what is asked."""
+        """Whether parts together refuse the continuation."""
         schemas = tuple(dict.fromkeys(part.schema for part in parts))
         return self._refuses(schemas, place, question, is_late=any(part.is_late for part in parts))
 
     def _refuses(self, schemas: _Schemas, place: Place, question: Question, *, is_late: bool = False) -> bool:
-        """Whether schemas together allow what was written, unless they apply late, and not what is asked."""
+        """Whether schemas together refuse the continuation, but allow the written text. Late
+        schemas need not allow it.
+        """
         longer = place.longer(question)
         if longer is None or self._applying.asked(schemas, longer.text, longer.is_whole) is not False:
             return False
@@ -203,13 +205,13 @@ class _Refusing:
     # --- parts
 
     def _children(self, certain: Sequence[Schema], place: Place, inner: Place) -> _Schemas:
-        """The schemas that apply to a value in the value at a place."""
+        """The schemas that apply to an inner value of the value at a place."""
         if inner.is_name:
             return tuple(self._library.child(one, "propertyNames") for one in certain if one.known("propertyNames"))
         return self._applying.children(certain, place.text, [*place.keys, *place.new_keys], inner.token)
 
     def _all_parts(self, roots: _Schemas, place: Place) -> Iterator[_Part]:
-        """The parts of a value, and those of the values in it, as parts of it."""
+        """The parts of a value, including those of inner values, wrapped as parts of this value."""
         certain, parts = self._of(roots, place)
         yield from parts
         for inner in place.inside:
@@ -229,7 +231,7 @@ class _Refusing:
         return self._wrapped[schema, token]
 
     def _of(self, roots: _Schemas, place: Place) -> tuple[list[Schema], list[_Part]]:
-        """The schemas that a value must satisfy if it satisfies these, and the parts of them."""
+        """The schemas that a value satisfying `roots` must satisfy, and their parts."""
         if (roots, place) not in self._parts:
             parts: list[_Part] = []
             met: dict[Schema, None] = {}
@@ -249,7 +251,7 @@ class _Refusing:
         return self._parts[roots, place]
 
     def _keyword(self, schema: Schema, keyword: str, place: Place) -> tuple[Sequence[Schema], Iterable[_Part]]:
-        """The schemas that a keyword certainly applies to the same value, and what is a part of its own."""
+        """The schemas that a keyword certainly applies to the same value, and the keyword's own parts."""
         applying, text = self._applying, place.text
         if keyword in REFERENCES:
             return [self._library.resolve(schema, keyword)], ()
@@ -284,7 +286,7 @@ class _Refusing:
 
     def _leaves(self, schema: Schema, keyword: str) -> Iterator[_Part]:
         """The parts of a keyword that applies no schema to the same value."""
-        if keyword in UNEVALUATED:  # it speaks of what all others leave
+        if keyword in UNEVALUATED:  # it applies to what all other keywords leave
             yield _Part(keyword, schema.at(keyword), schema, unless=self._applying.without(schema, *UNEVALUATED))
         elif keyword in ("properties", "patternProperties") and isinstance(named := schema.get(keyword), dict):
             apart = [name for name in named if keyword == "patternProperties" or named[name] is False]
@@ -299,7 +301,7 @@ class _Refusing:
             yield self._part(schema, keyword)
 
     def _contains(self, schema: Schema) -> Iterator[_Part]:
-        """One item, as many as `minContains`, and no more than `maxContains`."""
+        """One item, at least `minContains` items, and at most `maxContains` items."""
         assert isinstance(schema.value, dict)
         inner = schema.value["contains"]
         least = schema.value.get("minContains", _ONE) if schema.known("minContains") else _ONE
@@ -323,7 +325,7 @@ class _Refusing:
         cases: tuple[tuple[Schema | None, _Schemas], ...] = (),
         is_coarse: bool = False,
     ) -> _Part:
-        """A keyword alone."""
+        """The part of a single keyword."""
         assert isinstance(schema.value, dict)
         beside = {name: schema.value[name] for name in _BESIDE.get(keyword, ()) if name in schema.value}
         value = {keyword: schema.get(keyword), **{name: _open(name, each) for name, each in beside.items()}}

@@ -1,20 +1,20 @@
-"""Objects whose members are bound by a formula. In: a shape of objects with a formula. Out: slots for the members,
-and a condition on them, for the IR's `Permutation`.
+"""Objects whose members a formula relates. In: a shape of objects with a formula. Out: slots for the members, and a
+condition on them, for the IR's `Permutation`.
 
-Problem: `{"oneOf": [...]}`, `if` and `dependentRequired` relate members to each other. Multiplying the alternatives
-out takes 2^20 shapes for twenty independent conditions.
+Problem: `{"oneOf": [...]}`, `if` and `dependentRequired` relate members to each other. Multiplying out the alternatives
+produces 2^20 shapes for twenty independent conditions.
 
-How: a formula speaks of a member by schemas only: the member is absent, or its value satisfies one of them. For each
-name these schemas cut the values into *cells* (`value_partition.py`), so "is in S" means "one of these cells was
-written". Names of additional members fall into classes by the patterns about them, and the values of each class into
-cells likewise; such a cell may be written several times. Twenty independent conditions are then one condition of twenty
-parts. Which cells were written is a register of the automaton.
+How: a formula refers to a member through schemas only: the member is absent, or its value satisfies one of them. For
+each name, these schemas divide the values into *cells* (`value_partition.py`), so "is in S" means "one of these cells
+was written". Patterns divide the names of additional members into classes. The values of each class are divided into
+cells, too; such a cell may be written several times. Twenty independent conditions are then a single condition of
+twenty parts. A register of the automaton records which cells were written.
 
-Example: `{"if": {"properties": {"kind": {"const": "a"}}}, "then": {"required": ["x"]}}` has two cells for the values
-of `kind`, "a" and others, and one for those of `x`. The condition is: not "kind is a", or "x was written".
+Example: `{"if": {"properties": {"kind": {"const": "a"}}}, "then": {"required": ["x"]}}` has two cells for the values of
+`kind`, "a" and all others, and one cell for the values of `x`. The condition is: not "kind is a", or "x was written".
 
-Cost: the cells of each name, bounded by `MOST_CELLS`. What it does not do: bounds on the number of members inside of
-the formula, except for "none" and "some".
+Cost: the cells of each name, bounded by `MOST_CELLS`. What it does not do: bounds on the number of members inside the
+formula, except for "none" and "some".
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FALSE: Condition = AnyOf(())
 
 
 class Extra(NamedTuple):
-    """A class of names of additional members: its languages, its sources, and the cells of their values."""
+    """A class of names of additional members: its languages, its sources, and the cells of the values."""
 
     names: tuple[Node, ...]
     sources: frozenset[int]
@@ -53,7 +53,9 @@ class Extra(NamedTuple):
 
 @dataclass(slots=True)
 class Bound:
-    """The members of an object. Cells are numbered: first those of the slots in order, then those of the extras."""
+    """The members of an object. Cells are numbered: first the cells of the slots in order, then the cells of the
+    extras.
+    """
 
     names: tuple[str, ...]
     slots: dict[str, tuple[Cell, ...]]
@@ -73,7 +75,7 @@ def bind(shape: Shape, expander: Expander) -> Bound:
 
 
 class Binding:
-    """What a formula asks of each member of the objects of a shape."""
+    """The requirements of a formula on each member of the objects of a shape."""
 
     def __init__(self, shape: Shape, formula: Formula, expander: Expander) -> None:
         self._base, self._formula, self._expander = shape, formula, expander
@@ -125,7 +127,7 @@ class Binding:
         return Bound(tuple(self._names), slots, self._extra, condition, may_be_empty)
 
     def _check(self, cell: Cell) -> None:
-        """Refuse a cell with arrays that cannot be written. A normal form may not need it."""
+        """Refuse a cell with arrays that cannot be written. A normal form might not need this cell."""
         for shape in self._expander.expand(cell.goal).shapes if cell.goal not in self._expander.open_goals else ():
             if shape.repeated is not None and shape.count_graph is None and shape.values is None:
                 raise refuse_repeated(shape)
@@ -161,7 +163,7 @@ class Binding:
         return names
 
     def slot_goal(self, name: str) -> Goal:
-        """What the base asks of the member `name`."""
+        """The requirements of the base shape on the member `name`."""
         if not self._expander.allows(self._base, name):
             return (self.nothing,)
         return self._expander.goal(self._expander.member(self._base, name))
@@ -170,7 +172,7 @@ class Binding:
         return self._expander.goal((self._negation.constant(value, leaf.at),))
 
     def _members_of(self, leaf: Leaf) -> dict[str, Goal]:
-        """What a leaf asks of each named member. Members of which it asks nothing are left out."""
+        """The requirements of a leaf on each named member. Members without requirements are left out."""
         shape, expander = leaf.shape, self._expander
         if shape.names or any(part.patterns or part.additional is not None for part in shape.objects):
             names: Iterable[str] = self._names
@@ -186,7 +188,7 @@ class Binding:
         return out
 
     def asked(self) -> dict[str, dict[Goal, None]]:
-        """For each name the goals that the formula needs to tell apart."""
+        """For each name, the goals that the formula must tell apart."""
         out: dict[str, dict[Goal, None]] = {name: {} for name in self._names}
         for leaf in self._leaves:
             asked = [self.members[leaf], *self._constants.get(leaf, ())]
@@ -203,7 +205,7 @@ class Binding:
     # --- additional members
 
     def _is_closed(self) -> bool:
-        """Whether there are none, by a schema or by the option. A part of the formula may overrule the option."""
+        """Whether a schema or the option forbids additional members. A part of the formula may override the option."""
         return self._expander.is_closed(self._base, [part for leaf in self._leaves for part in leaf.shape.objects])
 
     def _parts(self) -> list[tuple[Leaf | None, ObjectPart]]:
@@ -312,7 +314,7 @@ class Binding:
 
 
 def _found(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, ...]:
-    """What parts ask of additional members whose names are in exactly these sources, given by serial number."""
+    """The schemas for additional members whose names are in exactly these sources, given by serial number."""
     return tuple([schema for part in parts for schema in part.undeclared(ids)])
 
 

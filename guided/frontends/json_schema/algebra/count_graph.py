@@ -1,23 +1,23 @@
 """Arrays whose items are counted: `contains` with counts, `uniqueItems` with few values, two equal items.
 
-In: a shape of arrays. Out: a `CountGraph`, whose paths are the arrays of the shape, item by item. From each of its
-states some end is reached, so an array that was begun along it can always be completed.
+In: a shape of arrays. Out: a `CountGraph`, whose paths are the arrays of the shape, item by item. An end is reachable
+from each of its states, so an array that was begun along the graph can always be completed.
 
 Problem: {"items": {"enum": [1, 2, 3]}, "uniqueItems": true, "minItems": 3, "contains": {"const": 3}}. A writer that
-knows only the schema of an item may write 1, 2 and a third item that must be 3. The set of all values written so far
-would be exact, but has 2^n states for n values.
+knows only the schema of an item may write 1, 2 and a third item that must be 3. Remembering the set of all values
+written so far would be exact, but takes 2^n states for n values.
 
-How: items are told apart only by what matters of them, their *letter*: which of the counted schemas they satisfy and,
-where values must differ and few are left, in which *atom* they are. An atom is a set of values that are allowed at
-the same positions and satisfy the same counted schemas. Its values are interchangeable, so only their number counts.
-By Hall's marriage theorem, a set of values that is larger than all demands together never runs out, so it needs no
-counting. A state is the number of items written, how many of them count for each schema, and how many values of each
-atom were used, each counted up to the point from which it makes no difference. States without a way to an end are
-removed.
+How: the graph distinguishes items only by their *letter*: which of the counted schemas they satisfy and, if values must
+differ and few are left, which *atom* they are in. An atom is a set of values that are allowed at the same positions and
+satisfy the same counted schemas. Its values are interchangeable, so only their number counts. By Hall's marriage
+theorem, a set of values that is larger than all demands together never runs out, so it needs no counting. A state
+consists of the number of items written, how many of them count for each schema, and how many values of each atom were
+used. Each number is counted up to the point from which it makes no difference. States from which no end is reachable
+are removed.
 
-In the example 1 and 2 are one atom, 3 is another: the states are (0..2 used of the first, 0..1 of the second).
+In the example, 1 and 2 form one atom, and 3 another. The states are (0..2 used of the first, 0..1 of the second).
 
-Cost: the product of the counts, bounded by MOST_STATES. Letters double with each counted schema.
+Cost: the product of the counts, bounded by MOST_STATES. Each counted schema doubles the letters.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ __all__ = ["MOST_STATES", "CountGraph", "count_graph"]
 
 MOST_STATES = 4000
 _MOST_LETTERS = 256
-_MOST_APART = 10  # where two items must be equal, the most values that are told apart one by one
+_MOST_APART = 10  # if two items must be equal, the most values that are distinguished individually
 
 
 @dataclass(frozen=True, slots=True)
 class CountGraph:
     """State 0 is before the first item. There are no states if the shape has no array.
 
-    `edges`: for each state the goals of an item, each with the state after it. `ends`: states in which the array may
-    end. `tails`: states after which any items may follow that satisfy a goal, in that number.
+    `edges`: for each state, pairs of a goal for the next item and the state after it. `ends`: states in which the array
+    may end. `tails`: for some states, a goal and a window; that many further items that satisfy the goal may follow.
     """
 
     edges: tuple[tuple[tuple[Goal, int], ...], ...]
@@ -56,7 +56,7 @@ class CountGraph:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no array at all."""
+        """Whether the graph contains no array."""
         return not self.edges
 
 
@@ -71,7 +71,7 @@ class _Counted(NamedTuple):
 
 
 class _State(NamedTuple):
-    """`taken`: how many values of each atom were used. `equal`: whether two items were equal."""
+    """`taken`: how many values of each atom were used. `equal`: whether two equal items were written."""
 
     length: int = 0
     counts: tuple[int, ...] = ()
@@ -89,7 +89,7 @@ def count_graph(expander: Expander, shape: Shape, window: Window) -> CountGraph 
     """The graph of the arrays of a shape. None if items need not be counted, or if items with many values may be equal.
 
     Raises:
-        UnsupportedError: more than MOST_STATES states are needed.
+        UnsupportedError: the graph needs more than MOST_STATES states.
     """
     return _Counter(expander, shape, window).graph()
 
@@ -104,7 +104,7 @@ class _Counter:
         self._longest = max((shape.prefix_length, *(one.start for one in self._counted)))
         self._places = [item_goal(shape, at) for at in range(self._longest + 1)]
         self._atoms: list[_Atom] = []
-        self._apart: tuple[Schema, ...] = ()  # what is in none of the atoms
+        self._apart: tuple[Schema, ...] = ()  # the schemas of values outside all atoms
         self._letters: dict[tuple[int, tuple[bool, ...]], tuple[Json, ...] | None] = {}
         self._there: dict[tuple[int, tuple[bool | None, ...], bool], bool] = {}
         self._goals: dict[tuple[Schema, ...], Goal] = {}
@@ -126,18 +126,18 @@ class _Counter:
     # --- whether
 
     def _needs_counts(self) -> bool:
-        """Whether the counts are beyond `existential_constraints.py` and `containers.py`."""
+        """Whether `existential_constraints.py` and `containers.py` cannot handle the counts."""
         counts = len(self._shape.item_counts)
         if counts == 0:
             return False
         return counts > 1 or bool(self._shape.some_items) or self._window != Window() or self._longest > 0
 
     def _demand(self) -> int:
-        """One more than the prefixes and all required items together can use up."""
+        """One more than the number of values that the prefixes and all required items together can use."""
         return self._longest + max(self._window.low, sum(one.low for one in self._counted)) + 1
 
     def _is_scarce(self) -> bool:
-        """Whether a required item may find all of its values used, or too few from the start."""
+        """Whether a required item may have too few values from the start, or find all of them used."""
         low, demand = self._window.low, self._demand()
         if low < 2 and not any(one.low for one in self._counted):
             return False
@@ -145,7 +145,7 @@ class _Counter:
         asked += [((*place, one.schema), one.low) for place in self._places for one in self._counted if one.low]
         for schemas, needed in asked:
             values = self._values(schemas)
-            # None: many values. If there are none, the core drops what asks for them.
+            # None: many values. If there are no values, the core drops what requires them.
             if values and len(values) < (demand if self._longest else needed):
                 return True
         return False
@@ -169,13 +169,13 @@ class _Counter:
                 yield one.schema if yes else one.others
 
     def _can_tell_apart(self) -> bool:
-        """Whether all items have few values, so that it can be remembered of each whether it was written."""
+        """Whether all items have so few values that a state can record which of them were written."""
         self._find_letters()
         values = list(self._letters.values())
         return None not in values and len({canonical(v) for one in values for v in one or ()}) <= _MOST_APART
 
     def _tell_apart(self, fewer_than: int) -> None:
-        """Make atoms of the values of letters with few values."""
+        """Make atoms of the values of letters that have few values."""
         if not self._letters:
             self._find_letters()
         equal = self._shape.repeated is not None
@@ -258,7 +258,7 @@ class _Counter:
         return found
 
     def _is_there(self, at: int, counts: tuple[bool | None, ...], apart: bool) -> bool:
-        """Whether some item has this letter and, with `apart`, is in none of the atoms."""
+        """Whether some item has this letter and, with `apart`, is outside all atoms."""
         for (place, full), values in self._letters.items():
             if place != at or any(one is not None and one != two for one, two in zip(counts, full, strict=True)):
                 continue
@@ -290,7 +290,7 @@ class _Counter:
         return self._normal(_State(min(state.length + 1, last), tuple(counted), tuple(taken), equal))
 
     def _normal(self, state: _State) -> _State:
-        """The state without what makes no difference: if no more items are required, values used do not matter."""
+        """The state without irrelevant parts: if no more items are required, the used values do not matter."""
         equal = state.equal and self._shape.repeated is not None
         settled = self._may_end(state) if self._shape.repeated is None else equal
         return state._replace(taken=() if settled else state.taken, equal=equal)
@@ -301,7 +301,7 @@ class _Counter:
         return enough and equal and state.length >= self._window.low
 
     def _is_free(self, state: _State) -> bool:
-        """Whether any further items may follow that the rest allows, in any number."""
+        """Whether any number of items may follow, constrained only by the schema of the rest."""
         active = any(self._matters(one, count) for one, count in zip(self._counted, state.counts, strict=True))
         return self._may_end(state) and state.length >= self._longest and not active
 
@@ -319,7 +319,7 @@ def _trimmed(
     ends: set[_State],
     tails: dict[_State, tuple[Goal, Window]],
 ) -> CountGraph:
-    """The graph without states from which no end is reached, with numbers as states."""
+    """The graph without states from which no end is reachable. States are renumbered."""
     before: dict[_State, list[_State]] = {}
     for state, out in edges.items():
         for _, after in out:

@@ -1,14 +1,14 @@
-"""The values that satisfy a schema, if they are few. In: schemas for one value. Out: their values, or None where
+"""Lists the values that satisfy a schema, if they are few. In: schemas for one value. Out: their values, or None if
 there may be more than MOST_VALUES.
 
-Why: arrays of distinct items and objects with a minimum of members must not run out of values. With few of them they
-are counted (`count_graph.py`); with many of them there is nothing to do.
+Why: arrays of distinct items and objects with a minimum number of members must not run out of values. If values are
+few, they are counted (`count_graph.py`). If they are many, nothing needs to be done.
 
-How: from the inside out. A schema inside of itself is assumed to have no values first. If it has some then, the
-assumption was wrong, and it counts as having many. So does what nests deeper than `_DEEPEST`.
+How: from the inside out. A schema inside itself is first assumed to have no values. If it turns out to have some, the
+assumption was wrong, and the schema counts as having many. So does a schema that nests deeper than `_DEEPEST`.
 
-Cost: that of the values. If one part has many, the others are not looked at; an object with any additional members
-has many.
+Cost: proportional to the values. If one part has many values, the others are skipped. An object with any additional
+members has many values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["MOST_VALUES", "ListedValues"]
 MOST_VALUES = 1000
 _MOST_TRIED = 4 * MOST_VALUES
 _DEEPEST = 12
-_LONGEST = 60  # digits, or the exponent, of a number that is looked at
+_LONGEST = 60  # the most digits, and the largest exponent, of a number that is considered
 
 
 class ListedValues:
@@ -40,13 +40,13 @@ class ListedValues:
         self._expander = expander
         self._known: dict[Goal, tuple[Json, ...] | None] = {}
         self._open: set[Goal] = set()
-        self._assumed: set[Goal] = set()  # the open goals that were assumed to have no values
+        self._assumed: set[Goal] = set()  # open goals that were assumed to have no values
 
     def of(self, goal: Goal) -> tuple[Json, ...] | None:
         """The values of a goal, or None for many.
 
-        A goal inside of itself is assumed to have none. If it then has none, that is right: all its values would be
-        infinite. Otherwise it counts as having many.
+        A goal inside itself is assumed to have no values. If it then has none, the assumption was right: all its values
+        would be infinite. Otherwise it counts as having many.
         """
         if goal not in self._known:
             outer = self._expander.open_goals
@@ -63,14 +63,14 @@ class ListedValues:
                 self._open.discard(goal)
             if goal in self._assumed and found != ():
                 found = None
-                for other in list(self._known)[before:]:  # found under the wrong assumption
+                for other in list(self._known)[before:]:  # computed under the wrong assumption
                     del self._known[other]
             self._assumed.discard(goal)
             self._known[goal] = found
         return self._known[goal]
 
     def other_names(self, shape: Shape) -> int | None:
-        """How many names of additional members an object may have. None: many."""
+        """The number of names of additional members that an object may have. None: many."""
         names = set[str]()
         for found, _ in self._others(shape):
             if found is None:
@@ -88,7 +88,9 @@ class ListedValues:
         return tuple(names)
 
     def _others(self, shape: Shape, some: SomeMember | None = None) -> Iterator[tuple[tuple[str, ...] | None, Goal]]:
-        """Names of additional members (None: many), and what their values must satisfy; with `some`, only its names."""
+        """Names of additional members (None: many), and the goal of their values. With `some`, only names that may
+        satisfy it.
+        """
         if self._expander.is_closed(shape):
             return
         declared = shape.named()

@@ -1,17 +1,17 @@
-"""Objects without members that their schema does not name. In: what is asked of an object or an item, and options. Out:
-whether the members that the schema says nothing of are left out, with the option `additional_properties="minimal"`.
+"""Objects without members that their schema does not name. In: the requirements on an object or an item, and options.
+Out: whether unmentioned members are left out, with the option `additional_properties="minimal"`.
 
-This is decided here, where the shape of an object is written, and not in the algebra. There, conjunctions, references
-and complements are worked out on the language that the schema means: to close a schema before it is negated, or before
-another one adds its names, would let values in that the whole forbids. Here the shape is final, so that leaving members
-out only ever makes the language smaller. It must not make it empty. An object therefore stays open where
+This is decided when the shape of an object is written, not in the algebra. The algebra computes conjunctions,
+references and complements of the language that the schema means. Closing a schema before it is negated, or before
+another schema adds its names, would allow values that the whole schema forbids. Here the shape is final, so leaving out
+members only makes the language smaller. It must not become empty. Therefore an object stays open if
 
-- no member is named that may be there, or the schema says something of the others (`additionalProperties`,
-  `unevaluatedProperties`, `patternProperties`, `propertyNames`, a member that must be among them);
-- the named members do not suffice for the number of members that must be there. A member counts where its value is
-  finite although all objects in it are closed: `{"properties": {"a": {"$ref": "#"}}, "minProperties": 1}` has no value
-  without other members;
-- it is an item of an array whose items must differ, and closed ones might be too few.
+- no named member can occur, or the schema constrains other members (`additionalProperties`, `unevaluatedProperties`,
+  `patternProperties`, `propertyNames`, a required member among them);
+- there are fewer usable named members than required members. A member is usable if its value is finite although all
+  objects in it are closed: `{"properties": {"a": {"$ref": "#"}}, "minProperties": 1}` has no value without other
+  members;
+- it is an item of an array whose items must differ, and closed items might be too few.
 
 Cost: linear in the members; for counts and items that must differ, in the schemas below, to a fixed depth.
 """
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Narrowing", "constrains_others"]
 
-_DEEPEST = 8  # objects and arrays inside of one another that are looked at
-_MOST = 2_000  # goals that are looked at for one answer
+_DEEPEST = 8  # the most nested objects and arrays that are examined
+_MOST = 2_000  # the most goals that are examined for one answer
 _CONTAINERS = frozenset(("array", "object"))
 
 
 class Narrowing:
-    """Answers for one compilation; with any other value of the option nothing is left out."""
+    """Decides for one compilation. With any other value of the option, nothing is left out."""
 
     def __init__(self, expander: Expander, option: object) -> None:
         self._expander, self.is_on = expander, option == "minimal"
@@ -47,16 +47,16 @@ class Narrowing:
         self._looks = 0
 
     def closes(self, shape: Shape) -> bool:
-        """Whether the objects of a shape without a formula have no members but those that are named."""
+        """Whether the objects of a shape without a formula have only named members."""
         if not self.is_on or constrains_others(shape):
             return False
         goals, low = self._named(shape), shape.members.low
         return bool(goals) and (low <= len(shape.required) or sum(map(self._is_finite, goals.values())) >= low)
 
     def closed(self, shape: Shape, slots: Sequence[Sequence[Goal]], condition: Condition) -> Condition | None:
-        """For a shape with a formula: the condition on the named members where there are no others, else None.
+        """For a shape with a formula: the condition on the named members if there are no others, else None.
 
-        `slots`: for each named member the schemas of its cells, which the condition counts through from 0.
+        `slots`: for each named member the schemas of its cells. The condition numbers these consecutively from 0.
         """
         parts = () if shape.formula is None else leaves(shape.formula)
         if not self.is_on or not slots or any(map(constrains_others, (shape, *(leaf.shape for leaf in parts)))):
@@ -68,13 +68,13 @@ class Narrowing:
         return alone
 
     def item(self, goal: Goal) -> Goal:
-        """What is asked of an item that must differ from the others: to stay open, where few would be left."""
+        """The goal of an item that must differ from the others. It stays open if closing it would leave few values."""
         if not self.is_on or not goal or self._ask(self._has_many, goal):
             return goal
         return self._expander.goal((*goal, self._left_open(goal[0])))
 
     def _left_open(self, at: Schema) -> Schema:
-        """A schema that allows every value, and says so of the members of objects."""
+        """A schema that allows every value, and explicitly allows any additional members."""
         if self._open is None:
             anything = Schema(at.document, at.pointer, True, at.base)
             objects = (ObjectPart({}, anything),)
@@ -84,12 +84,12 @@ class Narrowing:
         return self._open
 
     def _named(self, shape: Shape) -> dict[str, Goal]:
-        """What is asked of the members that are named and may be there."""
+        """The goals of the named members that can occur."""
         expander = self._expander
         names = [name for name in shape.named() if expander.allows(shape, name)]
         return {name: expander.goal(expander.member(shape, name)) for name in names}
 
-    # --- the values of a goal, with all of its objects closed: answers are "surely", or "perhaps not"
+    # the values of a goal with all of its objects closed; answers are "certainly" or "perhaps not"
 
     def _ask(self, question: Callable[[Goal, int], bool], goal: Goal) -> bool:
         self._looks = 0
@@ -105,7 +105,7 @@ class Narrowing:
         return self._expander.expand(goal).shapes
 
     def _has_finite(self, goal: Goal, depth: int) -> bool:
-        """Whether there is a value, and a finite one: a schema may ask for itself without end."""
+        """Whether there is a finite value: a schema may require itself without end."""
         shapes = tuple(self._shapes(goal, depth))
         if shapes and (few := self._expander.few.of(goal)) is not None:  # none of their objects is open
             return bool(few)
@@ -146,14 +146,14 @@ class Narrowing:
 
 
 def constrains_others(shape: Shape) -> bool:
-    """Whether something is said of members that are not named."""
+    """Whether the shape constrains members that it does not name."""
     if shape.names or shape.some_members or shape.extra_blocks:
         return True
     return any(part.patterns or part.additional is not None for part in shape.objects)
 
 
 def _of_first(condition: Condition, count: int, done: dict[int, Condition]) -> Condition:
-    """What a condition says where none but the first `count` members can be written."""
+    """The condition if only the first `count` members can be written."""
     found = done.get(serial(condition))
     if found is None:
         if isinstance(condition, Written):

@@ -1,11 +1,11 @@
 """The text of objects. In: a shape of objects. Out: IR.
 
-Members are the declared ones and, unless the shape is closed, additional ones. The names of additional members are
-`Entry`s of a `Distinct` that knows the declared names. Members that are bound by a condition (`dependentRequired`,
-`if`) come from `conditional.py`. If that refuses, the alternatives are split into cases of one member
-(`case_split.py`), or multiplied out, provided they are few.
+An object has the declared members and, unless the shape is closed, additional ones. The names of additional members are
+`Entry`s of a `Distinct` that knows the declared names. `conditional.py` handles members under a condition
+(`dependentRequired`, `if`). If it refuses, the alternatives are split by the cases of one member (`case_split.py`), or
+multiplied out if they are few.
 
-Cost: linear in the members. `containers.py` and `member_tries.py` state their own.
+Cost: linear in the members. `containers.py` and `member_tries.py` state their own costs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["object_text"]
 
-_FEW_CLASSES = 4  # up to so many classes of names have rules that other objects share
+_FEW_CLASSES = 4  # with at most this many classes of names, their rules are shared with other objects
 
 
 def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
@@ -84,10 +84,10 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
 
 
 def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
-    """An additional member, and for each block of the shape one that satisfies it.
+    """An additional member, and for each block of the shape a member that satisfies it.
 
-    The `Distinct` around the object excludes the declared names. Many classes of names are put into one rule, so that
-    one automaton reads a name.
+    The `Distinct` around the object excludes the declared names. If there are many classes of names, they form one
+    rule, so that one automaton reads a name.
     """
     members: list[Node] = []
     some: list[list[Node]] = [[] for _ in shape.extra_blocks]
@@ -154,7 +154,7 @@ def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
 def _case_by_case(expander: Expander, shape: Shape) -> list[Shape]:
     """The shapes of an object with a formula that is refused as a whole.
 
-    A discriminator has few cases. Without one the alternatives are rather multiplied out, if they are few.
+    A discriminator has few cases. Without one, the alternatives are multiplied out if they are few.
     """
     problem: UnsupportedError | None = None
     if has_discriminator(shape, expander):
