@@ -1,16 +1,16 @@
-"""Formats become parts of a specification (`guided.frontends.combinators`), and these become one grammar.
+"""Turns formats into parts of a specification (`guided.frontends.combinators`), which become one grammar.
 
-What a format means is what xgrammar means by it. The points that need care:
+A format has the same meaning as in xgrammar. The points that need care:
 
 - *Free text* (`any_text`, and the text between tags) is any text in which the strings of `excludes` do not occur.
-  Inside of a tag, the strings in `end` do not occur in it either. This holds for all free text between begin and end,
-  but not inside of inner tags, which have ends of their own, nor for `dispatch`.
+  Inside a tag, the strings in `end` do not occur in it either. This applies to all free text between begin and end,
+  except inside inner tags, which have their own ends, and in `dispatch`.
 - *Triggers and patterns*: as soon as one is complete in free text, its tag or format follows. Free text never contains
-  one otherwise, and does not end within one either, if it is complete.
+  one otherwise, and does not end with a complete one.
 - *at_least_one* of triggered tags: the output begins with a tag.
-- *Control tokens*: free text has none. A string in which the name of one of them occurs means that token, see `names`.
+- *Control tokens*: free text has none. In a string, the name of a control token stands for the token, see `names`.
 
-Cost: linear in the strings and schemas. All triggers share one automaton, whose states lead to what follows them.
+Cost: linear in the strings and schemas. All triggers share one automaton, whose states lead to the text that follows.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ANY_TEXT = Repeat(ANY_CHAR, 0, None)
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What free text must not contain because of the tag around it: the strings and the token that end the tag."""
+    """What the surrounding tag forbids in free text: the strings and the token that end the tag."""
 
     strings: tuple[str, ...] = ()
     tokens: tuple[int | str, ...] = ()
@@ -70,8 +70,9 @@ class Lowering:
     Args:
         names: the names of control tokens that strings may contain.
         allowed: whether the structural tag may name control tokens.
-        ask: whether a grammar that allows nothing is an error with a reason. A schema that does always is.
-        options: of the whole.
+        ask: whether a grammar that allows nothing raises an error with a reason. A schema that allows nothing always
+            does.
+        options: the JSON options of the whole structural tag.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Lowering:
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def part(self, it: Format, around: _Around = _NOTHING_AROUND) -> Expr:
-        """The part that a format means."""
+        """The part that expresses a format."""
         match it.type:
             case "const_string":
                 return self.spelled(it["value"], f"{it.pointer}/value")
@@ -129,7 +130,7 @@ class Lowering:
     # --- strings and tokens
 
     def pieces(self, string: str, pointer: str) -> list[str | Special]:
-        """A string, cut at the control tokens that it names."""
+        """A string, split at the control tokens that it names."""
         out: list[str | Special] = []
         at = 0
         for found in self.names.finditer(string) if self.names else ():
@@ -155,7 +156,7 @@ class Lowering:
             )  # fmt: skip
         return special(token)
 
-    # --- formats that are specifications of their own
+    # --- formats that are complete specifications
 
     def _schema(self, it: Format) -> Expr:
         style = it.fields.get("style", "qwen_xml")
@@ -177,7 +178,7 @@ class Lowering:
     ) -> Expr:
         """The JSON of a schema, without these strings in its strings.
 
-        `own`: where in it the schema that the author gave stands, which has the place `pointer` in the whole.
+        `own`: the location of the caller's schema within `schema`. In the structural tag, its location is `pointer`.
         """
 
         def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
@@ -243,7 +244,7 @@ class Lowering:
         return self.part(begin) if isinstance(begin, Format) else self.spelled(begin, at)
 
     def _rest(self, tag: Format) -> Expr:
-        """What follows the begin of a tag, as a rule of its own."""
+        """The part after the begin of a tag, as a separate rule."""
         end = tag["end"]
         if isinstance(end, Format):
             inside, closing = _Around((), (end["token"],)), self.part(end)
@@ -297,9 +298,9 @@ class Lowering:
     def _between(
         self, it: Format, follows: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]], never: Sequence[str], at: str
     ) -> tuple[Expr, Expr]:
-        """Free text without triggers; and free text that ends with one, and what follows.
+        """Free text without triggers; and free text that ends with a trigger, and what follows it.
 
-        Where a control token stands before the end of the trigger, or at it, the token is what triggers.
+        If there is a control token before the end of the trigger, or directly after it, the token is the trigger.
         """
         ends: list[str] = []
         after_text: list[Expr] = []
@@ -382,7 +383,7 @@ class Lowering:
 
 
 def _arranged(free: Expr, dispatched: Expr, direct: Expr, it: Format) -> Expr:
-    """Free text and tags, in the order that `at_least_one` and `stop_after_first` allow."""
+    """Free text and tags, in the order that `at_least_one` and `stop_after_first` require."""
     if it["stop_after_first"]:
         return direct if it["at_least_one"] else choice(free, dispatched)
     more = sequence(repeat(dispatched), free)
@@ -398,7 +399,7 @@ def _node(node: Node) -> Expr:
 
 
 def placed(error: SpecError | UnsupportedError, pointer: str) -> SpecError | UnsupportedError:
-    """An error about a specification inside of this one, with its place in the whole."""
+    """An error in an embedded specification, with its location in the structural tag."""
     if error.pointer == "" or error.pointer.startswith("/"):
         error.pointer = pointer + error.pointer
     return error

@@ -1,8 +1,8 @@
 """OpenAI's list of tools and `tool_choice`: which tools may be called, and whether one must be.
 
-Source: the Chat Completions API. Read are tools of the type "function", and the choices "none", "auto", "required",
-`{"type": "function", "function": {"name": ...}}` and `{"type": "allowed_tools", ...}`. A function without `parameters`
-has no arguments, as that API says. `strict` changes nothing: arguments always satisfy their schema.
+Source: the Chat Completions API. Supported are tools of the type "function", and the choices "none", "auto",
+"required", `{"type": "function", "function": {"name": ...}}` and `{"type": "allowed_tools", ...}`. A function without
+`parameters` has no arguments, as in that API. `strict` has no effect: arguments always satisfy their schema.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class Function(NamedTuple):
 
 
 class ChosenTools(NamedTuple):
-    """The tools that may be called, and whether none, any or just this one must be."""
+    """The tools that may be called, and whether none, any or one given tool must be called."""
 
     functions: tuple[Function, ...]
     mode: Mode
 
 
 def chosen_tools(tools: Sequence[Mapping[str, Any]] | None, tool_choice: ToolChoice = "auto") -> ChosenTools:
-    """The tools that `tool_choice` leaves.
+    """The tools that `tool_choice` allows.
 
     Raises:
         SpecError: a tool or the choice is malformed, with its JSON Pointer, such as /tools/0/function/name.
-        UnsupportedError: a tool of another type than "function".
+        UnsupportedError: a tool of a type other than "function".
     """
     functions = _functions([] if tools is None else tools)
     match tool_choice:
