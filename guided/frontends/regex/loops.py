@@ -1,21 +1,20 @@
-"""Lookarounds inside of repetition or alternation: all ways through such a part, as a list of exits.
+"""Lookarounds inside repetition or alternation: all ways through such a part, as a list of exits.
 
-In: a tree and the left context before it. Out: `Exits`: for each pair of a left context after the part and a
-condition on what follows, the language of the texts that the part consumes on the way there. Their union is exactly
-the part.
+In: a tree and the left context before it. Out: `Exits`: for each pair of a left context after the part and a condition
+on the following text, the language of the texts that the part consumes on the way there. Their union is exactly the
+part.
 
-How: a state is (continuation, left context, pending condition). A pending condition is a term: what a lookahead still
-asks of the text to come, derived by the characters read since it was tested. These are the derivatives of an
-alternating automaton. A part without lookarounds is one edge as long as no condition is pending, or only one on the
-next character; otherwise it is walked character by character. State elimination turns the graph into languages.
+How: a state is (continuation, left context, pending condition). A pending condition is a term: the requirement of a
+lookahead on the coming text, derived by the characters read since the lookahead was tested. These are the derivatives
+of an alternating automaton. A part without lookarounds is one edge if no condition is pending, or only one on the next
+character; otherwise it is walked character by character. State elimination turns the graph into languages.
 
-Example: `(?:a(?!b)|b)*` has two exits. After `b`, or nothing, anything may follow. After `a` the next character must
+Example: `(?:a(?!b)|b)*` has two exits. After `b`, or nothing, anything may follow. After `a`, the next character must
 not be `b`. The first is a language of texts that end in b, the second one of texts that end in a.
 
 A count in `x{m,n}` with lookarounds in x must not multiply the states. In this order:
 
-- if few situations occur between two rounds and each way through them repeats one round only, this round stays
-  counted
+- if few situations occur between two rounds and each way through them repeats only one round, this round stays counted
 - if x has a fixed width w, it is `x*` with `m*w` to `n*w` characters
 - otherwise the count is a part of the state, up to `_STATES` states; beyond that the pattern is refused
 """
@@ -39,17 +38,17 @@ if TYPE_CHECKING:
 __all__ = ["Exits", "Explorer", "Situation"]
 
 Situation: TypeAlias = tuple[int, int]
-"""What matters between two parts: (left context, condition on what follows)."""
+"""The relevant state between two parts: (left context, condition on the following text)."""
 Exits: TypeAlias = dict[Situation, Node]
 """The situations after a part, each with the texts that lead to it."""
 State: TypeAlias = "tuple[Continuation, int, int, int]"
-"""(continuation, what is left of the part before it, left context, pending condition)."""
+"""(continuation, the rest of the part before it, left context, pending condition)."""
 _STATES = 2000
 _SITUATIONS = 8
 
 
 class Explorer:
-    """One exploration."""
+    """A single exploration."""
 
     def __init__(self, lowering: Lowering) -> None:
         self.lowering, self.terms = lowering, lowering.terms
@@ -71,10 +70,10 @@ class Explorer:
         return found
 
     def _by_situations(self, tree: Times, start: Situation, after: int) -> Generator[Any, Any, Exits | None]:
-        """Counted repetition, where each way through the situations between rounds repeats one round at most.
+        """Counted repetition, if each way through the situations between rounds repeats at most one round.
 
-        The repeated round is then counted, and the other rounds on the way are subtracted from the count. None where
-        some way repeats several rounds, or where there are too many situations.
+        The repeated round stays counted, and the other rounds on the way are subtracted from the count. None if some
+        way repeats several rounds, or if there are too many situations.
         """
         mask = self.lowering.mask(tree) | after
         rounds: dict[Situation, Exits] = {}
@@ -194,7 +193,7 @@ class Explorer:
         return self.lowering.continuation(self._fewer_of[key], after)
 
     def _plain(self, node: Node, after: Continuation, left: int, condition: int) -> list[tuple[Node, State]]:
-        """A part without lookarounds; `left` is a context for the continuation after it."""
+        """The edges of a part without lookarounds. `left` is a context for the continuation after it."""
         out: list[tuple[Node, State]] = []
         if condition != ANYTHING:
             one_char = self.terms.next_char_only(condition)
@@ -210,7 +209,7 @@ class Explorer:
         return out
 
     def _walk(self, state: State) -> list[tuple[Node, State]]:
-        """A part without lookarounds, character by character, under a pending condition."""
+        """The edges of a part without lookarounds, character by character, under a pending condition."""
         continuation, walked, left, condition = state
         contexts = self.lowering.contexts(continuation.mask)
         out: list[tuple[Node, State]] = []
@@ -228,12 +227,12 @@ class Explorer:
 
 
 def _counted(tree: Times) -> bool:
-    """Whether the count says more than "perhaps", "any number" or "at least one"."""
+    """Whether the count is more specific than "optional", "any number" or "at least one"."""
     return tree.min > 1 or (tree.max is not None and tree.max > 1)
 
 
 def fixed_width(tree: Tree) -> int | None:
-    """The number of characters of every text that the tree can match, if there is one such number."""
+    """The number of characters of every text that the tree can match, if this number is unique."""
     known: dict[int, int | None] = {}
 
     def visit(tree: Tree) -> Generator[Any, Any, int | None]:
