@@ -1,20 +1,20 @@
 """xgrammar's macros in a GBNF text. In: the tokens of their arguments. Out: nodes of the IR.
 
-    Regex("[a-z]+")                           what the pattern matches as a whole
-    Regex("[^0-9]+", json_string=true)        ... as far as a JSON string holds it without an escape
+    Regex("[a-z]+")                           the texts that the pattern matches as a whole
+    Regex("[^0-9]+", json_string=true)        ... those that a JSON string can contain without an escape
     Regex("yes|no", flags="i")                ... with flags: i, s, u
-    Substring("to ", "be ", "or ")            some of these that follow each other, or none
-    Token(17, 18)   ExcludeToken(17)          one token of these; one that has text, and is none of these
+    Substring("to ", "be ", "or ")            consecutive pieces of this list, or none
+    Token(17, 18)   ExcludeToken(17)          one of these tokens; one token with text that is not among these
     TagDispatch(("<a>", body), excludes=("</s>",), loop_after_dispatch=true)
     TokenTagDispatch((17, body), excludes=(18,), loop_after_dispatch=true)
 
 `TagDispatch` is free text up to one of its tags, then the rule of that tag, and then free text again; with
-`loop_after_dispatch=false` it ends with the rule. It may end within free text. Where a tag is complete is decided by
-`guided.frontends.common.aho_corasick`. `TokenTagDispatch` is the same with tokens: free text is any tokens with text,
-but none of those that are named.
+`loop_after_dispatch=false` it ends with the rule. It may end within free text. `guided.frontends.common.aho_corasick`
+decides where a tag is complete. `TokenTagDispatch` is the same with tokens: free text is any tokens with text, except
+the named ones.
 
-Regular expressions are read by `patterns.py`. With `flags` a dot is a line end only if they say s; i is that of
-ECMA-262, so of all scripts; in a text that is xgrammar's, it folds the letters of ASCII alone.
+`patterns.py` reads regular expressions. With `flags`, a dot matches a line end only if they contain s. The flag i is
+that of ECMA-262, for all scripts; in texts of xgrammar's dialect, it folds only ASCII letters.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["MACROS", "Macros"]
 MACROS: Final = ("Regex", "Substring", "Token", "ExcludeToken", "TagDispatch", "TokenTagDispatch")
 
 _JSON_CHARS: Final = repeat(Chars(charset([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])), 0, None)
-"""What a JSON string holds as it is: no quotation mark, backslash or control character."""
+"""The characters that a JSON string contains without escapes: no quotation mark, backslash or control character."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ class _Value:
 
 
 class Macros:
-    """Reads macros; the reader has the tokens and the rules."""
+    """Reads macros. The reader provides the tokens and the rules."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
     def read(self, name: Token) -> Node:
-        """The node of a macro; the reader stands at its parenthesis."""
+        """The node of a macro. The reader is at its parenthesis."""
         read: Callable[[Token, list[_Value], dict[str, _Value]], Node] = {
             "Regex": self._regex,
             "Substring": self._substring,
@@ -142,7 +142,7 @@ class Macros:
             return seq((repeat(alt(bodies), 0, None), free))
         return alt((*bodies, free))
 
-    # --- what they take
+    # --- the values of arguments
 
     def _pairs(self, given: list[_Value], kind: type, form: str) -> list[tuple[_Value, Ref]]:
         """The triggers with references to their rules."""
@@ -187,7 +187,7 @@ class Macros:
         given = named["flags"]
         if not isinstance(given.value, str) or not set(given.value) <= set("isu"):
             raise self._reader.error("the flags are some of i, s and u", given.token, 'write flags="is"')
-        return "".join(sorted(set(given.value) - {"u"}))  # patterns are about code points anyway
+        return "".join(sorted(set(given.value) - {"u"}))  # patterns are about code points in any case
 
     def _known(self, named: dict[str, _Value], *known: str) -> None:
         for name, value in named.items():
@@ -199,7 +199,7 @@ class Macros:
     # --- the syntax of arguments
 
     def _arguments(self, name: Token) -> tuple[list[_Value], dict[str, _Value]]:
-        """Those without a name, and those with one."""
+        """The positional and the named arguments."""
         reader = self._reader
         opened = reader.next()
         given: list[_Value] = []
