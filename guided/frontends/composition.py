@@ -1,4 +1,4 @@
-"""A composed specification becomes one grammar: its parts are read, and their rules get names that do not collide.
+"""Turns a composed specification into one grammar: reads its parts, and gives their rules names that do not collide.
 
 In: an `Expr` (combinators.py). Out: a `Grammar`. How: `rule_table.py` keeps the rules of the parts apart. Cost: linear
 in the parts; a part that occurs twice is read once.
@@ -43,11 +43,11 @@ from guided.meter import compiling, spend
 __all__ = ["FEW_LATER", "expr_to_grammar", "kinds_of", "only_part"]
 
 FEW_LATER = 8
-"""So many parts at least are left to be compiled later: a few are compiled at once, and no mask has to wait."""
+"""The least number of parts to compile later. Fewer parts are compiled at once, so that no mask has to wait."""
 
 
 def kinds_of(expr: Expr) -> set[str]:
-    """The kinds of the parts that have options: "regex", "json_schema", "type", "structural_tag"."""
+    """The kinds of the parts with options: "regex", "json_schema", "type", "structural_tag"."""
     kinds, met, work = set[str](), ByIdentity[Expr, None](), [expr]
     while work:
         part = work.pop()
@@ -67,7 +67,9 @@ def kinds_of(expr: Expr) -> set[str]:
 
 
 def only_part(expr: Expr) -> tuple[str, Any]:
-    """The kind and the source of the only part of a whole; ("", None) where it has several, or none of these kinds."""
+    """The kind and the source of the only part of a whole. ("", None) if there are several, or if the part has no such
+    kind.
+    """
     only = _unwrapped(expr)
     return (only.kind, only.source) if isinstance(only, ReadPart) else ("", None)
 
@@ -86,13 +88,13 @@ def expr_to_grammar(
     options: JsonSchemaOptions = DEFAULTS,
     later: bool = False,
 ) -> Grammar:
-    """The grammar of a whole. What is not enforced of its parts goes to `found`; without it, it is warned of.
+    """The grammar of a whole. Parts that are not enforced are appended to `found`; without it, they cause a warning.
 
-    `options`: of the parts that do not say it themselves. `later`: parts of which nothing has to be known before they
-    are entered are left to be compiled then, if they are many.
+    `options`: defaults for the options of the parts. `later`: if there are many parts without errors or warnings,
+    compile them when they are entered.
 
     Raises:
-        SpecError, UnsupportedError: of a part, or a rule that nothing defines. LimitExceeded: nesting, or of a part.
+        SpecError, UnsupportedError: in a part, or a rule that nothing defines. LimitExceeded: nesting, or in a part.
     """
     lowering = _Lowering(Limits() if limits is None else limits, options, later)
     try:
@@ -107,7 +109,7 @@ def expr_to_grammar(
         raise UnsupportedError(
             "captures beside a grammar with a lexer are not supported", hint='read it with semantics="scannerless"'
         )
-    if table.composed and later:  # its parts are compiled by themselves
+    if table.composed and later:  # its parts are compiled separately
         return expr_to_grammar(expr, limits, found, options=options)
     start = table.define("start", "", node)
     left = lowering.left()
@@ -130,7 +132,7 @@ class _Lowering:
         self.later: dict[str, LaterPart] = {}
 
     def left(self) -> dict[str, DeferredRule]:
-        """The rules that are left to be compiled later; a few are lowered now."""
+        """The rules to compile later. If they are few, they are lowered now."""
         if len(self.later) >= FEW_LATER:
             about = repr(self.options).encode()
             return {
@@ -143,7 +145,7 @@ class _Lowering:
         return {}
 
     def node(self, expr: Expr, scope: Scope, depth: int) -> Node:
-        """The IR of a part; the same object where it was read before."""
+        """The IR of a part. Returns the same object if it was read before."""
         if scope not in self.done:
             self.done[scope] = ByIdentity()
         done = self.done[scope]
