@@ -1,7 +1,7 @@
-"""The part of the twin for `OtherTokens`: a grammar in which the tokens that are left are written out.
+"""The part of the twin for `OtherTokens`: a grammar in which the remaining tokens are written out.
 
-In: a grammar, the ids that have text, the names of control tokens. Out: the grammar without `OtherTokens`. A node that
-holds none remains the same object. Cost: linear in the grammar, and in the vocabulary for each `OtherTokens`.
+In: a grammar, the ids that have text, the names of control tokens. Out: the grammar without `OtherTokens`. A node
+without it remains the same object. Cost: linear in the grammar, and in the vocabulary for each `OtherTokens`.
 """
 
 from __future__ import annotations

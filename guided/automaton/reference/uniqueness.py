@@ -1,22 +1,22 @@
 """Values that must differ from each other: the uniqueness scopes that are open while a text is read.
 
 A grammar marks the part of the output whose values must differ with `Distinct`, and each such value with `Entry`. This
-module follows these marks along one text and refuses an entry whose value the scope has seen already.
+module follows these marks along one text and refuses an entry whose value the scope has already seen.
 
 In: the bytes of the text, one at a time, and the marks between them. Out: the stack of open scopes, innermost last, or
 None if an entry has just ended with a seen value. Each scope stores the values of its completed entries (its *seen
-set*) and the text of each entry that is still being written, innermost last. Outside of all scopes the stack is
-`NO_SCOPES`, and entries are ignored. White space outside of strings does not belong to an entry's text.
+set*) and the text of each unfinished entry, innermost last. Outside all scopes, the stack is `NO_SCOPES`, and entries
+are ignored. Whitespace outside strings is not part of an entry's text.
 
 Example: `[1, 2, 1.0]` with `uniqueItems`. The seen set grows to {1} and to {1, 2}. The third entry, `1.0`, ends with a
 value that is in it, so the result is None.
 
-Values are compared as JSON Schema compares them: strings after decoding, numbers by their numeric value, arrays item by
-item, objects as sets of members. A text that is not JSON is equal only to itself. A member that is written twice counts
-once. Values are parsed with Python's `json`.
+Values are compared as in JSON Schema: strings after decoding, numbers by their numeric value, arrays item by item,
+objects as sets of members. A text that is not JSON is equal only to itself. A member that is written twice counts once.
+Values are parsed with Python's `json`.
 
 Cost: each byte copies the stack, and the end of an entry parses its text. At most `MAX_OPEN` scopes and entries may be
-open at once and an exponent may have at most `MAX_EXPONENT` digits; beyond that `LimitExceeded` is raised.
+open at once, and an exponent may have at most `MAX_EXPONENT` digits; beyond that, `LimitExceeded` is raised.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["NO_SCOPES", "Mark", "Open", "Scopes", "apply_mark", "json_value", "r
 MAX_OPEN = 50
 """The most scopes and entries that may be open at once."""
 MAX_EXPONENT = 1000
-"""The most characters of an exponent, its sign included."""
+"""The most characters of an exponent, including its sign."""
 
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 
@@ -43,8 +43,8 @@ _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 class Scope(NamedTuple):
     """One open uniqueness scope.
 
-    `known` are strings that count as seen from the start, `values` the values of completed entries, `entries` the texts
-    of the entries that are being written.
+    `known` are strings that count as seen from the start, `values` the values of completed entries, and `entries` the
+    texts of unfinished entries.
     """
 
     known: frozenset[str]
@@ -137,7 +137,7 @@ def json_value(text: bytes) -> Hashable:
 
 
 class _Members(list[tuple[str, object]]):
-    """The members of an object, as they were written."""
+    """The members of an object, as written."""
 
 
 def _frozen(value: object) -> Hashable:
