@@ -1,11 +1,11 @@
-"""How a byte-level BPE tokenizer spells a text: its merges and how it cuts a text into words, as data.
+"""How a byte-level BPE tokenizer spells a text: its merges, and how it splits a text into words, as data.
 
 In: the contents of a tokenizer file. Out: `BytePairs`. Encoders get ids from a package. Canonical masks need to know
 which ids a package can never produce (matching/canonical/), so they need the rules themselves.
 
-Supported are tokenizers over bytes that merge pairs by rank, behind patterns that cut a text into words: GPT-2's kind
+Supported are tokenizers over bytes that merge pairs by rank, after patterns that split a text into words: GPT-2's kind
 (a list of merges) and tiktoken's (two tokens merge if together they are a token, the lowest rank first). Everything
-else is refused by name: SentencePiece, other normalizers than NFC, merges dropped at random, added tokens that overlap.
+else is refused by name: SentencePiece, normalizers other than NFC, randomly dropped merges, overlapping added tokens.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Engine = Literal["rust", "oniguruma"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A step that cuts a text: the matches of a pattern are pieces, and so is the text between two matches.
+    """A step that splits a text: the matches of a pattern are pieces, and so is the text between two matches.
 
     Attributes:
         pattern: a regular expression, searched from left to right.
-        engine: whose reading of it counts: that of Rust's crates (tiktoken), or Oniguruma's (tokenizers).
-        whole: the pieces between matches are dropped, so that there must not be any.
+        engine: the regex engine whose semantics apply: that of Rust's crates (tiktoken), or Oniguruma (tokenizers).
+        whole: the pieces between matches are dropped, so there must not be any.
     """
 
     pattern: str
@@ -51,7 +51,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Two tokens that merge: the lowest `rank` first, of equal ranks the leftmost. `made`: what they become."""
+    """Two tokens that merge: the lowest `rank` first, and for equal ranks the leftmost. `made`: the merged token."""
 
     left: int
     right: int
@@ -64,14 +64,14 @@ class BytePairs:
     """The rules.
 
     Attributes:
-        ids: the tokens that words are spelled with: bytes -> id. The single bytes of UTF-8 are among them, but for
+        ids: the tokens that words are spelled with: bytes -> id. They include the single bytes of UTF-8, except for
             control characters: a text with one of those may have no encoding.
-        pair: (left, right) -> (rank, made), None where these two do not merge.
+        pair: (left, right) -> (rank, made), or None if these two do not merge.
         merges: all merges.
-        whole_first: a word that is a token is that token, whatever the merges give.
-        splits: cut a text into words, each what the one before has left.
+        whole_first: a word that is a token becomes this token, regardless of the merges.
+        splits: split a text into words; each step splits the pieces of the previous one.
         added: texts that become a token before anything else happens: bytes -> id.
-        composed: texts are first brought into Unicode's normal form C.
+        composed: texts are first converted to Unicode's normal form C.
     """
 
     ids: Mapping[bytes, int]
@@ -115,7 +115,7 @@ def pairs_of_ranks(ranks: Mapping[bytes, int], pattern: str | None, *, offset: i
     """tiktoken's kind; a token's id is its rank plus `offset`.
 
     Raises:
-        UnsupportedError: a byte is missing, or the pattern is not known.
+        UnsupportedError: a byte is missing, or the pattern is unknown.
     """
     if pattern is None:
         raise _refusal("the pattern of its pre-tokenizer is not known; from_tiktoken(pattern=...) names it")
@@ -162,10 +162,10 @@ def pairs_of_merges(
 
 
 def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[tuple[str, str]]]) -> BytePairs:
-    """A tokenizer.json; `merges`: gives its merges as pairs.
+    """The rules of a tokenizer.json; `merges` returns its merges as pairs.
 
     Raises:
-        UnsupportedError: a part of it is not known.
+        UnsupportedError: a part of it is unknown.
     """
     model, added = data["model"], data.get("added_tokens") or []
     if (model.get("type") or "BPE") != "BPE" or model.get("byte_fallback"):
