@@ -1,4 +1,6 @@
-"""SmolLM3: Llama in which some layers turn nothing (NoPE), as in "RoPE to NoPE and Back Again" (arXiv 2501.18795)."""
+"""SmolLM3: Llama with layers without rotary positions (NoPE), as in "RoPE to NoPE and Back Again"
+(arXiv 2501.18795).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def _turned(reader: ConfigReader, layers: int) -> list[bool]:
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
-    """GGUF files do not say which layers turn nothing: llama.cpp takes every fourth."""
+    """GGUF files do not say which layers have no rotary positions: llama.cpp assumes every fourth."""
     return {"kinds": tuple(LayerKind(rope=rope if (layer + 1) % 4 else None) for layer in range(sizes["layers"]))}
 
 
