@@ -1,9 +1,9 @@
-"""Copies of a CUDA device: a stream for each direction beside the one that computes, pinned memory, and events.
+"""Copies of a CUDA device: a stream for each direction beside the compute stream, pinned memory, and events.
 
-There is an event for each slot and layer in each direction, so a layer waits for its own data only. What a load
-overwrites was computed with, or written, by calls that came before it: its stream waits for these.
+There is an event for each slot and layer in each direction, so a layer waits only for its own data. Earlier calls may
+have read or written the target of a load, so the load stream waits for them.
 
-Tested with streams that are played on a CPU, not on a device.
+Tested with streams that are simulated on a CPU, not on a device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["CudaCopies"]
 
 
 class CudaCopies(SlotStore):
-    """See the module, and `CopyEngine`."""
+    """See the module's docstring, and `CopyEngine`."""
 
     def __init__(self, shape: CacheShape, slots: int, blocks: int, block_size: int) -> None:
         super().__init__(shape, slots, blocks, block_size)
@@ -52,7 +52,7 @@ class CudaCopies(SlotStore):
         self._in.wait_event(done)
 
     def copy_block(self, source: Block, target: Block, stop: int) -> None:
-        """See `CopyEngine`. Rare, so everything is waited for: the CPU itself may read or write the block."""
+        """See `CopyEngine`. Waits for everything, since it is rare and the CPU itself may read or write the block."""
         torch.cuda.synchronize(self._device)
         super().copy_block(source, target, stop)
         torch.cuda.synchronize(self._device)

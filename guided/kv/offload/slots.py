@@ -1,4 +1,5 @@
-"""The contents of each slot of the ring in each layer, and the copies under way; issues exactly the waits needed.
+"""The contents of each slot of the ring in each layer, and the pending copies; issues exactly the waits that are
+needed.
 
 In: requests to load, write, read or store. Out: calls of a `CopyEngine`, with the waits that its rules require between
 them, each as late as possible. Cost: O(1) for a call, and at most one wait for each copy.
@@ -18,7 +19,7 @@ __all__ = ["SlotTable"]
 
 @dataclass(eq=False, slots=True)
 class _Held:
-    """The block of which the decode slot holds the first `stop` positions in a layer; the CPU has not got `news`."""
+    """The block whose first `stop` positions are in the decode slot in a layer. `news` are not on the CPU yet."""
 
     block: Block
     stop: int
@@ -26,31 +27,31 @@ class _Held:
 
 
 class SlotTable:
-    """Slots of `RingBuffer` first, then those of blocks that stay on the device, of which nothing need be known."""
+    """The slots of `RingBuffer`, followed by those of blocks that stay on the device, which need no tracking."""
 
     def __init__(self, copies: CopyEngine, layers: int) -> None:
         self.copies = copies
         self._held: list[_Held | None] = [None] * layers
         self._loading = set[tuple[int, int]]()  # (slot, layer): not waited for yet
-        self._leaving: dict[tuple[int, int], int] = {}  # (slot, layer): the block that it is copied to
-        self._landing: dict[tuple[int, int], int] = {}  # (block, layer): the slot that it is copied from
+        self._leaving: dict[tuple[int, int], int] = {}  # (slot, layer): the block that the slot is copied to
+        self._landing: dict[tuple[int, int], int] = {}  # (block, layer): the slot that is copied to the block
 
     # ---- slots
     def load(self, slot: int, layer: int, block: Block, stop: int) -> None:
-        """Begin to load the first positions of a block, in place of what the slot holds."""
+        """Start to load the first positions of a block, replacing the slot's contents."""
         self.vacate(slot, layer)
         self._landed(block.number, layer)
         self.copies.load_to_slot_layer(slot, layer, block.number, stop)
         self._loading.add((slot, layer))
 
     def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
-        """What the slots hold, once it is loaded."""
+        """The contents of the slots, after loading."""
         for slot in slots:
             self._loaded(slot, layer)
         return self.copies.read(slots, layer, stop)
 
     def write(self, slot: int, layer: int, start: int, k: Tensor, v: Tensor) -> None:
-        """Put new positions into a slot, once it may be changed."""
+        """Write new positions to a slot, after pending copies."""
         self._loaded(slot, layer)
         self._left(slot, layer)
         self.copies.write(slot, layer, start, k, v)
@@ -64,7 +65,7 @@ class SlotTable:
         self._left(slot, layer)
 
     def store(self, slot: int, layer: int, block: Block, rows: range) -> None:
-        """Begin to copy positions of a slot to their block."""
+        """Start to copy positions of a slot to their block."""
         self._loaded(slot, layer)
         self._left(slot, layer)
         self._landed(block.number, layer)
@@ -74,9 +75,9 @@ class SlotTable:
 
     # ---- the decode slot
     def hold(self, layer: int, block: Block, stop: int) -> None:
-        """See that the decode slot holds a block, of which so many positions are stored."""
+        """Ensure that the decode slot holds a block, whose first `stop` positions are stored."""
         held = self._held[layer]
-        if held is not None and held.block is block and held.stop >= stop:  # a fork may know less of it
+        if held is not None and held.block is block and held.stop >= stop:  # a fork may have fewer positions of it
             return
         if stop:
             self.load(RingBuffer.decode_slot, layer, block, stop)
@@ -94,7 +95,7 @@ class SlotTable:
         held.stop = start + len(k)
 
     def flush(self, block: Block) -> None:
-        """Begin to store what the decode slot alone has of a block, in all layers."""
+        """Start to store the part of a block that only the decode slot has, in all layers."""
         for layer, held in enumerate(self._held):
             if held is not None and held.block is block:
                 self._store_held(layer)
@@ -115,7 +116,7 @@ class SlotTable:
         self.copies.copy_block(source, target, stop)
 
     def settle(self) -> None:
-        """Wait for loads that a forward pass began and, because it failed, did not use."""
+        """Wait for loads that a failed forward pass started but did not use."""
         for slot, layer in list(self._loading):
             self._loaded(slot, layer)
 
