@@ -25,7 +25,7 @@ class Acyclic:
 
     def __init__(self, read: Callable[[Schema], Reading]) -> None:
         self._read = read
-        self._known: set[Schema] = set()
+        self._acyclic: set[Schema] = set()
 
     def check(self, start: Schema) -> None:
         """Refuse a schema whose references, `allOf` or `anyOf` lead back to it."""
@@ -35,10 +35,10 @@ class Acyclic:
             schema, entering = stack.pop()
             if not entering:
                 on_path.discard(schema)
-                self._known.add(schema)
+                self._acyclic.add(schema)
             elif schema in on_path:
                 raise endless(schema)
-            elif schema not in self._known:
+            elif schema not in self._acyclic:
                 on_path.add(schema)
                 stack.append((schema, False))
                 for group in self._read(schema).groups:

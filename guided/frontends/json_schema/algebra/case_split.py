@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["has_discriminator", "split_by_member"]
 
-_MOST_TRIED = 4  # members that are tried as discriminators
+_MOST_CANDIDATES = 4  # members that are tried as discriminators
 _MORE_CELLS = 6  # besides one per goal: other values, and values of types that no goal mentions
 _FEW, _GROWTH = 100, 2  # the most cases, and the most additional cases per leaf of the formula
 
@@ -69,8 +69,8 @@ def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
     """The cases of the member that separates them. None if there is no such member."""
     assert shape.formula is not None
     binding = Binding(shape, shape.formula, expander)
-    asked, listing = _asked(binding, expander)
-    for name in sorted(asked, key=lambda name: (listing[name], len(asked[name])), reverse=True)[:_MOST_TRIED]:
+    asked, listing = _goals_by_member(binding, expander)
+    for name in sorted(asked, key=lambda name: (listing[name], len(asked[name])), reverse=True)[:_MOST_CANDIDATES]:
         base = binding.slot_goal(name)
         try:
             cells = (
@@ -88,11 +88,11 @@ def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
 def has_discriminator(shape: Shape, expander: Expander) -> bool:
     """Whether all goals of some member list its values."""
     assert shape.formula is not None
-    asked, listing = _asked(Binding(shape, shape.formula, expander), expander)
+    asked, listing = _goals_by_member(Binding(shape, shape.formula, expander), expander)
     return any(listing[name] == len(goals) for name, goals in asked.items())
 
 
-def _asked(binding: Binding, expander: Expander) -> tuple[dict[str, list[Goal]], dict[str, int]]:
+def _goals_by_member(binding: Binding, expander: Expander) -> tuple[dict[str, list[Goal]], dict[str, int]]:
     """The goals of each member that has several, and how many of these goals list their values."""
     asked = {name: list(goals) for name, goals in binding.asked().items() if len(goals) > 1}
     return asked, {
@@ -112,9 +112,9 @@ class _Split:
         )
         self._goals = {leaf: members.get(name) for leaf, members in binding.members.items()}
         self._rests: dict[Leaf, Formula] = {}
-        self._asking: dict[Formula, dict[Goal, dict[Formula, None]]] = {}
+        self._parts_by_goal: dict[Formula, dict[Goal, dict[Formula, None]]] = {}
         self._default: dict[Formula, Formula] = {}
-        self._loud: dict[Formula, list[Formula]] = {}
+        self._restricting_items: dict[Formula, list[Formula]] = {}
         fold(formula, self._index)
 
     def shapes(self, cells: tuple[Cell, ...], expander: Expander) -> Iterator[Shape]:
@@ -138,16 +138,18 @@ class _Split:
             default = self._leaf(at, frozenset())
         elif isinstance(at, Junction):
             for item in at.items:
-                for goal in self._asking[item]:
+                for goal in self._parts_by_goal[item]:
                     asking[goal][item] = None
-            self._loud[at] = [item for item, part in zip(at.items, parts, strict=True) if part is not at.every]
+            self._restricting_items[at] = [
+                item for item, part in zip(at.items, parts, strict=True) if part is not at.every
+            ]
             default = join(at.every, parts)
         elif isinstance(at, Negated):
-            asking = {goal: {at.item: None} for goal in self._asking[at.item]}
+            asking = {goal: {at.item: None} for goal in self._parts_by_goal[at.item]}
             default = negated(parts[0])
         else:
             default = at
-        self._asking[at], self._default[at] = asking, default
+        self._parts_by_goal[at], self._default[at] = asking, default
         return default
 
     def _present(self, within: frozenset[Goal]) -> Formula:
@@ -156,7 +158,7 @@ class _Split:
         stack = [self._formula]
         while stack:
             at = stack[-1]
-            asking = self._asking[at]
+            asking = self._parts_by_goal[at]
             parts = {part: None for goal in within if goal in asking for part in asking[goal]}
             if missing := [part for part in parts if part not in made]:
                 stack += missing
@@ -167,7 +169,7 @@ class _Split:
             elif isinstance(at, Leaf):
                 made[at] = self._leaf(at, within)
             elif isinstance(at, Junction):
-                rest = (self._default[item] for item in self._loud[at] if item not in parts)
+                rest = (self._default[item] for item in self._restricting_items[at] if item not in parts)
                 made[at] = join(at.every, (*map(made.__getitem__, parts), *rest))
             elif isinstance(at, Negated):
                 made[at] = negated(made[at.item])

@@ -82,7 +82,7 @@ class Binding:
         self._negation = expander.reader.negation
         self._leaves = leaves(formula)
         self._where = self._leaves[0].at.where if self._leaves else ""
-        self._cut = ValuePartition(expander, self._where).of
+        self._partition = ValuePartition(expander, self._where).of
         self._constants: dict[Leaf, list[dict[str, Goal]]] = {}
         for leaf in self._leaves:
             if leaf.shape.values is not None:
@@ -105,21 +105,21 @@ class Binding:
     def bound(self) -> Bound:
         """The cells and the condition."""
         base = self._base
-        self._closed = self._is_closed()
+        self._forbids_others = self._is_closed()
         slots = {
-            name: self._cut(self.slot_goal(name), asked, f"the member {brief(name)}")
+            name: self._partition(self.slot_goal(name), asked, f"the member {brief(name)}")
             for name, asked in self.asked().items()
         }
         slots = {name: cells for name, cells in slots.items() if cells}
-        extras = [] if self._closed else self._extras()
-        condition = self._numbered(slots, extras)
+        extras = [] if self._forbids_others else self._extras()
+        condition = self._number_cells(slots, extras)
         if useless := impossible(condition, self._number.values(), (at for one in self._extra_numbers for at in one)):
             numbers = {name: self._number[name] for name in slots}
             slots = {name: _without(cells, numbers[name], useless) for name, cells in slots.items()}
             slots = {name: cells for name, cells in slots.items() if cells}
             parts = zip(extras, self._extra_numbers, strict=True)
             extras = [extra._replace(cells=_without(extra.cells, at, useless)) for extra, at in parts]
-            condition = self._numbered(slots, [extra for extra in extras if extra.cells])
+            condition = self._number_cells(slots, [extra for extra in extras if extra.cells])
         for cells in (*slots.values(), *(extra.cells for extra in self._extra)):
             for cell in cells:
                 self._check(cell)
@@ -132,7 +132,7 @@ class Binding:
             if shape.repeated is not None and shape.count_graph is None and shape.values is None:
                 raise refuse_repeated(shape)
 
-    def _numbered(self, slots: dict[str, tuple[Cell, ...]], extras: list[Extra]) -> Condition:
+    def _number_cells(self, slots: dict[str, tuple[Cell, ...]], extras: list[Extra]) -> Condition:
         """Number the cells, and return the condition on them."""
         at = 0
         self._slots, self._extra = slots, extras
@@ -218,14 +218,14 @@ class Binding:
         sources += [some.keys for leaf in self._leaves for some in leaf.shape.some_members]
         out: list[Extra] = []
         for names, ids in self._expander.keys.classes(self._base.names, sources, self._names, self._where):
-            base = self._expander.goal(_found(self._base.objects, ids))
+            base = self._expander.goal(_undeclared_schemas(self._base.objects, ids))
             asked: dict[Goal, None] = {}
             for leaf in self._leaves:
-                asked[self._expander.goal(_found(leaf.shape.objects, ids))] = None
+                asked[self._expander.goal(_undeclared_schemas(leaf.shape.objects, ids))] = None
                 for some in leaf.shape.some_members:
                     if some.schema is not None and serial(some.keys) in ids:
                         asked[self._expander.goal((some.schema,))] = None
-            cells = self._cut(base, [goal for goal in asked if goal and not has_false(goal)])
+            cells = self._partition(base, [goal for goal in asked if goal and not has_false(goal)])
             if cells:
                 out.append(Extra(names, ids, cells))
         return out
@@ -247,23 +247,23 @@ class Binding:
         forbidden: list[int] = []
         for name, goal in self.members[leaf].items():
             if name in self._slots:
-                forbidden += self._outside(self._number[name], self._slots[name], goal)
+                forbidden += self._cells_outside(self._number[name], self._slots[name], goal)
         for numbers, extra in zip(self._extra_numbers, self._extra, strict=True):
-            goal = self._expander.goal(_found(shape.objects, extra.sources))
+            goal = self._expander.goal(_undeclared_schemas(shape.objects, extra.sources))
             if not all(serial(names) in extra.sources for names in shape.names):
                 forbidden += numbers
             else:
-                forbidden += self._outside(numbers, extra.cells, goal)
+                forbidden += self._cells_outside(numbers, extra.cells, goal)
         if forbidden:
             asked.append(NoneOf((Written(tuple(forbidden)),)))
         asked += [Written(tuple(self._number.get(name, ()))) for name in shape.required]
-        asked += [self._some(some.keys, some.schema) for some in shape.some_members]
+        asked += [self._some_member(some.keys, some.schema) for some in shape.some_members]
         asked += self._count(shape.members)
         if shape.values is not None:
             asked.append(AnyOf(tuple(map(self._is_constant, self._constants[leaf]))))
         return AllOf(tuple(asked))
 
-    def _outside(self, numbers: list[int], cells: tuple[Cell, ...], goal: Goal) -> list[int]:
+    def _cells_outside(self, numbers: list[int], cells: tuple[Cell, ...], goal: Goal) -> list[int]:
         """The cells whose values do not satisfy the goal."""
         if not goal:
             return []
@@ -271,7 +271,7 @@ class Binding:
             return numbers
         return [number for number, cell in zip(numbers, cells, strict=True) if goal not in cell.within]
 
-    def _some(self, keys: KeySet, schema: Schema | None) -> Condition:
+    def _some_member(self, keys: KeySet, schema: Schema | None) -> Condition:
         goal = () if schema is None else self._expander.goal((schema,))
         found: list[int] = []
         places = [
@@ -283,7 +283,7 @@ class Binding:
             if serial(keys) in extra.sources
         ]
         for numbers, cells in places:
-            outside = set(self._outside(numbers, cells, goal))
+            outside = set(self._cells_outside(numbers, cells, goal))
             found += [number for number in numbers if number not in outside]
         return Written(tuple(found))
 
@@ -305,7 +305,7 @@ class Binding:
         rest = set(self._every)
         for name, goal in members.items():
             numbers = self._number.get(name, [])
-            outside = set(self._outside(numbers, self._slots.get(name, ()), goal))
+            outside = set(self._cells_outside(numbers, self._slots.get(name, ()), goal))
             within = [number for number in numbers if number not in outside]
             asked.append(Written(tuple(within)))
             rest -= set(within)
@@ -313,7 +313,7 @@ class Binding:
         return AllOf(tuple(asked))
 
 
-def _found(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, ...]:
+def _undeclared_schemas(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, ...]:
     """The schemas for additional members whose names are in exactly these sources, given by serial number."""
     return tuple([schema for part in parts for schema in part.undeclared(ids)])
 

@@ -102,11 +102,11 @@ class _Counter:
         several = (_Counted(0, one.schema, one.others, one.count.low, one.count.high) for one in shape.item_counts)
         self._counted = (*some, *several)
         self._longest = max((shape.prefix_length, *(one.start for one in self._counted)))
-        self._places = [item_goal(shape, at) for at in range(self._longest + 1)]
+        self._item_schemas = [item_goal(shape, at) for at in range(self._longest + 1)]
         self._atoms: list[_Atom] = []
-        self._apart: tuple[Schema, ...] = ()  # the schemas of values outside all atoms
+        self._outside_atoms: tuple[Schema, ...] = ()  # the schemas of values outside all atoms
         self._letters: dict[tuple[int, tuple[bool, ...]], tuple[Json, ...] | None] = {}
-        self._there: dict[tuple[int, tuple[bool | None, ...], bool], bool] = {}
+        self._exists: dict[tuple[int, tuple[bool | None, ...], bool], bool] = {}
         self._goals: dict[tuple[Schema, ...], Goal] = {}
 
     def graph(self) -> CountGraph | None:
@@ -121,7 +121,7 @@ class _Counter:
             return None
         if not self._letters:
             self._find_letters()
-        return self._built()
+        return self._build()
 
     # --- whether
 
@@ -141,8 +141,8 @@ class _Counter:
         low, demand = self._window.low, self._demand()
         if low < 2 and not any(one.low for one in self._counted):
             return False
-        asked = [(place, low) for place in self._places] if low > 1 else []
-        asked += [((*place, one.schema), one.low) for place in self._places for one in self._counted if one.low]
+        asked = [(place, low) for place in self._item_schemas] if low > 1 else []
+        asked += [((*place, one.schema), one.low) for place in self._item_schemas for one in self._counted if one.low]
         for schemas, needed in asked:
             values = self._values(schemas)
             # None: many values. If there are no values, the core drops what requires them.
@@ -157,9 +157,9 @@ class _Counter:
     # --- letters
 
     def _find_letters(self) -> None:
-        if len(self._places) << len(self._counted) > _MOST_LETTERS:
+        if len(self._item_schemas) << len(self._counted) > _MOST_LETTERS:
             self._refuse("so many schemas of items are counted")
-        for at, place in enumerate(self._places):
+        for at, place in enumerate(self._item_schemas):
             for counts in product((True, False), repeat=len(self._counted)):
                 self._letters[at, counts] = self._values((*place, *self._sides(counts)))
 
@@ -190,7 +190,7 @@ class _Counter:
                     found = True
         atoms: dict[object, _Atom] = {}
         for value in chosen.values():
-            places = tuple(self._expander.membership.has(place, value) for place in self._places)
+            places = tuple(self._expander.membership.has(place, value) for place in self._item_schemas)
             counts = tuple(self._expander.membership.has((one.schema,), value) for one in self._counted)
             key = (places, counts, canonical(value) if equal else None)
             if any(places):
@@ -199,7 +199,7 @@ class _Counter:
         self._atoms = list(atoms.values())
         if chosen:
             negation, at = self._expander.negation, self._at()
-            self._apart = (negation.of(negation.one_of(at, tuple(chosen.values()))),)
+            self._outside_atoms = (negation.of(negation.one_of(at, tuple(chosen.values()))),)
 
     def _at(self) -> Schema:
         found = self._shape.unique or self._shape.repeated
@@ -208,8 +208,8 @@ class _Counter:
 
     # --- states
 
-    def _built(self) -> CountGraph:
-        start = self._normal(_State(0, (0,) * len(self._counted), (0,) * len(self._atoms)))
+    def _build(self) -> CountGraph:
+        start = self._normalise(_State(0, (0,) * len(self._counted), (0,) * len(self._atoms)))
         edges: dict[_State, list[tuple[Goal, _State]]] = {}
         tails: dict[_State, tuple[Goal, Window]] = {}
         work = [start]
@@ -221,20 +221,20 @@ class _Counter:
                 self._refuse("the counts multiply")
             out = edges[state] = []
             if self._is_free(state):
-                goal = self._expander.goal(self._places[-1])
+                goal = self._expander.goal(self._item_schemas[-1])
                 high = None if self._window.high is None else self._window.high - state.length
                 if not has_false(goal) and high != 0:
                     tails[state] = (goal, Window(0, high))
                 continue
-            out += self._steps(state)
+            out += self._successors(state)
             work += (after for _, after in out)
-        return _trimmed(start, edges, {state for state in edges if self._may_end(state)}, tails)
+        return _trim(start, edges, {state for state in edges if self._may_end(state)}, tails)
 
-    def _steps(self, state: _State) -> Iterator[tuple[Goal, _State]]:
+    def _successors(self, state: _State) -> Iterator[tuple[Goal, _State]]:
         at = min(state.length, self._longest)
         if self._window.high is not None and state.length >= self._window.high:
             return
-        place = self._places[at]
+        place = self._item_schemas[at]
         for number, atom in enumerate(self._atoms if state.taken else ()):
             unique = self._shape.unique is not None
             if atom.places[at] and not (unique and state.taken[number] == len(atom.values)):
@@ -242,12 +242,12 @@ class _Counter:
                 if after is not None:
                     yield self._goal((*place, self._expander.negation.one_of(self._at(), atom.values))), after
         active = [self._matters(one, count) for one, count in zip(self._counted, state.counts, strict=True)]
-        apart = self._apart if state.taken else ()
+        apart = self._outside_atoms if state.taken else ()
         for counts in product(*(((True, False) if one else (None,)) for one in active)):
             key = (at, counts, bool(apart))
-            if key not in self._there:
-                self._there[key] = self._is_there(*key)
-            after = self._after(state, tuple(bool(one) for one in counts), None) if self._there[key] else None
+            if key not in self._exists:
+                self._exists[key] = self._has_item(*key)
+            after = self._after(state, tuple(bool(one) for one in counts), None) if self._exists[key] else None
             if after is not None:
                 yield self._goal((*place, *self._sides(counts), *apart)), after
 
@@ -257,7 +257,7 @@ class _Counter:
             found = self._goals[schemas] = self._expander.goal(schemas)
         return found
 
-    def _is_there(self, at: int, counts: tuple[bool | None, ...], apart: bool) -> bool:
+    def _has_item(self, at: int, counts: tuple[bool | None, ...], apart: bool) -> bool:
         """Whether some item has this letter and, with `apart`, is outside all atoms."""
         for (place, full), values in self._letters.items():
             if place != at or any(one is not None and one != two for one, two in zip(counts, full, strict=True)):
@@ -287,9 +287,9 @@ class _Counter:
             equal = equal or taken[atom] == len(self._atoms[atom].values)
             taken[atom] = min(taken[atom] + 1, len(self._atoms[atom].values))
         last = max(self._longest, self._window.low) if self._window.high is None else self._window.high
-        return self._normal(_State(min(state.length + 1, last), tuple(counted), tuple(taken), equal))
+        return self._normalise(_State(min(state.length + 1, last), tuple(counted), tuple(taken), equal))
 
-    def _normal(self, state: _State) -> _State:
+    def _normalise(self, state: _State) -> _State:
         """The state without irrelevant parts: if no more items are required, the used values do not matter."""
         equal = state.equal and self._shape.repeated is not None
         settled = self._may_end(state) if self._shape.repeated is None else equal
@@ -313,7 +313,7 @@ class _Counter:
         )  # fmt: skip
 
 
-def _trimmed(
+def _trim(
     start: _State,
     edges: dict[_State, list[tuple[Goal, _State]]],
     ends: set[_State],

@@ -33,7 +33,7 @@ _LEAVES = frozenset(
 """Keywords that mean the same at every location."""
 _MOST_VALUES = 64  # longer enumerations are rarely repeated
 _SCHEMA, _SCHEMAS, _DATA = "schema", "schemas", "data"
-_SAID = RESTRICTING | {name for name in KEYWORDS if name.startswith("content")}
+_COMPARED = RESTRICTING | {name for name in KEYWORDS if name.startswith("content")}
 _MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
 _MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
 _LISTS = (Holds.LIST, Holds.SCHEMA_OR_LIST)
@@ -47,20 +47,20 @@ class EqualSchemas:
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
-        self._known: dict[tuple[str, str], ByIdentity[Json, int]] = defaultdict(ByIdentity)
-        self._alone: dict[_Look, Schema | None] = {}
+        self._container_numbers: dict[tuple[str, str], ByIdentity[Json, int]] = defaultdict(ByIdentity)
+        self._unnumbered: dict[_Look, Schema | None] = {}
         self._representatives: dict[tuple[_Look, int], Schema] = {}
-        self._stands_for: dict[Schema, Schema] = {}
+        self._representative_of: dict[Schema, Schema] = {}
 
     def representative(self, schema: Schema) -> Schema:
         """The first schema with the same content that was looked up."""
-        found = self._stands_for.get(schema)
+        found = self._representative_of.get(schema)
         if found is None:
-            found = self._found(schema, schema.value) if type(schema) is Schema else schema
-            self._stands_for[schema] = found
+            found = self._find_representative(schema, schema.value) if type(schema) is Schema else schema
+            self._representative_of[schema] = found
         return found
 
-    def _found(self, schema: Schema, value: Json) -> Schema:
+    def _find_representative(self, schema: Schema, value: Json) -> Schema:
         if not isinstance(value, dict):
             return schema
         named, kind = value.get("properties"), value.get("type")
@@ -73,12 +73,12 @@ class EqualSchemas:
             names,
             kind if isinstance(kind, str) else "",
         )
-        if look not in self._alone:
-            self._alone[look] = schema
+        if look not in self._unnumbered:
+            self._unnumbered[look] = schema
             return schema
-        before = self._alone[look]
+        before = self._unnumbered[look]
         if before is not None:  # the first schema that looks like this has no number yet
-            self._alone[look] = None
+            self._unnumbered[look] = None
             self._representatives[look, self._number(before)] = before
         return self._representatives.setdefault((look, self._number(schema)), schema)
 
@@ -90,7 +90,7 @@ class EqualSchemas:
             missing: list[tuple[Json, str]] = []
             content: list[tuple[str, int | None]] = []
             for name, part, of in _parts(value, kind, draft):
-                number = self._of(part, of, draft)
+                number = self._number_of(part, of, draft)
                 if number is None:
                     missing.append((part, of))
                 content.append((name, number))
@@ -100,13 +100,13 @@ class EqualSchemas:
             stack.pop()
             marked = kind == _SCHEMA and isinstance(value, dict) and not _MARKS.isdisjoint(value)
             key = (kind, type(value), len(self._numbers) if marked else tuple(content))
-            self._known[kind, draft][value] = self._numbers.setdefault(key, len(self._numbers))
-        return self._known[_SCHEMA, draft][root]
+            self._container_numbers[kind, draft][value] = self._numbers.setdefault(key, len(self._numbers))
+        return self._container_numbers[_SCHEMA, draft][root]
 
-    def _of(self, value: Json, kind: str, draft: str) -> int | None:
+    def _number_of(self, value: Json, kind: str, draft: str) -> int | None:
         """The number of a value. None for a container that has no number yet."""
         if isinstance(value, dict | list):
-            return self._known[kind, draft].get(value)
+            return self._container_numbers[kind, draft].get(value)
         return self._numbers.setdefault((type(value), value), len(self._numbers))
 
 
@@ -119,7 +119,7 @@ def _parts(value: Json, kind: str, draft: str) -> Iterator[tuple[str, Json, str]
         for name, item in value.items():
             if kind != _SCHEMA:
                 yield name, item, _SCHEMA if kind == _SCHEMAS else _DATA
-            elif name in _SAID:
+            elif name in _COMPARED:
                 holds = HOLDS[draft].get(name, Holds.NOTHING)
                 several = holds in _MAPS if isinstance(item, dict) else holds in _LISTS
                 yield name, item, _SCHEMAS if several else _DATA if holds is Holds.NOTHING else _SCHEMA

@@ -50,10 +50,10 @@ def exactly_one(reader: Reader, branches: tuple[Schema, ...], beside: Shape) -> 
                 competitors[a][name].append(b)
                 competitors[b][name].append(a)
     parts = zip(branches, types, competitors, dropped, strict=True)
-    return tuple([_alone(reader, branches, *part) for part in parts])
+    return tuple([_without_competitors(reader, branches, *part) for part in parts])
 
 
-def _alone(
+def _without_competitors(
     reader: Reader,
     branches: tuple[Schema, ...],
     branch: Schema,

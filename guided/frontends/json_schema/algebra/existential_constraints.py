@@ -26,7 +26,7 @@ from guided.frontends.json_schema.algebra.shape import ArrayPart, ObjectPart, Sh
 
 __all__ = ["by_type", "obliged_items", "obliged_members"]
 
-_Asked = TypeVar("_Asked")
+_Obligation = TypeVar("_Obligation")
 
 
 def by_type(shape: Shape) -> tuple[Shape | None, Shape | None, Shape | None]:
@@ -90,7 +90,9 @@ def obliged_members(
             yield from obliged_members(left._replace(extra_blocks=blocks), is_closed, has, few)
 
 
-def _with(blocks: tuple[tuple[_Asked, ...], ...], schema: _Asked) -> Iterator[tuple[tuple[_Asked, ...], ...]]:
+def _with(
+    blocks: tuple[tuple[_Obligation, ...], ...], schema: _Obligation
+) -> Iterator[tuple[tuple[_Obligation, ...], ...]]:
     """Add an obligation: to one of the blocks, or as a new block."""
     for at, block in enumerate(blocks):
         yield (*blocks[:at], (*block, schema), *blocks[at + 1 :])

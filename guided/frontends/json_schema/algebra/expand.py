@@ -82,9 +82,9 @@ class Expander:
 
     def __init__(self, reader: Reader, options: JsonSchemaOptions, limits: Limits) -> None:
         self.reader, self._options, self._limits = reader, options, limits
-        self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
+        self._expansions: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
         self._leaves: dict[tuple[object, ...], Schema] = {}  # by content
-        self._said: dict[Schema, tuple[object, ...]] = {}  # the content of the first of them
+        self._leaf_contents: dict[Schema, tuple[object, ...]] = {}  # the content of the first of them
         self._orders: dict[frozenset[Schema], Goal] = {}  # the order in which schemas first occurred
         self._acyclic = Acyclic(reader.read)
         self.open_goals: set[Goal] = set()  # goals that are being expanded
@@ -108,13 +108,13 @@ class Expander:
                 schema = self._target(schema)
             if schema.constraints or schema.value is False:
                 out[schema] = None
-        if len(out) == 1 and (said := leaf_content(next(iter(out)))) is not None:
-            known = self._leaves.get(said)
+        if len(out) == 1 and (leaf := leaf_content(next(iter(out)))) is not None:
+            known = self._leaves.get(leaf)
             if known is None:
                 (known,) = out
-                self._leaves[said], self._said[known] = known, said
+                self._leaves[leaf], self._leaf_contents[known] = known, leaf
             return (known,)
-        compared = len(schemas) > 1 or len(self._done) > _SMALL or self.negation.is_used
+        compared = len(schemas) > 1 or len(self._expansions) > _SMALL or self.negation.is_used
         goal = tuple(dict.fromkeys(map(self.negation.representative, out)) if compared else out)
         if len(goal) > (1 if self._options.property_order == "any" else _ORDERED):
             return self._orders.setdefault(frozenset(goal), goal)
@@ -132,11 +132,11 @@ class Expander:
 
     def expand(self, goal: Goal) -> Expansion:
         """The shapes of a goal. Each goal is expanded once."""
-        found = self._done.get(goal)
+        found = self._expansions.get(goal)
         if found is None:
             self.open_goals.add(goal)
             try:
-                found = self._done[goal] = self._expand(goal)
+                found = self._expansions[goal] = self._expand(goal)
             except LimitExceeded as error:
                 error.place = error.place or goal[0].where
                 raise
@@ -146,20 +146,20 @@ class Expander:
         return found
 
     def _expand(self, goal: Goal) -> Expansion:
-        said = self._said.get(goal[0]) if len(goal) == 1 else None
-        if said is None or "pattern" in goal[0].constraints:  # each compilation parses patterns anew
-            return self._made(goal)
-        key = (self._options.format, self._options.unknown_format, said)
+        leaf = self._leaf_contents.get(goal[0]) if len(goal) == 1 else None
+        if leaf is None or "pattern" in goal[0].constraints:  # each compilation parses patterns anew
+            return self._compute(goal)
+        key = (self._options.format, self._options.unknown_format, leaf)
         found = leaves_expanded.get(key)
         if found is None:
-            found = self._made(goal)
+            found = self._compute(goal)
             if found.shapes:  # if there are no shapes, the reasons name a location
                 if len(leaves_expanded) >= MOST_LEAVES:
                     leaves_expanded.clear()
                 leaves_expanded[key] = found
         return found
 
-    def _made(self, goal: Goal) -> Expansion:
+    def _compute(self, goal: Goal) -> Expansion:
         if len(goal) == 1 and not (reading := self.reader.read(goal[0])).groups and goal[0].value is not False:
             alone, why = self.finished(reading.shape)  # the usual case: nothing to combine
             return Expansion(alone, () if alone else ((goal[0].where, why),))
@@ -167,7 +167,7 @@ class Expander:
             self._acyclic.check(schema)
         for most in self._bounds(goal):
             try:
-                return self._multiplied(goal, most)
+                return self._multiply_out(goal, most)
             except LimitExceeded as error:
                 if error.limit != "nodes":
                     raise
@@ -191,7 +191,7 @@ class Expander:
         if int(_GROWTH * _STEP * len(met)) > _FEW:
             yield int(_GROWTH * _STEP * len(met))
 
-    def _multiplied(self, goal: Goal, most: int) -> Expansion:
+    def _multiply_out(self, goal: Goal, most: int) -> Expansion:
         """The disjunctive normal form. Raises LimitExceeded beyond `most` nodes."""
         shapes: list[Shape] = []
         reasons: list[tuple[str, str]] = []

@@ -38,9 +38,9 @@ class ListedValues:
 
     def __init__(self, expander: Expander) -> None:
         self._expander = expander
-        self._known: dict[Goal, tuple[Json, ...] | None] = {}
-        self._open: set[Goal] = set()
-        self._assumed: set[Goal] = set()  # open goals that were assumed to have no values
+        self._values: dict[Goal, tuple[Json, ...] | None] = {}
+        self._open_goals: set[Goal] = set()
+        self._assumed_empty: set[Goal] = set()  # open goals that were assumed to have no values
 
     def of(self, goal: Goal) -> tuple[Json, ...] | None:
         """The values of a goal, or None for many.
@@ -48,26 +48,26 @@ class ListedValues:
         A goal inside itself is assumed to have no values. If it then has none, the assumption was right: all its values
         would be infinite. Otherwise it counts as having many.
         """
-        if goal not in self._known:
+        if goal not in self._values:
             outer = self._expander.open_goals
-            if goal in outer or len(self._open) + len(outer) > _DEEPEST:
+            if goal in outer or len(self._open_goals) + len(outer) > _DEEPEST:
                 return None
-            if goal in self._open:
-                self._assumed.add(goal)
+            if goal in self._open_goals:
+                self._assumed_empty.add(goal)
                 return ()
-            before = len(self._known)
-            self._open.add(goal)
+            before = len(self._values)
+            self._open_goals.add(goal)
             try:
                 found = self._each_once(map(self._of_shape, self._expander.expand(goal).shapes))
             finally:
-                self._open.discard(goal)
-            if goal in self._assumed and found != ():
+                self._open_goals.discard(goal)
+            if goal in self._assumed_empty and found != ():
                 found = None
-                for other in list(self._known)[before:]:  # computed under the wrong assumption
-                    del self._known[other]
-            self._assumed.discard(goal)
-            self._known[goal] = found
-        return self._known[goal]
+                for other in list(self._values)[before:]:  # computed under the wrong assumption
+                    del self._values[other]
+            self._assumed_empty.discard(goal)
+            self._values[goal] = found
+        return self._values[goal]
 
     def other_names(self, shape: Shape) -> int | None:
         """The number of names of additional members that an object may have. None: many."""

@@ -54,7 +54,7 @@ class Keys:
     ) -> None:
         self._strings, self._written, self._overlap = strings, written, overlap
         self._languages: dict[tuple[int, bool], Node] = {}
-        self._known: dict[tuple[int, str], bool] = {}
+        self._memberships: dict[tuple[int, str], bool] = {}
         self._terms: Terms | None = None
 
     def language(self, source: Source) -> Node:
@@ -89,9 +89,9 @@ class Keys:
                 and not any(self.has(part, name) for part in source.without)
             )
         key = (serial(source), name)
-        if key not in self._known:
-            self._known[key] = self._matches(self.language(source), name)
-        return self._known[key]
+        if key not in self._memberships:
+            self._memberships[key] = self._matches(self.language(source), name)
+        return self._memberships[key]
 
     def classes(
         self, within: Sequence[Source], spoken: Iterable[Source], declared: Collection[str], where: str
@@ -106,7 +106,7 @@ class Keys:
             yield (), frozenset()
             return
         languages = [self.language(source) for source in sources]
-        found = name_classes([self._beyond(source, declared) for source in sources], self._overlap)
+        found = name_classes([self._ignoring_declared(source, declared) for source in sources], self._overlap)
         if found is None:
             raise UnsupportedError(
                 f"the patterns of names of one object overlap in more than {MOST_CLASSES} ways",
@@ -130,7 +130,7 @@ class Keys:
                 names += [Not(Alt(tuple(map(Text, excluded_names))))] if excluded_names else []
             yield tuple(names), ids
 
-    def _beyond(self, source: Source, declared: Collection[str]) -> Node:
+    def _ignoring_declared(self, source: Source, declared: Collection[str]) -> Node:
         """The language of a source. It may be wrong about declared names."""
         if isinstance(source, KeySet) and source.names and all(name in declared for name in source.names):
             source = KeySet(source.within, source.without)

@@ -55,7 +55,7 @@ class Derived(Schema):
     make: Callable[[], Reading]
 
 
-_MADE = ("not",)
+_DERIVED_CONSTRAINTS = ("not",)
 
 
 class Negation:
@@ -64,13 +64,15 @@ class Negation:
     def __init__(self, read: Callable[[Schema], Reading], reading: Callable[..., Reading]) -> None:
         self._read, self._reading = read, reading
         self._equal = EqualSchemas()
-        self._known: dict[Schema, Schema] = {}
+        self._complements: dict[Schema, Schema] = {}
         self._originals: dict[Schema, Schema] = {}
         self._one_of: dict[tuple[Schema, tuple[object, ...]], Schema] = {}
 
     def derived(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
         """A schema that requires a shape, and one schema of each group. Messages point to `at`."""
-        return Derived(at.document, at.pointer, {}, at.base, lambda: self._reading(shape, groups), constraints=_MADE)
+        return Derived(
+            at.document, at.pointer, {}, at.base, lambda: self._reading(shape, groups), constraints=_DERIVED_CONSTRAINTS
+        )
 
     def one_of(self, at: Schema, values: tuple[Json, ...]) -> Schema:
         """A schema for these values. Equal arguments return the same object, so that recursive
@@ -92,7 +94,7 @@ class Negation:
     @property
     def is_used(self) -> bool:
         """Whether any complement was computed."""
-        return bool(self._known)
+        return bool(self._complements)
 
     def representative(self, schema: Schema) -> Schema:
         """The first schema with the same content (`equal_schemas.py`)."""
@@ -100,19 +102,21 @@ class Negation:
 
     def excludes(self, one: Schema, others: Collection[Schema]) -> bool:
         """Whether the complement of a schema is among the others."""
-        return self._known.get(one) in others
+        return self._complements.get(one) in others
 
     def of(self, schema: Schema) -> Schema:
         """The complement."""
         schema = self._equal.representative(schema)
-        found = self._known.get(schema)
+        found = self._complements.get(schema)
         if found is None:
             if isinstance(schema.value, bool):
                 found = Schema(schema.document, schema.pointer, not schema.value, schema.base)
             else:
                 make = partial(self._complement, schema)
-                found = Derived(schema.document, schema.pointer, {}, schema.base, make, constraints=_MADE)
-            self._known[schema], self._known[found] = found, schema
+                found = Derived(
+                    schema.document, schema.pointer, {}, schema.base, make, constraints=_DERIVED_CONSTRAINTS
+                )
+            self._complements[schema], self._complements[found] = found, schema
             self._originals[found] = schema
         return found
 

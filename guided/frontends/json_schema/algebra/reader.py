@@ -50,8 +50,8 @@ class Reader:
 
     def __init__(self, library: Library, options: JsonSchemaOptions, limits: Limits) -> None:
         self.library, self.options, self._limits = library, options, limits
-        self._read: dict[Schema, Reading] = {}
-        self._plain: dict[int, Node] = {}
+        self._readings: dict[Schema, Reading] = {}
+        self._plain_patterns: dict[int, Node] = {}
         self.beside: dict[Schema, Shape] = {}
         """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
         self.negation = Negation(self.read, Reading)
@@ -63,14 +63,14 @@ class Reader:
 
     def read(self, schema: Schema, problems: list[Problem] | None = None) -> Reading:
         """The reading of a schema. Raises the first problem, or appends all of them to `problems`."""
-        found = self._read.get(schema)
+        found = self._readings.get(schema)
         if found is None:
             if isinstance(schema, Derived):
                 found = schema.make()
             else:
                 found = Reading(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
             if problems is None:
-                self._read[schema] = found
+                self._readings[schema] = found
         return found
 
     def _schema(self, schema: Schema, problems: list[Problem] | None) -> Reading:
@@ -81,7 +81,7 @@ class Reader:
         if schema.document.lacks or "$ref" in keywords:
             keywords = tuple(keyword for keyword in keywords if not schema.hides(keyword))
         for keyword in sorted(
-            keywords, key=APPLICATORS.__contains__ if _UNEVALUATED.keys().isdisjoint(keywords) else _turn
+            keywords, key=APPLICATORS.__contains__ if _UNEVALUATED.keys().isdisjoint(keywords) else _reading_order
         ):
             try:
                 if keyword not in known:
@@ -177,15 +177,15 @@ class Reader:
         pattern = schema.get(keyword)
         if not isinstance(pattern, str):
             raise malformed(schema, keyword, "a string", pattern)
-        return Shape(patterns=(self._parsed(pattern, schema, keyword),))
+        return Shape(patterns=(self._parse_pattern(pattern, schema, keyword),))
 
-    def _parsed(self, pattern: str, schema: Schema, keyword: str, *tokens: str) -> Node:
+    def _parse_pattern(self, pattern: str, schema: Schema, keyword: str, *tokens: str) -> Node:
         """The strings that contain a match of a pattern. Errors show the pattern and its location in the schema."""
         try:
             parse = _short_pattern if len(pattern) <= _SHORT else _any_pattern
             found = parse(pattern, self._limits, "full")
             if self.options.classes == "plain" and ("\\s" in pattern or "\\S" in pattern):
-                self._plain[serial(found)] = parse(pattern, self._limits, "plain")
+                self._plain_patterns[serial(found)] = parse(pattern, self._limits, "plain")
             return found
         except SpecError as error:
             raise SpecError(f"{keyword}: {error.message}", text=error.text, span=error.span, hint=error.hint,
@@ -198,7 +198,7 @@ class Reader:
         """The strings of a pattern that the output may contain. Comparisons and negations of
         patterns use all strings.
         """
-        return self._plain.get(serial(pattern), pattern)
+        return self._plain_patterns.get(serial(pattern), pattern)
 
     def _format(self, schema: Schema, keyword: str) -> Shape:
         name = schema.get(keyword)
@@ -294,7 +294,7 @@ class Reader:
             raise malformed(schema, "patternProperties", "an object of schemas", matched)
         patterns = []
         for pattern in matched:
-            source = self._parsed(pattern, schema, "patternProperties", pattern)
+            source = self._parse_pattern(pattern, schema, "patternProperties", pattern)
             patterns.append((source, self.library.child(schema, "patternProperties", pattern)))
         additional = None
         if "additionalProperties" in value:
@@ -330,7 +330,7 @@ class Reader:
         return tuple(out)
 
 
-def _turn(keyword: str) -> int:
+def _reading_order(keyword: str) -> int:
     """When a keyword is read.
 
     Applicators come last, because they may look at the shape of the keywords beside them. `unevaluatedItems` comes

@@ -45,7 +45,7 @@ class ValuePartition:
     def __init__(self, expander: Expander, where: str, most: int = MOST_CELLS) -> None:
         self._expander, self._where, self._most = expander, where, most
         self._what = ""
-        self._joined: dict[Goal, Schema] = {}
+        self._conjunctions: dict[Goal, Schema] = {}
 
     def of(self, base: Goal, asked: Iterable[Goal], what: str = "one member or item") -> tuple[Cell, ...]:
         """The cells into which the goals divide the values of `base`, without cells that are known to be empty.
@@ -53,7 +53,7 @@ class ValuePartition:
         `what` says in messages whose values they are.
         """
         expander, self._what = self._expander, what
-        cells, asked = self._by_value(base, list(asked))
+        cells, asked = self._partition_by_value(base, list(asked))
         for goal in asked:
             cut: list[Cell] = []
             for cell in cells:
@@ -61,7 +61,7 @@ class ValuePartition:
                 if both == cell.goal:
                     cut.append(Cell(cell.goal, cell.within | {goal}))
                     continue
-                if not self._apart(cell.goal, goal) and expander.may_have_values(both):
+                if not self._are_disjoint(cell.goal, goal) and expander.may_have_values(both):
                     cut.append(Cell(both, cell.within | {goal}))
                     rest = expander.goal((*cell.goal, self._complement(goal)))
                     cut += [Cell(rest, cell.within)] if expander.may_have_values(rest) else []
@@ -79,7 +79,7 @@ class ValuePartition:
                 hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
             )
 
-    def _by_value(self, base: Goal, asked: list[Goal]) -> tuple[list[Cell], list[Goal]]:
+    def _partition_by_value(self, base: Goal, asked: list[Goal]) -> tuple[list[Cell], list[Goal]]:
         """The cells of the goals that list scalars, value by value, and the other goals."""
         expander, negation = self._expander, self._expander.reader.negation
         listing = {goal: values for goal in asked if (values := listed_values(goal, expander)) is not None}
@@ -108,13 +108,13 @@ class ValuePartition:
     def _complement(self, goal: Goal) -> Schema:
         if len(goal) == 1:
             return self._expander.reader.negation.of(goal[0])
-        if goal not in self._joined:
-            self._joined[goal] = self._expander.reader.negation.derived(
+        if goal not in self._conjunctions:
+            self._conjunctions[goal] = self._expander.reader.negation.derived(
                 goal[0], ANYTHING, *((schema,) for schema in goal)
             )
-        return self._expander.reader.negation.of(self._joined[goal])
+        return self._expander.reader.negation.of(self._conjunctions[goal])
 
-    def _apart(self, a: Goal, b: Goal) -> bool:
+    def _are_disjoint(self, a: Goal, b: Goal) -> bool:
         """Whether two goals certainly share no value, without expanding them."""
         return any(self._expander.reader.disjoint(one, two) for one in a for two in b)
 
