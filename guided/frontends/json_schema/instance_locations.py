@@ -79,18 +79,18 @@ class InstanceLocations:
 
     def __init__(self, source: Embedded, limits: Limits, compiled: Callable[[Grammar], Judge]) -> None:
         self._options = source.options.changed(**_AS_LOOSE)
-        self._limits, self._compiled, self._prefix = limits, compiled, source.prefix
+        self._limits, self._compile_judge, self._prefix = limits, compiled, source.prefix
         self.library = Library(source.schema, self._options, source.registry, limits)
         self.reader = Reader(self.library, self._options, limits)
         self._expander = Expander(self.reader, self._options, limits)
         self._judges: dict[tuple[Schema, ...], Judge | None] = {}
-        self._changed: dict[tuple[Schema, tuple[str, ...]], Schema] = {}
-        self._left = MOST_JUDGED
+        self._variants: dict[tuple[Schema, tuple[str, ...]], Schema] = {}
+        self._judgements_left = MOST_JUDGED
         self.is_partial = False
 
     def begin(self) -> None:
         """Start a new text, and reset the bounds, which apply to one text."""
-        self.is_partial, self._left = False, MOST_JUDGED
+        self.is_partial, self._judgements_left = False, MOST_JUDGED
         if len(self._judges) >= MOST_JUDGED:
             self._judges.clear()
 
@@ -235,13 +235,13 @@ class InstanceLocations:
 
     def changed(self, schema: Schema, key: tuple[str, ...], value: dict[str, Json]) -> Schema:
         """A schema with other keywords at the same location, in a copy of its document, since its content differs."""
-        if (schema, key) not in self._changed:
+        if (schema, key) not in self._variants:
             document = replace(schema.document)
             constraints = tuple(filter(ENFORCED[document.draft].__contains__, value))
-            self._changed[schema, key] = Schema(
+            self._variants[schema, key] = Schema(
                 document, schema.pointer, value, schema.base, scope=schema.scope, constraints=constraints
             )
-        return self._changed[schema, key]
+        return self._variants[schema, key]
 
     # --- the judge
 
@@ -254,10 +254,10 @@ class InstanceLocations:
         unknown.
         """
         if schemas not in self._judges:
-            if self._left <= 0:
+            if self._judgements_left <= 0:
                 self.is_partial = True
                 return None
-            self._left -= 1
+            self._judgements_left -= 1
             try:
                 self._judges[schemas] = self._judge(schemas)
             except (GuidedError, RecursionError) as error:  # the schemas are not enforced by themselves, or too large
@@ -275,4 +275,4 @@ class InstanceLocations:
         with compiling(self._limits):
             expander = Expander(self.reader, self._options, self._limits)
             lowering = Lowering(self.library, expander, self._options, self._limits)
-            return self._compiled(lowering.grammar(asked=False, of=schemas))
+            return self._compile_judge(lowering.grammar(asked=False, of=schemas))

@@ -86,7 +86,7 @@ def refusing(applying: InstanceLocations, text: bytes, asked: Asked) -> Groups:
     place = places_asked(text, asked, lambda written, is_whole: applying.asked((), written, is_whole) is True)
     if place is None:
         return ()
-    found = _Refusing(applying).explained((applying.library.root,), place, "character")
+    found = _Refusing(applying).explain((applying.library.root,), place, "character")
     return tuple(dict.fromkeys(applying.named(group) for group in found))
 
 
@@ -94,36 +94,40 @@ class _Refusing:
     def __init__(self, applying: InstanceLocations) -> None:
         self._applying, self._library = applying, applying.library
         self._parts: dict[tuple[_Schemas, Place], tuple[list[Schema], list[_Part]]] = {}
-        self._wrapped: dict[tuple[Schema, str | int | None], Schema] = {}
+        self._wrappers: dict[tuple[Schema, str | int | None], Schema] = {}
 
-    def explained(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
+    def explain(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
         """Why a conjunction of schemas refuses the continuation of the value at a place."""
-        if found := self._alone(roots, place, question):
+        if found := self._find_single_parts(roots, place, question):
             return found
-        deciding = self._deciding(roots, place, question)
+        deciding = self._find_deciding_value(roots, place, question)
         if deciding is None:
             return []
         roots, place = deciding
-        if question == "character" and place.value is not None and (found := self._alone(roots, place, "value")):
+        if (
+            question == "character"
+            and place.value is not None
+            and (found := self._find_single_parts(roots, place, "value"))
+        ):
             return found
-        return self._together([*self._all_parts(roots, place)], place, question)
+        return self._find_smallest_set([*self._all_parts(roots, place)], place, question)
 
-    def _alone(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
+    def _find_single_parts(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
         """The parts that refuse it by themselves: those of inner values, otherwise those of the value itself."""
         spend()
-        certain, parts = self._of(roots, place)
+        certain, parts = self._schemas_and_parts(roots, place)
         found: list[tuple[str, ...]] = []
         decided: set[bool] = set()
         for inner in place.inside:
             if inner.longer(question) is not None:
-                applied = self._children(certain, place, inner)
-                inside = self._alone(applied, inner, question)
+                applied = self._schemas_of_inner(certain, place, inner)
+                inside = self._find_single_parts(applied, inner, question)
                 found += inside
                 if inside or (applied and self._refuses(applied, inner, question)):
                     decided.add(inner.is_name)
         choices = [part for part in parts if part.cases and not part.is_coarse]
         for part in choices:
-            ways = [self._alone(schemas, place, question) for _, schemas in part.cases]
+            ways = [self._find_single_parts(schemas, place, question) for _, schemas in part.cases]
             if all(ways):
                 found += [group for way in ways for group in way]
         for part in parts:
@@ -135,7 +139,7 @@ class _Refusing:
         if not found:
             for part in choices:
                 if self._is_to_blame(part, place, question):
-                    found += self._chosen(part, place, question)
+                    found += self._explain_choice(part, place, question)
         return list(dict.fromkeys(found))
 
     def _is_to_blame(self, part: _Part, place: Place, question: Question) -> bool:
@@ -143,29 +147,29 @@ class _Refusing:
             return False
         return part.unless is None or not self._refuses((part.unless,), place, question)
 
-    def _chosen(self, part: _Part, place: Place, question: Question) -> list[tuple[str, ...]]:
+    def _explain_choice(self, part: _Part, place: Place, question: Question) -> list[tuple[str, ...]]:
         """Why a choice refuses it: every remaining branch does, or the choice itself decides."""
         found: list[tuple[str, ...]] = []
         for condition, schemas in part.cases:
             if condition is not None and self._refuses((condition,), place, question):
                 continue  # the text rules out the branch
-            way = self.explained(schemas, place, question) if self._refuses(schemas, place, question) else []
+            way = self.explain(schemas, place, question) if self._refuses(schemas, place, question) else []
             if not way:
                 return [(part.pointer,)]
             found += way
         return found or [(part.pointer,)]
 
-    def _deciding(self, roots: _Schemas, place: Place, question: Question) -> tuple[_Schemas, Place] | None:
+    def _find_deciding_value(self, roots: _Schemas, place: Place, question: Question) -> tuple[_Schemas, Place] | None:
         """The innermost value whose schemas refuse it together, and these schemas."""
-        certain, _ = self._of(roots, place)
+        certain, _ = self._schemas_and_parts(roots, place)
         for inner in place.inside:
             if inner.longer(question) is not None:
-                found = self._deciding(self._children(certain, place, inner), inner, question)
+                found = self._find_deciding_value(self._schemas_of_inner(certain, place, inner), inner, question)
                 if found is not None:
                     return found
         return (roots, place) if roots and self._refuses(roots, place, question) else None
 
-    def _together(self, parts: list[_Part], place: Place, question: Question) -> list[tuple[str, ...]]:
+    def _find_smallest_set(self, parts: list[_Part], place: Place, question: Question) -> list[tuple[str, ...]]:
         """A smallest set of parts that refuse it together."""
         kept = sorted(parts, key=lambda part: not part.is_coarse)
         if not self._refuse(kept, place, question):
@@ -176,7 +180,7 @@ class _Refusing:
                 kept = others
         chosen = next((part for part in kept if part.cases), None)
         if chosen is not None and len(kept) == 1:
-            return self._chosen(chosen, place, question)
+            return self._explain_choice(chosen, place, question)
         if chosen is None:
             return [tuple(dict.fromkeys(part.pointer for part in kept))]
         others = [part for part in kept if part is not chosen]
@@ -184,7 +188,7 @@ class _Refusing:
         for condition, schemas in chosen.cases:
             branch = [*others, *self._all_parts(schemas, place)]
             if condition is None or not self._refuses((condition,), place, question):
-                way = self._together(branch, place, question)
+                way = self._find_smallest_set(branch, place, question)
                 found += way or [tuple(dict.fromkeys(part.pointer for part in kept))]
         return list(dict.fromkeys(found))
 
@@ -204,7 +208,7 @@ class _Refusing:
 
     # --- parts
 
-    def _children(self, certain: Sequence[Schema], place: Place, inner: Place) -> _Schemas:
+    def _schemas_of_inner(self, certain: Sequence[Schema], place: Place, inner: Place) -> _Schemas:
         """The schemas that apply to an inner value of the value at a place."""
         if inner.is_name:
             return tuple(self._library.child(one, "propertyNames") for one in certain if one.known("propertyNames"))
@@ -212,25 +216,25 @@ class _Refusing:
 
     def _all_parts(self, roots: _Schemas, place: Place) -> Iterator[_Part]:
         """The parts of a value, including those of inner values, wrapped as parts of this value."""
-        certain, parts = self._of(roots, place)
+        certain, parts = self._schemas_and_parts(roots, place)
         yield from parts
         for inner in place.inside:
             if not inner.is_name:
-                for part in self._all_parts(self._children(certain, place, inner), inner):
+                for part in self._all_parts(self._schemas_of_inner(certain, place, inner), inner):
                     if not part.is_coarse and not part.cases:
                         yield _Part("", part.pointer, self._wrap(part.schema, inner.token))
 
     def _wrap(self, schema: Schema, token: str | int | None) -> Schema:
         """A schema for values whose member or item `token` satisfies this one."""
-        if (schema, token) not in self._wrapped:
+        if (schema, token) not in self._wrappers:
             if isinstance(token, str):
                 shape = Shape(objects=(ObjectPart({token: schema}, None),))
             else:
                 shape = Shape(arrays=(ArrayPart(((None,) * (token or 0)) + (schema,), None),))
-            self._wrapped[schema, token] = self._applying.reader.negation.derived(schema, shape)
-        return self._wrapped[schema, token]
+            self._wrappers[schema, token] = self._applying.reader.negation.derived(schema, shape)
+        return self._wrappers[schema, token]
 
-    def _of(self, roots: _Schemas, place: Place) -> tuple[list[Schema], list[_Part]]:
+    def _schemas_and_parts(self, roots: _Schemas, place: Place) -> tuple[list[Schema], list[_Part]]:
         """The schemas that a value satisfying `roots` must satisfy, and their parts."""
         if (roots, place) not in self._parts:
             parts: list[_Part] = []
@@ -279,7 +283,7 @@ class _Refusing:
             late = [
                 replace(part, is_late=True)
                 for inner in applying.dependent(schema, keyword, place.new_keys)
-                for part in self._of((inner,), place)[1]
+                for part in self._schemas_and_parts((inner,), place)[1]
             ]
             return called, [*late, self._part(schema, keyword, is_coarse=bool(called or late))]
         return (), self._leaves(schema, keyword)
@@ -328,12 +332,12 @@ class _Refusing:
         """The part of a single keyword."""
         assert isinstance(schema.value, dict)
         beside = {name: schema.value[name] for name in _BESIDE.get(keyword, ()) if name in schema.value}
-        value = {keyword: schema.get(keyword), **{name: _open(name, each) for name, each in beside.items()}}
+        value = {keyword: schema.get(keyword), **{name: _allow_anything(name, each) for name, each in beside.items()}}
         alone = self._applying.changed(schema, (keyword,), value)
         return _Part(keyword, schema.at(keyword), alone, cases, is_coarse)
 
 
-def _open(keyword: str, value: Json) -> Json:
+def _allow_anything(keyword: str, value: Json) -> Json:
     """The value of a keyword with schemas that allow anything."""
     if keyword in ("properties", "patternProperties") and isinstance(value, dict):
         return dict.fromkeys(value, True)

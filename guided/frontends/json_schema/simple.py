@@ -56,12 +56,12 @@ def least_text(schema: Any, options: JsonSchemaOptions) -> int | None:
     if not plain_options(options):
         return None
     try:
-        return _Glance().of(schema, 1)
+        return _SimpleSchema().of(schema, 1)
     except _NotPlain:
         return None
 
 
-class _Glance:
+class _SimpleSchema:
     """One pass over one schema."""
 
     def __init__(self) -> None:
@@ -154,14 +154,14 @@ class _Glance:
         return 2 + sum([texts[name] + _GAP for name in required])
 
 
-_KINDS: Final[dict[str, Callable[[_Glance, dict[str, Any], int], int]]] = {
-    "string": _Glance.string,
-    "integer": _Glance.number,
-    "number": _Glance.number,
-    "boolean": _Glance.boolean,
-    "null": _Glance.boolean,
-    "array": _Glance.array,
-    "object": _Glance.object,
+_KINDS: Final[dict[str, Callable[[_SimpleSchema, dict[str, Any], int], int]]] = {
+    "string": _SimpleSchema.string,
+    "integer": _SimpleSchema.number,
+    "number": _SimpleSchema.number,
+    "boolean": _SimpleSchema.boolean,
+    "null": _SimpleSchema.boolean,
+    "array": _SimpleSchema.array,
+    "object": _SimpleSchema.object,
 }
 
 

@@ -79,7 +79,7 @@ class Unenforced:
             describes = keyword in DESCRIBING or not (keyword[:1].isalpha() or keyword.startswith("$"))
             if describes or keyword.lower().startswith("x-"):
                 return None
-            return ("unknown keyword" if keyword != "nullable" else _OPENAPI), self._meant(keyword, value, draft)
+            return ("unknown keyword" if keyword != "nullable" else _OPENAPI), self._suggestion(keyword, value, draft)
         if keyword not in RESTRICTING:
             return None
         if keyword in schema.document.lacks:
@@ -103,7 +103,7 @@ class Unenforced:
             self._formats[name] = why_not(name)
         return self._formats[name]
 
-    def _meant(self, keyword: str, value: Mapping[str, object], draft: str) -> str:
+    def _suggestion(self, keyword: str, value: Mapping[str, object], draft: str) -> str:
         """The known name that an unknown keyword may have been meant to be."""
         if keyword == "nullable":
             if value[keyword] is not True:
@@ -115,7 +115,7 @@ class Unenforced:
         if (keyword, draft) not in self._hints:
             if len(self._hints) >= _MOST_SEARCHES:
                 return _LEAVE_OUT
-            self._hints[keyword, draft] = _near(keyword[:40], draft)
+            self._hints[keyword, draft] = _close_keyword(keyword[:40], draft)
         return self._hints[keyword, draft]
 
 
@@ -141,7 +141,7 @@ def _foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str
     return f"not a keyword of {draft}", older + later
 
 
-def _near(keyword: str, draft: str) -> str:
+def _close_keyword(keyword: str, draft: str) -> str:
     """A hint with the keyword whose spelling is closest to this name."""
     plain = {name.lower(): name for name in sorted({*KNOWN[draft], "nullable"})}
     close = close_name(keyword.lower().replace("_", "").replace("-", ""), plain, cutoff=0.75)

@@ -34,7 +34,7 @@ from guided.limits import Limits
 __all__ = ["Library", "subschemas"]
 
 _SCHEMA = (dict, bool)
-_PLACE = 20  # the cost of a location in a dynamic scope, in nodes
+_LOCATION_COST = 20  # the cost of a location in a dynamic scope, in nodes
 
 
 _ONE, _LISTS = (Holds.SCHEMA, Holds.SCHEMA_OR_LIST), (Holds.LIST, Holds.SCHEMA_OR_LIST)
@@ -94,17 +94,19 @@ class Library:
     ) -> None:
         self._options, self._registry, self._limits = options, registry, limits
         self._targets: dict[tuple[str, str, str, Scope], Schema] = {}
-        self._places: dict[tuple[Document, str, Scope], Schema] = {}
+        self._schemas: dict[tuple[Document, str, Scope], Schema] = {}
         self._resources: dict[str, tuple[Document, str]] = {}
         self._anchors: dict[tuple[str, str], tuple[Document, str]] = {}
-        self._around: dict[str, str] = {}  # base of a document that only its own dialect sees -> the base around it
+        self._outer_bases: dict[
+            str, str
+        ] = {}  # base of a document that only its own dialect sees -> the base around it
         self._dynamic: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> location
         self.noteworthy: list[Schema] = []
         """The reached locations with keywords that may have to be reported (`unenforced.py`)."""
         self.traversed: set[tuple[Document, str]] = set()
         """The locations that references passed through. Even unknown keywords there contain schemas."""
         self.main = self._load(schema, "")
-        self.root = self._place(self.main, "", self.main.root, self.main.bases[""], None)
+        self.root = self._schema_at(self.main, "", self.main.root, self.main.bases[""], None)
 
     def child(self, schema: Schema, keyword: str, *tokens: str | int) -> Schema:
         """The schema in a keyword of this schema, at `tokens` in the keyword's value."""
@@ -117,7 +119,7 @@ class Library:
         if pointer in document.embedded:
             document, pointer = document.embedded[pointer], ""
             base = document.bases[""]
-        return self._place(document, pointer, value, base, schema)
+        return self._schema_at(document, pointer, value, base, schema)
 
     def resolve(self, schema: Schema, keyword: str) -> Schema:
         """The schema that `$ref`, `$dynamicRef` or `$recursiveRef` in `schema` points to."""
@@ -144,7 +146,7 @@ class Library:
             try:
                 return self._walk(document, pointer, fragment, link)
             except SpecError:
-                around = None if uri else self._around.get(schema.base)
+                around = None if uri else self._outer_bases.get(schema.base)
                 if around is None:
                     raise
                 return self._walk(*self._resources[around], fragment, link)
@@ -177,24 +179,24 @@ class Library:
             if at in document.embedded:
                 document, at = document.embedded[at], ""
                 base = document.bases[""]
-        return self._place(document, at, value, base, link.source)
+        return self._schema_at(document, at, value, base, link.source)
 
-    def _place(self, document: Document, pointer: str, value: Json, base: str, source: Schema | None) -> Schema:
+    def _schema_at(self, document: Document, pointer: str, value: Json, base: str, source: Schema | None) -> Schema:
         """The schema at a location that is reached from `source`."""
         scope: Scope = () if source is None else source.scope
         if source is None or base != source.base:
             scope = entered(scope, self._dynamic.get(base, ()), base)
         key = (document, pointer, scope)
-        found = self._places.get(key)
+        found = self._schemas.get(key)
         if found is None:
             if not isinstance(value, _SCHEMA):
                 kind = {"null": "null", "string": "a string", "array": "an array"}.get(json_type(value), "a number")
                 message = f"a schema is an object or a boolean, this is {kind}"
                 raise SpecError(message, pointer=document.prefix + pointer, hint=NOT_A_SCHEMA)
-            if scope and len(self._places) * _PLACE > self._limits.nodes:
-                raise LimitExceeded("nodes", len(self._places) * _PLACE, self._limits.nodes)
+            if scope and len(self._schemas) * _LOCATION_COST > self._limits.nodes:
+                raise LimitExceeded("nodes", len(self._schemas) * _LOCATION_COST, self._limits.nodes)
             constraints = tuple(filter(ENFORCED[document.draft].__contains__, value)) if isinstance(value, dict) else ()
-            found = self._places[key] = Schema(document, pointer, value, base, scope=scope, constraints=constraints)
+            found = self._schemas[key] = Schema(document, pointer, value, base, scope=scope, constraints=constraints)
             if isinstance(value, dict) and not document.quiet.issuperset(value):
                 self.noteworthy.append(found)
         return found
@@ -231,7 +233,7 @@ class Library:
 
     def _load(self, schema: object, uri: str, above: Document | None = None) -> Document:
         """Load a document. Without a `$schema`, it has the dialect of `above`, the document that refers to it."""
-        root = self._read(schema, uri)
+        root = self._read_document(schema, uri)
         prefix = uri + "#" if uri else ""
         dialect = self._dialect(root, prefix)
         inherits = dialect is None and above is not None
@@ -242,7 +244,7 @@ class Library:
         self._index(document, uri, schema if isinstance(schema, str) else None)
         return document
 
-    def _read(self, schema: object, uri: str) -> Json:
+    def _read_document(self, schema: object, uri: str) -> Json:
         try:
             return read_json(schema, self._limits) if isinstance(schema, str) else normalise(schema, self._limits)
         except SpecError as error:
@@ -252,11 +254,11 @@ class Library:
     def _dialect(self, value: Json, where: str) -> Dialect | None:
         """The dialect that `$schema` names."""
         named = value.get("$schema") if isinstance(value, dict) else None
-        return None if named is None else read_dialect(named, self._registered, where + "/$schema")
+        return None if named is None else read_dialect(named, self._find_registered, where + "/$schema")
 
-    def _registered(self, uri: str) -> Json:
+    def _find_registered(self, uri: str) -> Json:
         known = next((known for known in (uri, uri + "#", uri.rstrip("#")) if known in self._registry), None)
-        return None if known is None else self._read(self._registry[known], known)
+        return None if known is None else self._read_document(self._registry[known], known)
 
     def _index(self, main: Document, uri: str, text: str | None) -> None:
         """Collect the identifiers and anchors of a document. `text` is its source, if there is one."""
@@ -291,7 +293,7 @@ class Library:
             document.bases[pointer] = base
             self._resources.setdefault(base, (document, pointer))
             if document is not outer and not _identifier(value, outer.draft)[0]:
-                self._around.setdefault(base, self._around.get(around, around))
+                self._outer_bases.setdefault(base, self._outer_bases.get(around, around))
         if fragment:
             self._anchors.setdefault((base, fragment), (document, pointer))
         self._index_anchors(document, pointer, value, base)

@@ -122,19 +122,19 @@ def is_text(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-class _Refused(Exception):
+class _InvalidJson(Exception):
     """Raised from the hooks of `json.loads`. A second scan then finds the location."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise _Refused
+        raise _InvalidJson
     return members
 
 
 def _no_constant(_: str) -> None:
-    raise _Refused
+    raise _InvalidJson
 
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -168,7 +168,7 @@ def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
             "depth", deepest, sys.getrecursionlimit(), fixed=True,
             hint="Python's recursion limit reads no text that is nested so deeply: give the value as a dict",
         ) from None  # fmt: skip
-    except _Refused:
+    except _InvalidJson:
         raise refused(text) from None
     _check_size(value, text, limits)
     return value
@@ -301,11 +301,11 @@ def json_type(value: Json) -> str:
     return "array" if isinstance(value, list) else "object" if isinstance(value, dict) else "number"
 
 
-class _Place(Protocol):
+class _Location(Protocol):
     def at(self, *tokens: str | int) -> str: ...
 
 
-def check_texts(value: Json, place: _Place, *tokens: str | int) -> None:
+def check_texts(value: Json, place: _Location, *tokens: str | int) -> None:
     """Refuse a value with a lone surrogate in one of its strings. The value is at `place.at(*tokens)`."""
     if isinstance(value, str) and value.isascii():
         return

@@ -69,7 +69,7 @@ def _items(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     if shape.item_counts:
         return _with_count(lowering, shape, level)
     if shape.some_items:
-        return _bound(lowering, shape, window, where, level)
+        return _with_condition(lowering, shape, window, where, level)
     if shape.rest_blocks:
         goals = [lowering.expander.goal((*item_goal(shape, longest), *block)) for block in shape.rest_blocks]
         some = [_item(lowering, shape, goal, level, ~longest) for goal in goals]
@@ -96,7 +96,7 @@ def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
     return lowering.notation.wrap("[]", body, counted.count.low == 0, level)
 
 
-def _bound(lowering: Lowering, shape: Shape, window: Window, where: str, level: int) -> Node:
+def _with_condition(lowering: Lowering, shape: Shape, window: Window, where: str, level: int) -> Node:
     """Arrays with many obligations. No position is special."""
     expander = lowering.expander
     base = expander.goal(item_goal(shape, 0))

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Constants"]
 
 _DEEP = 8  # levels of one rule
-_Place = TypeVar("_Place")
-_Asked = TypeVar("_Asked")
+_Position = TypeVar("_Position")
+_Block = TypeVar("_Block")
 
 
 class Constants:
@@ -76,10 +76,10 @@ class Constants:
     def _in_shape(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
         if (kind := json_type(value)) not in shape.types:
             return None
-        node = self._spelled(value, shape, level, nested)
+        node = self._spell(value, shape, level, nested)
         return None if node is None else self._lowering.notation.framed(kind, node, level)
 
-    def _spelled(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
+    def _spell(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
         spend()
         if value is None or isinstance(value, bool):
             return Text({None: "null", True: "true", False: "false"}[value])
@@ -148,14 +148,14 @@ class Constants:
         return out
 
     def _choices(
-        self, places: Iterable[_Place], blocks: tuple[tuple[_Asked, ...], ...]
-    ) -> Iterator[dict[_Place, tuple[_Asked, ...]]]:
+        self, places: Iterable[_Position], blocks: tuple[tuple[_Block, ...], ...]
+    ) -> Iterator[dict[_Position, tuple[_Block, ...]]]:
         """Each way to assign a position (item or member) to every block, as the schemas that each position must
         satisfy.
         """
         every = list(places)
         for chosen in product(range(len(every)), repeat=len(blocks)):
-            asked: dict[_Place, tuple[_Asked, ...]] = {}
+            asked: dict[_Position, tuple[_Block, ...]] = {}
             for at, number in enumerate(chosen):
                 asked[every[number]] = (*asked.get(every[number], ()), *blocks[at])
             yield asked

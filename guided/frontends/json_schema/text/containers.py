@@ -231,18 +231,18 @@ def declared_order(members: Members, rules: RuleMaker) -> Node | None:
         return None if empty else comma_list(members.extra, members.comma, window.low, window.high)
     if window.low <= max(required, 1) and window.high is None:
         if len(fields) <= _LONG or _optional_run(fields) <= _LONG:
-            return _uncounted(members)
+            return _without_counts(members)
         extras = None if members.extra is None else members.extras()
         return MemberTries(members.comma, extras, rules.spell, rules.add, rules.name, rules.quotes).members(fields)
-    return _counted(members, window, rules)
+    return _with_counts(members, window, rules)
 
 
-def _uncounted(members: Members) -> Node:
+def _without_counts(members: Members) -> Node:
     """Members in declared order, without a bound on their number."""
     fields, comma = members.fields, members.comma
     pivot = next((at for at, field in enumerate(fields) if field.required), None)
     if pivot is None:
-        return _some(members)
+        return _at_least_one(members)
     items: list[Node] = [optional(Seq((field.key, field.value, comma))) for field in fields[:pivot]]
     items += (fields[pivot].key, fields[pivot].value)
     for field in fields[pivot + 1 :]:
@@ -253,7 +253,7 @@ def _uncounted(members: Members) -> Node:
     return Seq(tuple(items))
 
 
-def _some(members: Members) -> Node:
+def _at_least_one(members: Members) -> Node:
     """At least one of a few optional members, in order."""
     node: Node | None = None
     for field in members.fields:
@@ -275,7 +275,7 @@ def _optional_run(fields: Sequence[Field]) -> int:
     return longest
 
 
-def _counted(members: Members, window: Window, rules: RuleMaker) -> Node:
+def _with_counts(members: Members, window: Window, rules: RuleMaker) -> Node:
     """Rules `name.i.c`: the members from number i on, after c members. c saturates once the exact count no longer
     matters.
     """

@@ -152,12 +152,12 @@ class _Graph:
 def _segment(container: str, behind: str, phase: int, bracket: str, end: int) -> Automaton:
     """The segments from after one bracket in one phase to after another bracket in another phase."""
     accepting = _graph(container).accepting(bracket, end)
-    order, edges = _reached(container, behind, phase)
+    order, edges = _reachable(container, behind, phase)
     return Automaton(tuple((at in accepting, found) for at, found in zip(order, edges, strict=True)))
 
 
 @cache
-def _reached(
+def _reachable(
     container: str, behind: str, phase: int
 ) -> tuple[tuple[int, ...], tuple[tuple[tuple[int, int, int], ...], ...]]:
     """The states that are reachable from a start state, which comes first, and their edges,

@@ -68,7 +68,7 @@ class Lowering:
     ) -> None:
         self.expander, self.options, self._limits = expander, options, limits
         self.notation = notation(self)
-        self._plain, self._plain_integers = options.numbers == "plain", options.numbers == "plain_integers"
+        self._plain_numbers, self._plain_integers = options.numbers == "plain", options.numbers == "plain_integers"
         self._constants = Constants(self)
         self.root = library.root
         self._rules: dict[str, Node] = {}
@@ -219,7 +219,7 @@ class Lowering:
         label += " with fraction or exponent" if numbers.not_bare else ""
         label += f" >{'' if numbers.low.strict else '='} {numbers.low.value}" if numbers.low else ""
         label += f" <{'' if numbers.high.strict else '='} {numbers.high.value}" if numbers.high else ""
-        make = partial(number_node, numbers, self._plain, self.options.max_digits)
+        make = partial(number_node, numbers, self._plain_numbers, self.options.max_digits)
         return self.rule(numbers, label, "", partial(_with_pointer, where, make))
 
     def _writes_bare(self, numbers: NumberSet) -> bool:
@@ -245,7 +245,7 @@ class Lowering:
             window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
             label = f"json string{window}"
             return self.notation.string(length, label, "", lambda: any_text(low, high), level)
-        patterns = self._written(shape)
+        patterns = self._writable_patterns(shape)
         content = patterns[0] if len(patterns) == 1 else And(patterns)
         key = ("string", tuple(map(serial, patterns)), length)
         return self.notation.string(key, f"string of #{where}", where, lambda: sized(content, low, high), level)
@@ -255,13 +255,13 @@ class Lowering:
         length = self.capped(Window(), self.options.max_string, "max_string", where)
         for shape in shapes:
             refuse_content(shape, length)
-        written = [self._written(shape) for shape in shapes]
+        written = [self._writable_patterns(shape) for shape in shapes]
         content = either([patterns[0] if len(patterns) == 1 else And(patterns) for patterns in written])
         key = ("strings", tuple(tuple(map(serial, patterns)) for patterns in written), length)
         sizes = length.low, length.high
         return self.notation.string(key, f"string of #{where}", where, lambda: sized(content, *sizes), level)
 
-    def _written(self, shape: Shape) -> tuple[Node, ...]:
+    def _writable_patterns(self, shape: Shape) -> tuple[Node, ...]:
         """The patterns of a string, restricted to what the output may contain, without duplicates."""
         return tuple({serial(pattern): pattern for pattern in map(self.expander.written, shape.patterns)}.values())
 

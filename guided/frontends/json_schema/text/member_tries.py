@@ -72,7 +72,7 @@ class MemberTries:
     ) -> None:  # fmt: skip
         self._comma, self._spell, self._quotes = comma, spell, quotes
         self._new_rule, self._name = new_rule, name
-        self._made = 0
+        self._rule_count = 0
         self._extras = None if extras is None else self._rule(extras)
 
     def members(self, fields: Sequence[Field]) -> Node:
@@ -134,8 +134,8 @@ class MemberTries:
         return edges[0] if len(edges) == 1 else self._rule(Alt(tuple(edges)))
 
     def _rule(self, node: Node) -> Ref:
-        self._made += 1
-        name = f"{self._name}.{self._made}"
+        self._rule_count += 1
+        name = f"{self._name}.{self._rule_count}"
         self._new_rule(name, node)
         return Ref(name)
 

@@ -50,7 +50,7 @@ def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
     parts: list[Node] = [_unsigned(divisor)]
     if not plain:
         parts.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), ANY_EXPONENT)))
-        parts += (Seq((_unsigned(scaled), _exponent(power))) for power, scaled in _scaled(divisor, reach))
+        parts += (Seq((_unsigned(scaled), _exponent(power))) for power, scaled in _mantissa_divisors(divisor, reach))
         if (large := _large(divisor, reach)) is not None:
             rest, exponent = large
             parts.append(Seq((_remaining(rest, reach), exponent)))
@@ -62,7 +62,7 @@ def decided(divisor: Decimal10, plain: bool, reach: int) -> Node:
     """The spellings of numbers, multiples or not, that `multiples` decides."""
     parts: list[Node] = [_NUMBER]
     if not plain:
-        parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _scaled(divisor, reach))))))
+        parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _mantissa_divisors(divisor, reach))))))
         if (large := _large(divisor, reach)) is not None:
             short = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
             parts.append(Seq((short, large[1])))
@@ -75,7 +75,7 @@ def _exponent(power: int) -> Node:
     return Seq((E, sign, ZEROS, Text(str(abs(power)))))
 
 
-def _scaled(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
+def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
     """(exponent, the divisor of the mantissa before it), for as many exponents as the limit allows."""
     left, out = MOST_WITH_EXPONENT, []
     scaled = [(power, Decimal10(False, divisor.digits, divisor.exponent - power)) for power in range(-reach, reach + 1)]
@@ -130,15 +130,17 @@ def _unsigned(divisor: Decimal10) -> Automaton:
     modulus, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
     if shift > 0:
         return _round(modulus, shift)
-    return _read(modulus, -shift, lambda remainder, left: remainder * pow(10, left, modulus) % modulus == 0, True)
+    return _by_remainder(
+        modulus, -shift, lambda remainder, left: remainder * pow(10, left, modulus) % modulus == 0, True
+    )
 
 
 def _remaining(modulus: int, most: int) -> Automaton:
     """Mantissas with up to `most` digits after the point, whose digits without the point form a multiple."""
-    return _read(modulus, most, lambda remainder, _: remainder == 0, zeros_after=False)
+    return _by_remainder(modulus, most, lambda remainder, _: remainder == 0, zeros_after=False)
 
 
-def _read(modulus: int, places: int, ends: Callable[[int, int], bool], zeros_after: bool) -> Automaton:
+def _by_remainder(modulus: int, places: int, ends: Callable[[int, int], bool], zeros_after: bool) -> Automaton:
     """Numbers by the remainder of all their digits, up to `places` after the point. `zeros_after`: zeros may follow.
 
     `ends(remainder, left)`: whether the number may end with `left` unused places.
@@ -157,7 +159,7 @@ def _read(modulus: int, places: int, ends: Callable[[int, int], bool], zeros_aft
                 following = [(0x30, 0x30, last)]
             states.append((place > 0 and ends(remainder, places - place), tuple(following)))
     states.append((True, ((0x30, 0x30, last),)))
-    return _counted(states)
+    return _build_automaton(states)
 
 
 def _digits(remainder: int, modulus: int, to: int, first: int = 0) -> list[tuple[int, int, int]]:
@@ -186,9 +188,9 @@ def _round(modulus: int, shift: int) -> Automaton:
             states.append((ends, ((0x2E, 0x2E, point), *edges) if ends else tuple(edges)))
     states.append((False, ((0x30, 0x30, point + 1),)))
     states.append((True, ((0x30, 0x30, point + 1),)))
-    return _counted(states)
+    return _build_automaton(states)
 
 
-def _counted(states: list[_State]) -> Automaton:
+def _build_automaton(states: list[_State]) -> Automaton:
     spend(_WORK_OF_STATE * len(states))
     return Automaton(tuple(states))

@@ -43,14 +43,14 @@ class Narrowing:
 
     def __init__(self, expander: Expander, option: object) -> None:
         self._expander, self.is_on = expander, option == "minimal"
-        self._open: Schema | None = None
-        self._looks = 0
+        self._open_schema: Schema | None = None
+        self._visits = 0
 
     def closes(self, shape: Shape) -> bool:
         """Whether the objects of a shape without a formula have only named members."""
         if not self.is_on or constrains_others(shape):
             return False
-        goals, low = self._named(shape), shape.members.low
+        goals, low = self._named_goals(shape), shape.members.low
         return bool(goals) and (low <= len(shape.required) or sum(map(self._is_finite, goals.values())) >= low)
 
     def closed(self, shape: Shape, slots: Sequence[Sequence[Goal]], condition: Condition) -> Condition | None:
@@ -61,7 +61,7 @@ class Narrowing:
         parts = () if shape.formula is None else leaves(shape.formula)
         if not self.is_on or not slots or any(map(constrains_others, (shape, *(leaf.shape for leaf in parts)))):
             return None
-        alone = _of_first(condition, sum(map(len, slots)), {})
+        alone = _restrict_to_first(condition, sum(map(len, slots)), {})
         low = shape.members.low
         if verdict(alone, {}, None) is False or (low and sum(any(map(self._is_finite, slot)) for slot in slots) < low):
             return None
@@ -69,21 +69,21 @@ class Narrowing:
 
     def item(self, goal: Goal) -> Goal:
         """The goal of an item that must differ from the others. It stays open if closing it would leave few values."""
-        if not self.is_on or not goal or self._ask(self._has_many, goal):
+        if not self.is_on or not goal or self._decide(self._has_many, goal):
             return goal
-        return self._expander.goal((*goal, self._left_open(goal[0])))
+        return self._expander.goal((*goal, self._keep_open(goal[0])))
 
-    def _left_open(self, at: Schema) -> Schema:
+    def _keep_open(self, at: Schema) -> Schema:
         """A schema that allows every value, and explicitly allows any additional members."""
-        if self._open is None:
+        if self._open_schema is None:
             anything = Schema(at.document, at.pointer, True, at.base)
             objects = (ObjectPart({}, anything),)
             negation = self._expander.negation
             inner = negation.derived(at, Shape(objects=objects))
-            self._open = negation.derived(at, Shape(objects=objects, arrays=(ArrayPart((), inner),)))
-        return self._open
+            self._open_schema = negation.derived(at, Shape(objects=objects, arrays=(ArrayPart((), inner),)))
+        return self._open_schema
 
-    def _named(self, shape: Shape) -> dict[str, Goal]:
+    def _named_goals(self, shape: Shape) -> dict[str, Goal]:
         """The goals of the named members that can occur."""
         expander = self._expander
         names = [name for name in shape.named() if expander.allows(shape, name)]
@@ -91,16 +91,16 @@ class Narrowing:
 
     # the values of a goal with all of its objects closed; answers are "certainly" or "perhaps not"
 
-    def _ask(self, question: Callable[[Goal, int], bool], goal: Goal) -> bool:
-        self._looks = 0
+    def _decide(self, question: Callable[[Goal, int], bool], goal: Goal) -> bool:
+        self._visits = 0
         return question(goal, _DEEPEST)
 
     def _is_finite(self, goal: Goal) -> bool:
-        return self._ask(self._has_finite, goal)
+        return self._decide(self._has_finite, goal)
 
     def _shapes(self, goal: Goal, depth: int) -> Iterable[Shape]:
-        self._looks += 1
-        if depth == 0 or self._looks > _MOST or has_false(goal):
+        self._visits += 1
+        if depth == 0 or self._visits > _MOST or has_false(goal):
             return ()
         return self._expander.expand(goal).shapes
 
@@ -120,7 +120,7 @@ class Narrowing:
                 return True
         if "object" not in shape.types or shape.formula is not None or shape.extra_blocks:
             return False
-        named, low = self._named(shape), shape.members.low
+        named, low = self._named_goals(shape), shape.members.low
         if not all(name in named and self._has_finite(named[name], depth) for name in shape.required):
             return False
         return low <= len(shape.required) or sum(self._has_finite(goal, depth) for goal in named.values()) >= low
@@ -141,7 +141,7 @@ class Narrowing:
         if "array" in shape.types and shape.items.high != 0 and not shape.some_items:
             inside.append(self._expander.goal(item_goal(shape, 0)))
         if "object" in shape.types and shape.members.high != 0:
-            inside += self._named(shape).values()
+            inside += self._named_goals(shape).values()
         return any(self._has_many(goal, depth) for goal in inside)
 
 
@@ -152,14 +152,14 @@ def constrains_others(shape: Shape) -> bool:
     return any(part.patterns or part.additional is not None for part in shape.objects)
 
 
-def _of_first(condition: Condition, count: int, done: dict[int, Condition]) -> Condition:
+def _restrict_to_first(condition: Condition, count: int, done: dict[int, Condition]) -> Condition:
     """The condition if only the first `count` members can be written."""
     found = done.get(serial(condition))
     if found is None:
         if isinstance(condition, Written):
             found = Written(tuple(at for at in condition.members if at < count))
         else:
-            items = tuple([_of_first(item, count, done) for item in condition.items])
+            items = tuple([_restrict_to_first(item, count, done) for item in condition.items])
             found = type(condition)(items)
         done[serial(condition)] = found
     return found

@@ -81,7 +81,7 @@ def _span(low: str, high: str) -> Node:
     return Chars(((ord(low), ord(high)),)) if low <= high else EMPTY
 
 
-def _written(position: int, digits: str) -> Node:
+def _prefix_text(position: int, digits: str) -> Node:
     """The first digits of a spelling whose first digit is at `position`, including the point once it is passed."""
     if position <= 0:
         return literal("0." + "0" * -position + digits)
@@ -119,7 +119,7 @@ def _next(position: int, read: int, digits: Node) -> Node:
     return Seq((POINT, digits)) if read == position > 0 else digits
 
 
-def _compared(position: int, bound: Bound, above: bool, free: int | None, fraction: bool) -> Node:
+def _compare(position: int, bound: Bound, above: bool, free: int | None, fraction: bool) -> Node:
     """Spellings with the first digit at `position` whose digits are above (or below) those of the bound, or equal."""
     digits = bound.value.digits
     parts: list[Node] = []
@@ -127,11 +127,11 @@ def _compared(position: int, bound: Bound, above: bool, free: int | None, fracti
         least = "1" if at == 0 else "0"
         here = _span(max(chr(ord(digits[at]) + 1), least), "9") if above else _span(least, chr(ord(digits[at]) - 1))
         if here is not EMPTY:
-            start = _written(position, digits[:at])
+            start = _prefix_text(position, digits[:at])
             parts.append(Seq((start, _next(position, at, here), _rest(position, at + 1, free, fraction))))
         if not above and at >= max(position, 1):
-            parts.append(_written(position, digits[:at]))  # ends here: missing digits count as zeros
-    equal = _written(position, digits)
+            parts.append(_prefix_text(position, digits[:at]))  # ends here: missing digits count as zeros
+    equal = _prefix_text(position, digits)
     after, zeros = (_rest(position, len(digits), count, fraction) for count in (free, 0))
     if above:
         parts.append(Seq((equal, And((after, Not(zeros))) if bound.strict else after)))
@@ -144,12 +144,12 @@ def _edges(position: int, low: Bound | None, high: Bound | None, free: int | Non
     """Spellings with the first digit at `position` whose digits are between the given bounds."""
     if low is not None and high is not None and low.value == high.value:
         zeros = _rest(position, len(low.value.digits), 0, fraction)
-        return EMPTY if low.strict or high.strict else Seq((_written(position, low.value.digits), zeros))
+        return EMPTY if low.strict or high.strict else Seq((_prefix_text(position, low.value.digits), zeros))
     sides = []
     if low is not None:
-        sides.append(_compared(position, low, True, free, fraction))
+        sides.append(_compare(position, low, True, free, fraction))
     if high is not None:
-        sides.append(_compared(position, high, False, free, fraction))
+        sides.append(_compare(position, high, False, free, fraction))
     if not sides:
         start = Text("0." + "0" * -position) if position <= 0 else EPSILON
         return Seq((start, NONZERO, _rest(position, 1, free, fraction)))
@@ -223,7 +223,7 @@ def _exponent(low: int | None, high: int | None) -> Node:
     return Seq((E, _alt(parts))) if parts else EMPTY
 
 
-def _near(*places: int | None) -> list[int]:
+def _exact_positions(*places: int | None) -> list[int]:
     """The mantissa positions for which the exponent is decided exactly: near a bound, and directly at the point."""
     near = {0, 1}
     for place in places:
@@ -238,7 +238,7 @@ def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
         return Seq((_positions(None, None, True), ANY_EXPONENT))
     first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
     parts: list[Node] = []
-    for at in _near(first, last):
+    for at in _exact_positions(first, last):
         least, most = None if first is None else first + 1 - at, None if last is None else last - 1 - at
         if least is None or most is None or least <= most:
             parts.append(Seq((_positions(at, at, True), _exponent(least, most))))
@@ -273,7 +273,7 @@ def _bounded_integers(low: Bound | None, high: Bound) -> Node:
     for size in range(low.value.exponent if low else 1, high.value.exponent + 1):
         a, b = edges.get(size, (None, None))
         parts.append(_edges(size, a, b, size, True))
-        for at in _near(size):
+        for at in _exact_positions(size):
             parts.append(Seq((_edges(at, a, b, size, True), _exponent(size - at, size - at))))
     return _alt(parts)
 
@@ -336,7 +336,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     if numbers.is_empty:
         return EMPTY
     if numbers.fractional or numbers.excluded or numbers.divisors or numbers.no_divisors or numbers.not_bare:
-        return _combined(numbers, plain, max_digits)
+        return _intersect(numbers, plain, max_digits)
     if numbers == EVERY_NUMBER and not plain:
         whole: Node = ANY_NUMBER
     else:
@@ -370,7 +370,7 @@ def _short(whole: Node, max_digits: int | None) -> Node:
 _CERTAIN = Seq((SIGN, WHOLE, FRACTION, Repeat(_exponent(-REACH, REACH), 0, 1)))
 
 
-def _combined(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
+def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
     """Multiples, and numbers without the excluded sets. For the latter, spellings with an exponent beyond REACH are
     left out.
 

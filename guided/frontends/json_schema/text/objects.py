@@ -42,7 +42,7 @@ _FEW_CLASSES = 4  # with at most this many classes of names, their rules are sha
 def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     """The text of the objects of a shape."""
     if shape.formula is not None:
-        return _bound(lowering, shape, where, level)
+        return _conditional_text(lowering, shape, where, level)
     notation, fields = lowering.notation, list[Field]()
     comma = notation.between(level)
     names = shape.named()
@@ -56,7 +56,7 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
             value = lowering.value(goal, notation.inside(level, name))
             fields.append(notation.field(name, value, name in required, level, where))
     closed = closed or notation.narrowing_at(level).closes(shape)
-    extra, some = (None, []) if closed else _others(lowering, shape, where, level)
+    extra, some = (None, []) if closed else _additional_members(lowering, shape, where, level)
     may_be_empty = not shape.required and shape.members.low == 0 and not some
     window, cap = shape.members, lowering.options.max_items
     if extra is not None and window.low > 1 and (few := lowering.expander.few.other_names(shape)) is not None:
@@ -83,7 +83,7 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
     return notation.distinct(text, tuple(names), level, where if counted else None)
 
 
-def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
+def _additional_members(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
     """An additional member, and for each block of the shape a member that satisfies it.
 
     The `Distinct` around the object excludes the declared names. If there are many classes of names, they form one
@@ -95,7 +95,7 @@ def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[N
     together = len(classes) > _FEW_CLASSES
     for one in classes:
         apart = lowering.notation.apart(level, lowering.expander.goal(one.schemas), shape.named())
-        for goal, out in [(one.schemas, members), *_asked(one, some)] if some else [(one.schemas, members)]:
+        for goal, out in [(one.schemas, members), *_blocks_of(one, some)] if some else [(one.schemas, members)]:
             normal = lowering.expander.goal(goal)
             for names, inside in () if has_false(normal) else apart:
                 value = lowering.value(normal, inside)
@@ -109,13 +109,13 @@ def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[N
     return member, [Alt(tuple(nodes)) for nodes in some]
 
 
-def _asked(one: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
+def _blocks_of(one: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
     for block, out in zip(one.blocks, some, strict=True):
         if block is not None:
             yield (*one.schemas, *block), out
 
 
-def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
+def _conditional_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     """The text of the objects of a shape with a formula."""
     try:
         bound = bind(shape, lowering.expander)

@@ -19,15 +19,15 @@ _ALWAYS = frozenset((Text, Encoded))  # the most frequent nodes without parts to
 
 def generates(start: str, rules: Mapping[str, Node]) -> bool:
     """Whether the rule `start` may generate a string. False is certain."""
-    return start in _known([start], rules, start)
+    return start in _find_productive([start], rules, start)
 
 
 def generating(names: Iterable[str], rules: Mapping[str, Node]) -> set[str]:
     """The rules of `names` that may generate a string, and rules on which they depend."""
-    return _known(list(names), rules, None)
+    return _find_productive(list(names), rules, None)
 
 
-def _known(work: list[str], rules: Mapping[str, Node], goal: str | None) -> set[str]:
+def _find_productive(work: list[str], rules: Mapping[str, Node], goal: str | None) -> set[str]:
     """The rules that generate something, among `work` and its dependencies. Stops early once `goal` is one of them."""
     known: set[str] = set()
     entered: set[str] = set()

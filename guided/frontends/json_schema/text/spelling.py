@@ -110,7 +110,7 @@ def _minimal_forms() -> tuple[Form, ...]:
 
 
 @lru_cache(maxsize=64)
-def _chosen(letters: str) -> Encoding:
+def _encoding_with(letters: str) -> Encoding:
     """The encoding with the escapes of these letters, which are sorted and unique; see `JsonSchemaOptions.escapes`."""
     controls = charset(((0, 0x1F), (0x7F, 0x7F)))
     raw = tuple(
@@ -131,7 +131,7 @@ def _chosen(letters: str) -> Encoding:
 def encoding_of(escapes: str) -> Encoding:
     """The encoding of strings that the option selects."""
     known = {"json": JSON_STRING, "minimal": MINIMAL_STRING}
-    return known[escapes] if escapes in known else _chosen("".join(sorted(set(escapes))))
+    return known[escapes] if escapes in known else _encoding_with("".join(sorted(set(escapes))))
 
 
 JSON_STRING = Encoding("json-string", _string_forms())
@@ -214,16 +214,16 @@ def layout_of(options: JsonSchemaOptions) -> Layout:
         indent = " " * options.indent if isinstance(options.indent, int) else options.indent
         inside = EPSILON if options.whitespace == "json" else _gap(options.whitespace)
         comma, colon = _separator(item, ",", inside), _separator(key, ":", inside)
-        return Layout(comma, colon, inside, _around(options, GAP), indent)
+        return Layout(comma, colon, inside, _outer_gap(options, GAP), indent)
     if options.whitespace == "single_space":
-        return Layout(Text(", "), Text(": "), EPSILON, _around(options, GAP))
+        return Layout(Text(", "), Text(": "), EPSILON, _outer_gap(options, GAP))
     if options.whitespace == "compact":
-        return Layout(Text(","), Text(":"), EPSILON, _around(options, GAP))
+        return Layout(Text(","), Text(":"), EPSILON, _outer_gap(options, GAP))
     gap = GAP if options.whitespace == "json" else _gap(options.whitespace)
-    return Layout(Seq((gap, Text(","), gap)), Seq((gap, Text(":"), gap)), gap, _around(options, gap))
+    return Layout(Seq((gap, Text(","), gap)), Seq((gap, Text(":"), gap)), gap, _outer_gap(options, gap))
 
 
-def _around(options: JsonSchemaOptions, gap: Node) -> Node:
+def _outer_gap(options: JsonSchemaOptions, gap: Node) -> Node:
     return gap if options.surrounding_whitespace else EPSILON
 
 
