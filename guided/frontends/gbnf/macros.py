@@ -73,7 +73,7 @@ class Macros:
     # --- the macros
 
     def _regex(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named, "json_string", "flags")
+        self._check_names(named, "json_string", "flags")
         if len(given) != 1 or not isinstance(given[0].value, str):
             raise self._reader.error("Regex takes one pattern, as a literal", name, 'write Regex("[a-z]+")')
         pattern = given[0]
@@ -91,22 +91,22 @@ class Macros:
         return conj(node, _JSON_CHARS) if json_string else node
 
     def _substring(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named)
+        self._check_names(named)
         for piece in given:
             if not isinstance(piece.value, str):
                 raise self._reader.error("Substring takes texts", piece.token, 'write Substring("to ", "be")')
         return of_pieces([piece.value for piece in given], self._reader.limits)
 
     def _token(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named)
+        self._check_names(named)
         return self._reader.special(self._ids(name, given), name)
 
     def _exclude_token(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named)
+        self._check_names(named)
         return self._reader.other_tokens(self._ids(name, given))
 
     def _tag_dispatch(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named, "loop_after_dispatch", "excludes")
+        self._check_names(named, "loop_after_dispatch", "excludes")
         pairs = self._pairs(given, str, '("<tag>", rule)')
         excludes = self._excludes(named, str, '("</s>",)')
         for tag, _ in pairs:
@@ -124,7 +124,7 @@ class Macros:
         return self._dispatch(named, [free.dispatch([rule for _, rule in pairs])], free.without)
 
     def _token_tag_dispatch(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named, "loop_after_dispatch", "excludes")
+        self._check_names(named, "loop_after_dispatch", "excludes")
         pairs = self._pairs(given, int, "(128000, rule)")
         excludes = self._excludes(named, int, "(128001,)")
         triggers = {tag.value for tag, _ in pairs}
@@ -189,7 +189,7 @@ class Macros:
             raise self._reader.error("the flags are some of i, s and u", given.token, 'write flags="is"')
         return "".join(sorted(set(given.value) - {"u"}))  # patterns are about code points in any case
 
-    def _known(self, named: dict[str, _Value], *known: str) -> None:
+    def _check_names(self, named: dict[str, _Value], *known: str) -> None:
         for name, value in named.items():
             if name not in known:
                 close = close_name(name, known)
@@ -215,7 +215,7 @@ class Macros:
                 given.append(self._value(nested=False))
             if not self._comma():
                 break
-        self._closed(opened)
+        self._close_arguments(opened)
         return given, named
 
     def _value(self, nested: bool) -> _Value:
@@ -233,7 +233,7 @@ class Macros:
                 values.append(self._value(nested=True))
                 if not self._comma():
                     break
-            self._closed(token)
+            self._close_arguments(token)
             return _Value(token, values)
         raise reader.error("an argument is missing here", token, "a literal, a number, true, false, a rule or a tuple")
 
@@ -244,7 +244,7 @@ class Macros:
             return True
         return False
 
-    def _closed(self, opened: Token) -> None:
+    def _close_arguments(self, opened: Token) -> None:
         token = self._reader.next()
         if token.kind != ")":
             raise self._reader.error("a comma or ) is missing here", token, "arguments are separated by commas")

@@ -31,7 +31,7 @@ _REFUSED: Final = dict.fromkeys(
     ("what a capture hides is not told by numbers of bytes and rules", "write the grammar in Lark: suffix, stop"),
 )  # fmt: skip
 _COUNTS: Final = {"max_chars": "characters", "max_tokens": "tokens"}
-_KNOWN: Final = (*_COUNTS, "capture", "temperature", "lazy", *_REFUSED)
+_OPTION_NAMES: Final = (*_COUNTS, "capture", "temperature", "lazy", *_REFUSED)
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
@@ -83,9 +83,9 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
                 "the options of a rule are malformed", text=text, span=(at, bracket.end), hint="write [max_chars=10]"
             )
         option = match[1]
-        if option not in _KNOWN:
-            close = close_name(option, _KNOWN)
-            hint = f"did you mean {close!r}?" if close else f"the options are {', '.join(_KNOWN[:5])}"
+        if option not in _OPTION_NAMES:
+            close = close_name(option, _OPTION_NAMES)
+            hint = f"did you mean {close!r}?" if close else f"the options are {', '.join(_OPTION_NAMES[:5])}"
             raise SpecError(f"the option {option!r} is unknown", text=text, span=match.span(1), hint=hint)
         if option in given:
             raise SpecError(f"the option {option!r} is given twice", text=text, span=match.span(1))

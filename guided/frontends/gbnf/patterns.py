@@ -51,7 +51,7 @@ def _as_ecma(pattern: str) -> str:
         nonlocal in_class
         match found.lastgroup:
             case "cut":
-                raise _wrong(pattern, found, "the escape is not complete", r"as \x41, \u0041, \u{1F600} or \cA")
+                raise _error(pattern, found, "the escape is not complete", r"as \x41, \u0041, \u{1F600} or \cA")
             case "escape":
                 return _ESCAPES.get(found["escape"], found[0])
             case "open":
@@ -61,11 +61,11 @@ def _as_ecma(pattern: str) -> str:
             case "name" if not in_class:
                 return "(?<"
             case "count" if not in_class:
-                raise _wrong(pattern, found, "the least count is missing", f"write {{0{found[0][1:]}")
+                raise _error(pattern, found, "the least count is missing", f"write {{0{found[0][1:]}")
         return found[0]
 
     return _PIECE.sub(written, pattern)
 
 
-def _wrong(pattern: str, found: re.Match[str], message: str, hint: str) -> SpecError:
+def _error(pattern: str, found: re.Match[str], message: str, hint: str) -> SpecError:
     return SpecError(message, text=pattern, span=found.span(), hint=hint)

@@ -173,7 +173,7 @@ class Reader:
                     raise self.error("no group is open here", token, 'as a literal it is ")"')
                 node = groups.pop().node()
                 if ahead and len(groups) == ahead:  # it restricts nothing
-                    self._ended(end)
+                    self._check_end(end)
                 else:
                     groups[-1].add(node)
             elif token.kind == "|":
@@ -259,7 +259,7 @@ class Reader:
         )  # fmt: skip
         return len(groups)
 
-    def _ended(self, end: int) -> None:
+    def _check_end(self, end: int) -> None:
         if self.at < end:
             raise self.error("nothing follows an assertion in its rule", self.tokens[self.at], "write it before (=")
 
@@ -271,11 +271,11 @@ class Reader:
         elif token.text in MACROS and self.tokens[self.at].kind == "(":
             group.add(self.macros.read(token))
         elif "." in token.text:
-            self._dotted(token, group)
+            self._add_dotted(token, group)
         else:
-            raise self._undefined(token)
+            raise self._undefined_error(token)
 
-    def _dotted(self, token: Token, group: _Group) -> None:
+    def _add_dotted(self, token: Token, group: _Group) -> None:
         """A run with dots that is not a name: each dot is any character."""
         at = token.start
         for number, part in enumerate(token.text.split(".")):
@@ -288,11 +288,11 @@ class Reader:
     def refer(self, token: Token) -> Ref:
         """A reference to a rule that the text defines."""
         if token.text not in self.defined:
-            raise self._undefined(token)
+            raise self._undefined_error(token)
         self.rule.refers.append(token.text)
         return Ref(token.text)
 
-    def _undefined(self, token: Token) -> SpecError:
+    def _undefined_error(self, token: Token) -> SpecError:
         called = self.tokens[self.at].kind == "("
         close = close_name(token.text, [*self.defined, *(MACROS if called else ())])
         hint = f"did you mean {close!r}?" if close else f'as a literal it is "{token.text}"'

@@ -41,7 +41,7 @@ def why_empty(text: str, root: str, rules: Mapping[str, Rule]) -> None:
     name, path = root, dict[str, None]()
     while name and name not in path:
         path[name] = None
-        name = next(_needed(rules[name].node, productive), "")
+        name = next(_missing_parts(rules[name].node, productive), "")
     last = name or list(path)[-1]
     loop = list(path)[list(path).index(last) :]
     if not name:
@@ -55,10 +55,10 @@ def why_empty(text: str, root: str, rules: Mapping[str, Rule]) -> None:
 
 def _ends(node: Node, productive: Container[str]) -> bool:
     """Whether some text ends the node, if rules that are not known to be productive generate nothing."""
-    return next(_needed(node, productive), None) is None
+    return next(_missing_parts(node, productive), None) is None
 
 
-def _needed(node: Node, productive: Container[str]) -> Iterator[str]:
+def _missing_parts(node: Node, productive: Container[str]) -> Iterator[str]:
     """The missing parts that keep a node from generating something: names of rules, or "" for a part that is empty by
     itself.
 
@@ -71,12 +71,12 @@ def _needed(node: Node, productive: Container[str]) -> Iterator[str]:
             yield ""
         case Seq(items):
             for item in items:
-                yield from _needed(item, productive)
+                yield from _missing_parts(item, productive)
         case Alt(items):
-            lacks = [next(_needed(item, productive), None) for item in items]
+            lacks = [next(_missing_parts(item, productive), None) for item in items]
             if None not in lacks:
                 yield from (lack for lack in lacks[:1] or [""] if lack is not None)
         case Repeat(item, low, _) if low:
-            yield from _needed(item, productive)
+            yield from _missing_parts(item, productive)
         case _:
             pass

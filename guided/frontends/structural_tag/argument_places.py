@@ -102,8 +102,8 @@ class Places:
     def __init__(self, expander: Expander, root: Goal, narrowing: Narrowing) -> None:
         self._expander, self._narrowing, self.root = expander, narrowing, frozenset([root])
         self._kinds: dict[Place, frozenset[str]] = {}
-        self._steps: dict[tuple[Place, str | int], Place] = {}
-        self._known = ByIdentity[Shape, list[_Members]]()
+        self._inner_places: dict[tuple[Place, str | int], Place] = {}
+        self._members_of_shape = ByIdentity[Shape, list[_Members]]()
         self._meter = compiling(_UNTIMED)
 
     @classmethod
@@ -134,7 +134,7 @@ class Places:
         named: dict[str, None] = {}
         others: list[tuple[Node, list[Goal]]] = []
         for shape, at in self._shapes(place, "object"):
-            for found in self._said(shape, at):
+            for found in self._member_goals(shape, at):
                 named |= dict.fromkeys(found.named)
                 others += found.others
         listed = Alt(tuple(map(Text, named)))
@@ -165,16 +165,20 @@ class Places:
 
     def _step(self, place: Place, step: str | int) -> Place:
         key = (place, step)
-        if key not in self._steps:
+        if key not in self._inner_places:
             found: set[Goal] = set()
             if isinstance(step, int):
                 for shape, at in self._shapes(place, "array"):
                     found |= self._items(shape, at, step)
             else:
                 for shape, at in self._shapes(place, "object"):
-                    found |= {goal for said in self._said(shape, at) for goal in self._member(said, step)}
-            self._steps[key] = frozenset(found)
-        return self._steps[key]
+                    found |= {
+                        goal
+                        for alternative in self._member_goals(shape, at)
+                        for goal in self._member(alternative, step)
+                    }
+            self._inner_places[key] = frozenset(found)
+        return self._inner_places[key]
 
     def _kinds_of(self, goal: Goal) -> Iterator[str]:
         for shape in () if has_false(goal) else self._expander.expand(goal).shapes:
@@ -197,17 +201,19 @@ class Places:
         asked = [item_goal(shape, one) for one in numbers]
         return {self._expander.goal(one) for one in asked if not has_false(one)}
 
-    def _member(self, said: _Members, name: str) -> Iterator[Goal]:
+    def _member(self, alternative: _Members, name: str) -> Iterator[Goal]:
         """The possible goals of the member with this name."""
-        if name in said.named:
-            yield from said.named[name]
+        if name in alternative.named:
+            yield from alternative.named[name]
         else:
-            yield from (goal for some, goals in said.others if self._expander.keys.has(some, name) for goal in goals)
+            yield from (
+                goal for some, goals in alternative.others if self._expander.keys.has(some, name) for goal in goals
+            )
 
-    def _said(self, shape: Shape, at: Goal) -> list[_Members]:
+    def _member_goals(self, shape: Shape, at: Goal) -> list[_Members]:
         """The goals of a shape's members, one entry for each alternative."""
-        if (known := self._known.get(shape)) is None:
-            known = self._known[shape] = list(self._alternatives(shape, at))
+        if (known := self._members_of_shape.get(shape)) is None:
+            known = self._members_of_shape[shape] = list(self._alternatives(shape, at))
         return known
 
     def _alternatives(self, shape: Shape, at: Goal) -> Iterator[_Members]:
@@ -219,7 +225,7 @@ class Places:
                 {name: [*self._constants([one[name] for one in objects if name in one], at)] for name in names}, []
             )
         elif shape.formula is not None:
-            yield from self._bound(shape, at)
+            yield from self._conditional_members(shape, at)
         else:
             asked = {name: expander.member(shape, name) for name in shape.named() if expander.allows_name(shape, name)}
             named = {name: [] if has_false(one) else [expander.goal(one)] for name, one in asked.items()}
@@ -227,7 +233,7 @@ class Places:
             others = [] if closed else [one for one in expander.others(shape) if not has_false(one.schemas)]
             yield _Members(named, [(And(one.names), [expander.goal(one.schemas)]) for one in others])
 
-    def _bound(self, shape: Shape, at: Goal) -> Iterator[_Members]:
+    def _conditional_members(self, shape: Shape, at: Goal) -> Iterator[_Members]:
         """The goals of the members of a shape with a formula."""
         try:
             bound = bind(shape, self._expander)

@@ -84,7 +84,7 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
         embedded = {
             name: Embedded(inner, options, {}, at + place)
             for name, place in made[0].embedded.items()
-            if (inner := _alone(schema, place)) is not None
+            if (inner := _schema_at(schema, place)) is not None
         }
         origins = {name: at + place for name, place in grammar.origins.items()}
         return replace(grammar, origins=origins, schemas=embedded)
@@ -92,7 +92,7 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
     return ReadPart(read, "json_schema", schema)
 
 
-def _alone(schema: Any, pointer: str) -> Any:
+def _schema_at(schema: Any, pointer: str) -> Any:
     """The schema at a location, for explanations. None if it contains references, or is in another document."""
     try:
         for token in pointer.split("/")[1:]:

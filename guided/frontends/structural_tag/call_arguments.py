@@ -48,8 +48,8 @@ class JsonArguments:
 
     def fresh(self, *, ended: bool) -> str:
         """The certain text that was not returned before. `ended`: whether the arguments have ended."""
-        told, self._fresh = "".join(self._fresh), []
-        return told
+        fresh_text, self._fresh = "".join(self._fresh), []
+        return fresh_text
 
     def text(self) -> str:
         """The arguments so far."""
@@ -64,11 +64,14 @@ class XmlArguments:
         self._form = form
         self._places = None if form.is_typed else Places.of_schema(parameters, form)
         self._header = _header(form)
-        self._done: list[str] = []  # members of the object
+        self._members: list[str] = []  # members of the object
         self._name, self._kinds = "", frozenset[str]()  # of the element that is being written
         self._value, self._searched = "", 0
         self._escaped, self._escaped_to = "", 0
-        self._fresh, self._told = ["{"], -1  # characters of the current string; -1: its name was not returned yet
+        self._fresh, self._emitted_length = (
+            ["{"],
+            -1,
+        )  # characters of the current string; -1: its name was not returned yet
 
     def read(self, piece: str) -> str:
         """Read a piece, and return the text after the last element."""
@@ -90,25 +93,25 @@ class XmlArguments:
     def text(self) -> str:
         """The arguments so far."""
         written = [] if self.may_end or self._kinds != _STRING else [f'{json_string(self._name)}: "{self._partial()}"']
-        return f"{{{', '.join([*self._done, *written])}}}"
+        return f"{{{', '.join([*self._members, *written])}}}"
 
     def fresh(self, *, ended: bool) -> str:
         """The certain text that was not returned before. `ended`: whether the arguments have ended."""
         if not self.may_end and self._kinds == _STRING:
-            self._tell(self._partial())
-        told, self._fresh = "".join([*self._fresh, "}" * ended]), []
-        return told
+            self._emit_string(self._partial())
+        fresh_text, self._fresh = "".join([*self._fresh, "}" * ended]), []
+        return fresh_text
 
-    def _tell(self, escaped: str) -> None:
+    def _emit_string(self, escaped: str) -> None:
         """Add the certain part of a string to the fresh text."""
-        if self._told < 0:
-            self._fresh.append(f'{", " if self._done else ""}{json_string(self._name)}: "')
-            self._told = 0
-        self._fresh.append(escaped[self._told :])
-        self._told = len(escaped)
+        if self._emitted_length < 0:
+            self._fresh.append(f'{", " if self._members else ""}{json_string(self._name)}: "')
+            self._emitted_length = 0
+        self._fresh.append(escaped[self._emitted_length :])
+        self._emitted_length = len(escaped)
 
     def _begin(self, found: re.Match[str]) -> None:
-        self.may_end, self._name, self._told = False, self._form.name_read(found["name"]), -1
+        self.may_end, self._name, self._emitted_length = False, self._form.name_read(found["name"]), -1
         if self._form.is_typed:
             self._kinds = _STRING if found["string"] is not None else _OTHERS
         else:
@@ -123,11 +126,11 @@ class XmlArguments:
             written = written[1:].removesuffix("\n")
         value = json_string(written) if is_string else written.strip(_SPACE)
         if is_string:
-            self._tell(value[1:-1])
+            self._emit_string(value[1:-1])
             self._fresh.append('"')
         else:
-            self._fresh.append(f"{', ' if self._done else ''}{json_string(self._name)}: {value}")
-        self._done.append(f"{json_string(self._name)}: {value}")
+            self._fresh.append(f"{', ' if self._members else ''}{json_string(self._name)}: {value}")
+        self._members.append(f"{json_string(self._name)}: {value}")
         self.may_end = True
 
     def _partial(self) -> str:

@@ -93,19 +93,19 @@ class ElementNotation(Notation):
     def __init__(self, lowering: Lowering, form: ElementForm, spell: Callable[[str], Node], gap: Node) -> None:
         super().__init__(lowering)
         self._form, self._gap, self._parts = form, gap, spell
-        self._spelled: dict[str, Node] = {}
+        self._spellings: dict[str, Node] = {}
         self._elements = ElementNarrowing(lowering.expander, lowering.options.additional_properties, form)
         self.embedded: dict[str, str] = {}
         self._places: Places | None = None  # in styles that do not write types
-        self._listed: list[Place] = []  # by half of their level
+        self._places_by_number: list[Place] = []  # by half of their level
         self._wheres: list[str] = []  # for messages
         self._numbers: dict[Place, int] = {}
 
     def _spell(self, text: str) -> Node:
-        if text not in self._spelled:
+        if text not in self._spellings:
             first, *more = [self._parts(part) for part in text.split("{gap}")]
-            self._spelled[text] = Seq((first, *[one for part in more for one in (self._gap, part)]))
-        return self._spelled[text]
+            self._spellings[text] = Seq((first, *[one for part in more for one in (self._gap, part)]))
+        return self._spellings[text]
 
     # --- levels
 
@@ -115,7 +115,7 @@ class ElementNotation(Notation):
         root = arguments_goal(expander, self.lowering.root)
         if not self._form.is_typed:
             self._places = Places(expander, root, self._elements)
-            self._listed, self._wheres = [self._places.root], [self.lowering.root.where]
+            self._places_by_number, self._wheres = [self._places.root], [self.lowering.root.where]
         return self.lowering.value(root, _ROOT)
 
     def same_text(self, level: int) -> int:
@@ -128,7 +128,7 @@ class ElementNotation(Notation):
             return level + 1
         if self._places is None:
             return -2
-        places, around, where = self._places, self._listed[-level // 2], self._wheres[-level // 2]
+        places, around, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
         if isinstance(step, int):
             return self._number(places.item(around, step), f"{where}/items")
         return self._number(places.member(around, step), f"{where}/properties/{escape(step)}")
@@ -141,7 +141,7 @@ class ElementNotation(Notation):
             return super().apart(level, goal, known)
         if self._places is None:
             return [((), -2)]
-        places, around, where = self._places, self._listed[-level // 2], self._wheres[-level // 2]
+        places, around, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
         if self._form.repeats_names:
             raise UnsupportedError(
                 "properties without a name cannot be written in this style, which repeats the name at the end",
@@ -168,8 +168,8 @@ class ElementNotation(Notation):
                     pointer=min((goal[0].where for goal in place if goal), default=where),
                     hint="put them into two properties",
                 )
-            self._numbers[place] = len(self._listed)
-            self._listed.append(place)
+            self._numbers[place] = len(self._places_by_number)
+            self._places_by_number.append(place)
             self._wheres.append(where)
         return -2 * self._numbers[place]
 
@@ -225,7 +225,7 @@ class ElementNotation(Notation):
         So it is read back unchanged, and its first character shows whether it is framed.
         """
         if self._places is not None:
-            kinds = self._places.kinds(self._listed[-level // 2])
+            kinds = self._places.kinds(self._places_by_number[-level // 2])
             if others := looks(kinds, nests=self._form.nests):
                 content = And((content, Not(parse_regex(others))))
         if not self._form.lines:

@@ -54,14 +54,14 @@ _ANY_TEXT = Repeat(ANY_CHAR, 0, None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _EnclosingTag:
     """What the surrounding tag forbids in free text: the strings and the token that end the tag."""
 
     strings: tuple[str, ...] = ()
     tokens: tuple[int | str, ...] = ()
 
 
-_NOTHING_AROUND = _Around()
+_NOTHING_AROUND = _EnclosingTag()
 
 
 class Lowering:
@@ -82,7 +82,7 @@ class Lowering:
         longest_first = sorted(filter(None, names), key=len, reverse=True)
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
-    def part(self, it: Format, around: _Around = _NOTHING_AROUND) -> Expr:
+    def part(self, it: Format, around: _EnclosingTag = _NOTHING_AROUND) -> Expr:
         """The part that expresses a format."""
         match it.type:
             case "const_string":
@@ -116,11 +116,11 @@ class Lowering:
             case "repeat":
                 return self._repeat(it, around)
             case "tags_with_separator":
-                return self._separated(it)
+                return self._tags_with_separator(it)
             case "triggered_tags":
-                return self._triggered(it, around)
+                return self._triggered_tags(it, around)
             case "token_triggered_tags":
-                return self._token_triggered(it, around)
+                return self._token_triggered_tags(it, around)
             case "dispatch":
                 return self._dispatch(it)
             case "token_dispatch":
@@ -222,14 +222,14 @@ class Lowering:
 
     # --- free text
 
-    def _any_text(self, it: Format, around: _Around) -> Node:
+    def _any_text(self, it: Format, around: _EnclosingTag) -> Node:
         strings, most = (*it["excludes"], *around.strings), it["max_chars"]
         node: Node = free_text([], strings, limits=self.limits).without if strings else _ANY_TEXT
         if most is not None:
             node = Length(node, 0, most) if strings else Repeat(ANY_CHAR, 0, most)
         return node if it["max_tokens"] is None else MaxTokens(node, it["max_tokens"])
 
-    def _repeat(self, it: Format, around: _Around) -> Expr:
+    def _repeat(self, it: Format, around: _EnclosingTag) -> Expr:
         low, high = it["min"], None if it["max"] == -1 else it["max"]
         if high is not None and high < low:
             raise SpecError(
@@ -247,9 +247,9 @@ class Lowering:
         """The part after the begin of a tag, as a separate rule."""
         end = tag["end"]
         if isinstance(end, Format):
-            inside, closing = _Around((), (end["token"],)), self.part(end)
+            inside, closing = _EnclosingTag((), (end["token"],)), self.part(end)
         else:
-            inside = _Around(tuple(filter(None, end)))
+            inside = _EnclosingTag(tuple(filter(None, end)))
             closing = choice(*[self.spelled(one, f"{tag.pointer}/end") for one in dict.fromkeys(end)])
         name, content = tag.pointer or "/", tag["content"]
         least = None if isinstance(end, Format) else least_arguments(content, self)
@@ -262,13 +262,13 @@ class Lowering:
         about = repr((content.fields, end, self.allowed)).encode()
         return LaterPart(ReadPart(read), name, about, least + sum(len(one.encode()) for one in end))
 
-    def _separated(self, it: Format) -> Expr:
+    def _tags_with_separator(self, it: Format) -> Expr:
         one = choice(*[self.part(tag) for tag in it["tags"]])
         separator = self.spelled(it["separator"], f"{it.pointer}/separator")
         several = one if it["stop_after_first"] else sequence(one, repeat(sequence(separator, one)))
         return several if it["at_least_one"] else optional(several)
 
-    def _triggered(self, it: Format, around: _Around) -> Expr:
+    def _triggered_tags(self, it: Format, around: _EnclosingTag) -> Expr:
         triggers: Sequence[str] = it["triggers"]
         of: dict[str, list[Format]] = {trigger: [] for trigger in triggers}
         lengths = sorted({len(trigger) for trigger in triggers})
@@ -293,7 +293,7 @@ class Lowering:
         ]
         free, dispatched = self._between(it, follows, (*it["excludes"], *around.strings), f"{it.pointer}/triggers")
         direct = choice(*[sequence(self.spelled(b, at), rest) for _, tags in follows for b, at, rest in tags])
-        return _arranged(free, dispatched, direct, it)
+        return _arrange(free, dispatched, direct, it)
 
     def _between(
         self, it: Format, follows: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]], never: Sequence[str], at: str
@@ -343,7 +343,7 @@ class Lowering:
 
     # --- triggers that are tokens
 
-    def _token_triggered(self, it: Format, around: _Around) -> Expr:
+    def _token_triggered_tags(self, it: Format, around: _EnclosingTag) -> Expr:
         triggers = it["trigger_tokens"]
         tags = []
         for tag in it["tags"]:
@@ -369,7 +369,7 @@ class Lowering:
                 )
         free = _node(OtherTokens((*triggers, *it["exclude_tokens"], *around.tokens), 0, None))
         one = choice(*tags)
-        return _arranged(free, sequence(free, one), one, it)
+        return _arrange(free, sequence(free, one), one, it)
 
     def _token_dispatch(self, it: Format) -> Expr:
         patterns = [pattern for pattern, _ in it["rules"]]
@@ -382,7 +382,7 @@ class Lowering:
         return sequence(repeat(dispatched), free) if it["loop"] else choice(free, dispatched)
 
 
-def _arranged(free: Expr, dispatched: Expr, direct: Expr, it: Format) -> Expr:
+def _arrange(free: Expr, dispatched: Expr, direct: Expr, it: Format) -> Expr:
     """Free text and tags, in the order that `at_least_one` and `stop_after_first` require."""
     if it["stop_after_first"]:
         return direct if it["at_least_one"] else choice(free, dispatched)

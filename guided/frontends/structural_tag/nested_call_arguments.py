@@ -50,7 +50,7 @@ class _Value:
     Attributes:
         sure: the certain part of its text, as a part of a JSON string. It was removed from the buffer.
         searched: this many characters of the buffer do not begin its end.
-        told: whether `fresh` has returned its name.
+        is_emitted: whether `fresh` has returned its name.
     """
 
     place: Place
@@ -59,7 +59,7 @@ class _Value:
     end: str
     sure: str = ""
     searched: int = 0
-    told: bool = False
+    is_emitted: bool = False
 
 
 class NestedArguments:
@@ -93,15 +93,15 @@ class NestedArguments:
         if self._value is not None and self._value.kinds == {"string"}:
             last = f'{self._value.name}"{self._value.sure}"'
         for container in reversed(self._open):
-            last = _joined(container.kind, container.name, [*container.parts, *([last] if last else [])])
+            last = _join(container.kind, container.name, [*container.parts, *([last] if last else [])])
         return last
 
     def fresh(self, *, ended: bool) -> str:
         """The certain text that was not returned before. `ended`: whether the arguments have ended."""
-        told, self._fresh = "".join([*self._fresh, "}" * ended]), []
-        return told
+        fresh_text, self._fresh = "".join([*self._fresh, "}" * ended]), []
+        return fresh_text
 
-    def _tell(self, name: str, begin: str) -> None:
+    def _emit_begin(self, name: str, begin: str) -> None:
         """Add the begin of a member or an item to the fresh text."""
         self._fresh.append(f"{', ' if self._open[-1].parts else ''}{name}{begin}")
 
@@ -115,7 +115,7 @@ class NestedArguments:
             self._buffer = skipped[len(container.end) :]
             self._open.pop()
             self._fresh.append("}" if container.kind == "object" else "]")
-            self._open[-1].parts.append(_joined(container.kind, container.name, container.parts))
+            self._open[-1].parts.append(_join(container.kind, container.name, container.parts))
             return True
         found = self._headers[container.kind].match(skipped)
         if found is None:
@@ -143,7 +143,7 @@ class NestedArguments:
                 return False
             if opens:
                 (kind,) = inner
-                self._tell(value.name, "{" if kind == "object" else "[")
+                self._emit_begin(value.name, "{" if kind == "object" else "[")
                 self._open.append(_Container(kind, value.place, value.name, value.end))
                 self._value = None
                 return True
@@ -152,9 +152,9 @@ class NestedArguments:
         if value.kinds == {"string"}:
             sure = stop if stop >= 0 else len(self._buffer) - kept(self._buffer, {value.end: ""})
             more = json_string(self._buffer[:sure])[1:-1]
-            if not value.told:
-                self._tell(value.name, '"')
-                value.told = True
+            if not value.is_emitted:
+                self._emit_begin(value.name, '"')
+                value.is_emitted = True
             self._fresh.append(more)
             value.sure += more
             self._buffer, stop = self._buffer[sure:], min(stop, 0)
@@ -170,8 +170,8 @@ class NestedArguments:
             out = json_string(written)
         else:
             out = written.strip(_SPACE)
-        if not value.told:
-            self._tell(value.name, out)
+        if not value.is_emitted:
+            self._emit_begin(value.name, out)
         self._open[-1].parts.append(value.name + out)
         self._value = None
         return True
@@ -192,6 +192,6 @@ def _header(form: ElementForm, kind: str) -> re.Pattern[str]:
     return re.compile(begin + types)
 
 
-def _joined(kind: str, name: str, parts: list[str]) -> str:
+def _join(kind: str, name: str, parts: list[str]) -> str:
     inner = ", ".join(parts)
     return f"{name}{{{inner}}}" if kind == "object" else f"{name}[{inner}]"

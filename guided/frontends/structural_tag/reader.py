@@ -30,7 +30,7 @@ def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format
         SpecError: it is not JSON, or not a structural tag.
         LimitExceeded: it is too long, or nests too deeply.
     """
-    document = _parsed(spec, limits) if isinstance(spec, str) else spec
+    document = _parse_json(spec, limits) if isinstance(spec, str) else spec
     if not isinstance(document, dict):
         raise SpecError(
             f"a structural tag is an object, not {_kind(document)}",
@@ -53,7 +53,7 @@ def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format
     return reader.format(document["format"], "/format", 1)
 
 
-def _parsed(text: str, limits: Limits) -> object:
+def _parse_json(text: str, limits: Limits) -> object:
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     try:

@@ -110,10 +110,10 @@ def _value(form: ElementForm, value: Any) -> list[Piece]:
     if form.nests and isinstance(value, list):
         items = [(Piece(form.item + form.head(_type(item))), item) for item in value]
         return [piece for begin, item in items for piece in (begin, *_value(form, item), Piece(form.item_end))]
-    return [Piece(_plain(value), True)]
+    return [Piece(_argument_text(value), True)]
 
 
-def _plain(value: Any) -> str:
+def _argument_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -106,15 +106,15 @@ class ToolStyle:
                     f"answers of the style {self.name} with reasoning {reasoning!r} are always mixed",
                     hint="leave mixed out",
                 )
-            return _whole(self._separate(chosen, parallel_tool_calls, text))
+            return _structural_tag(self._separate(chosen, parallel_tool_calls, text))
         if "channels" in self.data:
-            return _whole(self._messages(chosen, parallel_tool_calls, reasoning))
+            return _structural_tag(self._messages(chosen, parallel_tool_calls, reasoning))
         if "response" in self.data:
             answer = self._blocks(chosen, parallel_tool_calls, reasoning)
         else:
             answer = [self._answer(chosen, parallel_tool_calls)]
         elements = [*self._reasoning(reasoning), *answer]
-        return _whole(elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements})
+        return _structural_tag(elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements})
 
     def reader(self, tools: Sequence[Mapping[str, Any]] | None, *, reasoning: Reasoning = "disabled") -> CallReader:
         """Create a reader for an answer, which reads it back while it is written."""
@@ -186,14 +186,14 @@ class ToolStyle:
             calls = self._section(chosen, parallel, self.data["section"].get("lead", ""))
         else:
             tags = [tag for function in chosen.functions for tag in self._calls(function)]
-            calls = _separated(tags, self.between, not parallel or chosen.mode == "named")
+            calls = _tags_with_separator(tags, self.between, not parallel or chosen.mode == "named")
         return calls if chosen.mode != "auto" else {"type": "or", "elements": [plain, calls]}
 
     def _section(self, chosen: ChosenTools, parallel: bool, lead: str = "") -> Json:
         """A group of calls."""
         section = self.data["section"]
         tags = [tag for function in chosen.functions for tag in self._calls(function)]
-        calls = _separated(tags, section["separator"], not parallel or chosen.mode == "named")
+        calls = _tags_with_separator(tags, section["separator"], not parallel or chosen.mode == "named")
         begin = lead + section["begin"] + section.get("open", "")
         return {"type": "tag", "begin": begin, "content": calls, "end": section["end"]}
 
@@ -218,19 +218,22 @@ class ToolStyle:
         tags = calls if chosen.mode != "auto" else [*calls, message["text"]]
         single = chosen.mode == "named" or not parallel
         if reasoning == "disabled":
-            return _separated(tags, channels["separator"], single)
+            return _tags_with_separator(tags, channels["separator"], single)
         thoughts = {"type": "sequence", "elements": [message["reasoning"], _text(channels["separator"])]}
         if single:
             return {
                 "type": "sequence",
-                "elements": [{"type": "star", "content": thoughts}, _separated(tags, channels["separator"], True)],
+                "elements": [
+                    {"type": "star", "content": thoughts},
+                    _tags_with_separator(tags, channels["separator"], True),
+                ],
             }
         first = {"type": "star", "content": thoughts}
         return {
             "type": "sequence",
             "elements": [
                 first,
-                _separated(tags, channels["separator"], True),
+                _tags_with_separator(tags, channels["separator"], True),
                 {
                     "type": "star",
                     "content": {
@@ -245,7 +248,7 @@ class ToolStyle:
         }
 
 
-def _separated(tags: list[Json], separator: str, single: bool) -> Json:
+def _tags_with_separator(tags: list[Json], separator: str, single: bool) -> Json:
     return {
         "type": "tags_with_separator", "tags": tags, "separator": separator, "at_least_one": True,
         "stop_after_first": single,
@@ -256,7 +259,7 @@ def _text(value: str) -> Json:
     return {"type": "const_string", "value": value}
 
 
-def _whole(form: Json) -> Json:
+def _structural_tag(form: Json) -> Json:
     return {"type": "structural_tag", "format": form}
 
 
