@@ -70,11 +70,11 @@ def only_part(expr: Expr) -> tuple[str, Any]:
     """The kind and the source of the only part of a whole. ("", None) if there are several, or if the part has no such
     kind.
     """
-    only = _unwrapped(expr)
+    only = _unwrap(expr)
     return (only.kind, only.source) if isinstance(only, ReadPart) else ("", None)
 
 
-def _unwrapped(expr: Expr) -> Expr:
+def _unwrap(expr: Expr) -> Expr:
     while isinstance(expr, SequencePart | ChoicePart) and len(expr.parts) == 1:
         expr = expr.parts[0]
     return expr
@@ -98,7 +98,7 @@ def expr_to_grammar(
     """
     lowering = _Lowering(Limits() if limits is None else limits, options, later)
     try:
-        if isinstance(only := _unwrapped(expr), ReadPart) and only.has_lexer:
+        if isinstance(only := _unwrap(expr), ReadPart) and only.has_lexer:
             return cast(Grammar, only.read(lowering.limits, options, lowering.found))
         with compiling(lowering.limits, work=False):
             node = lowering.node(expr, {}, 0)
@@ -112,13 +112,13 @@ def expr_to_grammar(
     if table.composed and later:  # its parts are compiled separately
         return expr_to_grammar(expr, limits, found, options=options)
     start = table.define("start", "", node)
-    left = lowering.left()
+    deferred = lowering.deferred_rules()
     if found is None:
         warn_of(lowering.found)
     else:
         found += lowering.found
     return Grammar(
-        table.rules, start, table.origins, later=left, composed=table.composed,
+        table.rules, start, table.origins, later=deferred, composed=table.composed,
         regions=table.regions, schemas=table.schemas,
     )  # fmt: skip
 
@@ -128,33 +128,33 @@ class _Lowering:
         self.limits, self.options, self.leaves = limits, options, leaves
         self.table = RuleTable()
         self.found: list[Finding] = []
-        self.done: ByIdentity[Scope, ByIdentity[Expr, Node]] = ByIdentity()
-        self.later: dict[str, LaterPart] = {}
+        self.node_cache: ByIdentity[Scope, ByIdentity[Expr, Node]] = ByIdentity()
+        self.deferred: dict[str, LaterPart] = {}
 
-    def left(self) -> dict[str, DeferredRule]:
+    def deferred_rules(self) -> dict[str, DeferredRule]:
         """The rules to compile later. If they are few, they are lowered now."""
-        if len(self.later) >= FEW_LATER:
+        if len(self.deferred) >= FEW_LATER:
             about = repr(self.options).encode()
             return {
                 name: DeferredRule(partial(expr_to_grammar, it.part, self.limits, [], options=self.options),
                             about + it.content, it.least)
-                for name, it in self.later.items()
+                for name, it in self.deferred.items()
             }  # fmt: skip
-        for name, it in self.later.items():
+        for name, it in self.deferred.items():
             self.table.rules[name] = self.node(it.part, {}, 0)
         return {}
 
     def node(self, expr: Expr, scope: Scope, depth: int) -> Node:
         """The IR of a part. Returns the same object if it was read before."""
-        if scope not in self.done:
-            self.done[scope] = ByIdentity()
-        done = self.done[scope]
-        if expr not in done:
+        if scope not in self.node_cache:
+            self.node_cache[scope] = ByIdentity()
+        nodes = self.node_cache[scope]
+        if expr not in nodes:
             spend()
             if depth > self.limits.depth:
                 raise LimitExceeded("depth", depth, self.limits.depth)
-            done[expr] = self._node(expr, scope, depth + 1)
-        return done[expr]
+            nodes[expr] = self._node(expr, scope, depth + 1)
+        return nodes[expr]
 
     def _node(self, expr: Expr, scope: Scope, depth: int) -> Node:
         match expr:
@@ -179,7 +179,7 @@ class _Lowering:
                 return self.node(part, scope, depth)
             case LaterPart(_, origin):
                 name = self.table.define(f"{origin} later", origin, Text(" "))
-                self.later[name] = expr
+                self.deferred[name] = expr
                 return Ref(name)
             case RulePart(name):
                 if name not in scope:

@@ -55,7 +55,7 @@ class LibraryGrammar:
 
 def library() -> dict[str, LibraryGrammar]:
     """The grammars that come with guided, by name."""
-    return {name: _read(path) for name, path in _files().items()}
+    return {name: _read_grammar(path) for name, path in _files().items()}
 
 
 def grammar(name: str) -> Expr:
@@ -69,15 +69,15 @@ def grammar(name: str) -> Expr:
         close = close_name(str(name), files)
         hint = f"did you mean {close!r}?" if close else f"there are {', '.join(files)}"
         raise SpecError(f"no grammar {brief(name)} comes with guided", hint=hint)
-    return _part(files[name])
+    return _load_part(files[name])
 
 
 @lru_cache(maxsize=64)
-def _part(path: Path) -> Expr:
+def _load_part(path: Path) -> Expr:
     """The part of a file, always the same object, so that compilers find it in their caches. It is read once for all
     wholes.
     """
-    found = _read(path)
+    found = _read_grammar(path)
     part = cast(ReadPart, lark(found.text, **found.options))
     read = lru_cache(maxsize=4)(lambda limits, options: part.read(limits, options, []))
     return replace(part, read=lambda limits, options, _: read(limits, options))
@@ -90,7 +90,7 @@ def _files() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.lark"))}
 
 
-def _read(path: Path) -> LibraryGrammar:
+def _read_grammar(path: Path) -> LibraryGrammar:
     text = path.read_text(encoding="utf-8")
     head = _HEAD.match(text)
     if head is None or head["name"] != path.stem:

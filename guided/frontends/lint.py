@@ -40,7 +40,7 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
         kind: the kind of specification, a key of `BOUNDS` or another word.
     """
     out: dict[tuple[str, str], LintFinding] = {}
-    limited = set().union(*map(_limited, grammar.rules.values()))
+    limited = set().union(*map(_rules_with_token_limit, grammar.rules.values()))
     used = reached(grammar.rules, grammar.start)
     rules = [(name, grammar.rules[name]) for name in used if name not in limited]
     items = [(grammar.origins.get(name, name), node) for name, node in rules]
@@ -72,7 +72,7 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
     return list(out.values())
 
 
-def _limited(node: Node) -> set[str]:
+def _rules_with_token_limit(node: Node) -> set[str]:
     """The rules whose texts have a token limit."""
     limits = (part for part in parts_of(node) if isinstance(part, MaxTokens))
     return {limit.item.name for limit in limits if isinstance(limit.item, Ref)}
@@ -94,18 +94,18 @@ def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | 
             is_text = isinstance(item.item, Chars | Text | Alt)
             most = item.max
             if most is None and differs:
-                most = _found(values.most_entries, item.item)
+                most = _count_or_none(values.most_entries, item.item)
             yield ("text" if is_text and most is None else "characters" if is_text else "a repetition"), most
         elif isinstance(item, Length) and item.max is not None:
             yield "characters", item.max
             continue
-        if isinstance(item, And) and _found(values.count, item) is not None:
-            work += [(each, differs) for each in item.items if _found(values.count, each) is not None]
+        if isinstance(item, And) and _count_or_none(values.count, item) is not None:
+            work += [(each, differs) for each in item.items if _count_or_none(values.count, each) is not None]
         elif not isinstance(item, MaxTokens):
             work += [(each, differs or isinstance(item, Distinct)) for each in children(item)]
 
 
-def _found(count: Callable[[Any], int | None], node: Any) -> int | None:
+def _count_or_none(count: Callable[[Any], int | None], node: Any) -> int | None:
     try:
         return count(node)
     except RecursionError:  # deep nesting: unknown

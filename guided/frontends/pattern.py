@@ -45,7 +45,9 @@ def pattern_to_grammar(
     elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iterable[str]] | None = None
 ) -> Grammar:
     """The language of a pattern. `char_classes` (name -> characters) replaces the default classes."""
-    classes = None if char_classes is None else {name: _given(name, chars) for name, chars in char_classes.items()}
+    classes = (
+        None if char_classes is None else {name: _class_ranges(name, chars) for name, chars in char_classes.items()}
+    )
     items: list[Node] = []
     for at, element in enumerate(read_elements(elements)):
         if not isinstance(element, tuple | list) or len(element) != 2 or not all(isinstance(e, str) for e in element):
@@ -79,7 +81,7 @@ def _resolve(name: str, classes: Mapping[str, Ranges] | None, at: int) -> Ranges
     raise SpecError(f"element {at}: {name!r} is neither a class nor one character", pointer=f"/{at}/0", hint=hint)
 
 
-def _given(name: str, chars: Iterable[str]) -> Ranges:
+def _class_ranges(name: str, chars: Iterable[str]) -> Ranges:
     if not isinstance(name, str):
         raise SpecError(f"the class name {name!r} is not a string", hint='write {"VOWEL": "aeiou"}')
     points = []

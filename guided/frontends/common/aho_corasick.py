@@ -177,7 +177,7 @@ class _Layout:
                 self.plain.append(number)
             elif trie.own[at] >= 0:
                 self.ends[trie.own[at]] = number
-            self.edges.append(self._continued(at) if second else self._free(at))
+            self.edges.append(self._continue(at) if second else self._free(at))
 
     def _number(self, at: int, second: bool) -> int:
         number = self._numbers.setdefault((at, second), len(self._order))
@@ -202,7 +202,7 @@ class _Layout:
                 edges.append((low, high, 0))
         return tuple(edges)
 
-    def _continued(self, at: int) -> _Edges:
+    def _continue(self, at: int) -> _Edges:
         """The edges of a second state: to a longer end, unless another string inside it is complete before."""
         children = sorted(self._trie.children[at].items())
         going = [(ord(char), child) for char, child in children if self._trie.complete[child] in (-1, child)]

@@ -48,7 +48,7 @@ class FiniteValues:
             case And(items):
                 return min((found for item in items if (found := self.count(item)) is not None), default=None)
             case Repeat(item, low, high):
-                return self._repeated(item, low, high)
+                return self._count_repetition(item, low, high)
             case Length(item) | Encoded(item) | Entry(item) | Distinct(item):
                 return self.count(item)
             case Ref(name):
@@ -58,7 +58,7 @@ class FiniteValues:
                 return self._counts[name]
         return None
 
-    def _repeated(self, item: Node, low: int, high: int | None) -> int | None:
+    def _count_repetition(self, item: Node, low: int, high: int | None) -> int | None:
         found = self.count(item)
         if high == 0 or found == 0:
             return 0 if low else 1

@@ -29,7 +29,7 @@ def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str
             message = "it generates nothing: each of its alternatives needs one that never ends"
             yield LintFinding("empty-rule", place(name), message, "give it an alternative without itself")
     empty = _nullable(rules, names)
-    cyclic = _in_cycles({name: dict.fromkeys(_alone(rules[name], empty)) for name in names})
+    cyclic = _in_cycles({name: dict.fromkeys(_single_rules(rules[name], empty)) for name in names})
     for name in names:
         if name in cyclic:
             message = "it can be made of itself alone, so one text has endlessly many trees"
@@ -46,7 +46,7 @@ def reached(rules: Mapping[str, Node], start: str) -> list[str]:
     met = {start: None}
     todo = [start]
     for name in todo:  # grows while it is read
-        more = [one for one in _referred(rules[name]) if one not in met] if name in rules else []
+        more = [one for one in _referenced_rules(rules[name]) if one not in met] if name in rules else []
         met |= dict.fromkeys(more)
         todo += more
     return todo
@@ -54,11 +54,11 @@ def reached(rules: Mapping[str, Node], start: str) -> list[str]:
 
 def recursive(rules: Mapping[str, Node]) -> list[str]:
     """The rules that contain themselves, directly or through other rules."""
-    cyclic = _in_cycles({name: _referred(node) for name, node in rules.items()})
+    cyclic = _in_cycles({name: _referenced_rules(node) for name, node in rules.items()})
     return [name for name in rules if name in cyclic]
 
 
-def _referred(node: Node) -> dict[str, None]:
+def _referenced_rules(node: Node) -> dict[str, None]:
     """The rules that a rule refers to, in the order of the text."""
     return dict.fromkeys(part.name for part in parts_of(node) if isinstance(part, Ref))
 
@@ -104,7 +104,7 @@ def _nullable(rules: Mapping[str, Node], names: Sequence[str]) -> set[str]:
     """The rules that generate the empty text. Rules discovered late come first, since others consist of them."""
     users: dict[str, list[str]] = {}
     for name in names:
-        for each in _referred(rules[name]):
+        for each in _referenced_rules(rules[name]):
             users.setdefault(each, []).append(name)
     out = set[str]()
     work = list(names)
@@ -137,21 +137,21 @@ def _is_nullable(node: Node, empty: set[str]) -> bool:
     return False
 
 
-def _alone(node: Node, empty: set[str]) -> Iterator[str]:
+def _single_rules(node: Node, empty: set[str]) -> Iterator[str]:
     """The rules by which a node can be replaced, without other parts."""
     match node:
         case Ref(name):
             yield name
         case Alt(items):
             for item in items:
-                yield from _alone(item, empty)
+                yield from _single_rules(item, empty)
         case Seq(items):
             lacking = [at for at, item in enumerate(items) if not _is_nullable(item, empty)]
             for at, item in enumerate(items):
                 if lacking in ([], [at]):
-                    yield from _alone(item, empty)
+                    yield from _single_rules(item, empty)
         case Repeat(item, low, high):
             if high != 0 and (low <= 1 or _is_nullable(item, empty)):
-                yield from _alone(item, empty)
+                yield from _single_rules(item, empty)
         case MaxTokens(item):
-            yield from _alone(item, empty)
+            yield from _single_rules(item, empty)

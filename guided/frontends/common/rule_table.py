@@ -52,15 +52,15 @@ class RuleTable:
         self.composed = False  # whether a part has a lexer
         self.regions: dict[str, Region] = {}
         self.schemas: dict[str, Embedded] = {}
-        self._taken: Counter[str] = Counter()  # for each name that was not free, how many rules have it
-        self._closed: ByIdentity[Any, Any] = ByIdentity()
+        self._name_counts: Counter[str] = Counter()  # for each name that was not free, how many rules have it
+        self._without_references: ByIdentity[Any, Any] = ByIdentity()
 
     def define(self, name: str, origin: str, node: Node) -> str:
         """Add a rule. If the name is taken, a number is appended."""
         free = name
         while free in self.rules:
-            self._taken[name] += 1
-            free = f"{name} {self._taken[name] + 1}"
+            self._name_counts[name] += 1
+            free = f"{name} {self._name_counts[name] + 1}"
         self.rules[free], self.origins[free] = node, origin
         return free
 
@@ -81,10 +81,10 @@ class RuleTable:
         done: ByIdentity[Any, Any] = ByIdentity()
         for name, node in grammar.rules.items():
             spend()
-            self.rules[names[name]] = run(_renamed(node, names, done, self._closed))
+            self.rules[names[name]] = run(_rename(node, names, done, self._without_references))
         self.regions |= {names[name]: region for name, region in grammar.regions.items() if name in names}
         self.schemas |= {names[name]: schema for name, schema in grammar.schemas.items()}
-        start: Node = run(_renamed(Ref(grammar.start), names, done, self._closed))
+        start: Node = run(_rename(Ref(grammar.start), names, done, self._without_references))
         return start
 
 
@@ -138,7 +138,7 @@ def with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]]) 
     return node if all(new[name] is old[name] for name in old) else replace(node, **new)
 
 
-def _renamed(
+def _rename(
     node: Any, names: Scope, done: ByIdentity[Any, Any], closed: ByIdentity[Any, Any]
 ) -> Generator[Any, Any, Any]:
     """A node, or a tuple of nodes, with its references renamed. Nodes without references remain the same objects.
@@ -156,7 +156,7 @@ def _renamed(
             raise SpecError(f"the grammar refers to {node.name!r}, which is not defined", hint=defined_here("", names))
         out = Ref(names[node.name])
     else:
-        out = yield with_children(node, lambda part: _renamed(part, names, done, closed))
+        out = yield with_children(node, lambda part: _rename(part, names, done, closed))
     if out is node and not isinstance(node, Ref):
         closed[node] = node
     else:

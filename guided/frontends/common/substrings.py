@@ -26,7 +26,7 @@ def of_pieces(given: Iterable[str], limits: Limits) -> Automaton:
     if 2 * size > limits.nodes:
         raise LimitExceeded("nodes", 2 * size, limits.nodes)
     numbers = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
-    return _spelled(_suffix_automaton([numbers[piece] for piece in pieces]), list(numbers), limits)
+    return _spell_out(_suffix_automaton([numbers[piece] for piece in pieces]), list(numbers), limits)
 
 
 def _suffix_automaton(letters: Sequence[int]) -> list[dict[int, int]]:
@@ -60,7 +60,7 @@ def _suffix_automaton(letters: Sequence[int]) -> list[dict[int, int]]:
     return edges
 
 
-def _spelled(edges: list[dict[int, int]], pieces: list[str], limits: Limits) -> Automaton:
+def _spell_out(edges: list[dict[int, int]], pieces: list[str], limits: Limits) -> Automaton:
     """The automaton over characters. A state is a set of (state, piece, characters read of it); no piece: between
     pieces.
     """

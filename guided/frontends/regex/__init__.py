@@ -80,7 +80,7 @@ def parse_regex(
 
     def language(classes: Classes, ordered: bool) -> Node:
         tree = make(pattern, budget, classes=classes, ordered=ordered).read()
-        return lower(_placed(erase(tree) if ordered else tree, search), pattern, budget)
+        return lower(_for_search(erase(tree) if ordered else tree, search), pattern, budget)
 
     with compiling(budget.limits):
         try:
@@ -95,7 +95,7 @@ def parse_regex(
             return _without_u(reader, search, budget, problem)
 
 
-def _placed(tree: Tree, search: bool) -> Tree:
+def _for_search(tree: Tree, search: bool) -> Tree:
     return cat([ANY_TEXT, tree, ANY_TEXT]) if search else tree
 
 
@@ -121,7 +121,7 @@ def _without_u(reader: AnnexBReader, search: bool, budget: Budget, problem: Spec
     except UnsupportedError as error:
         raise UnsupportedError(error.reason, pointer=error.pointer, hint=error.hint, text=problem.text,
                                span=reader.span(*error.span)) from None  # fmt: skip
-    node = lower(_placed(tree, search), reader.text, budget)
+    node = lower(_for_search(tree, search), reader.text, budget)
     if not reader.of_units:
         return node
     try:

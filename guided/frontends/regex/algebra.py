@@ -264,8 +264,8 @@ class Edges:
     """First and last characters of IR nodes. Results are cached by node."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, bool], Edge] = {}
-        self._cut: dict[tuple[int, Ranges, bool, bool], Node] = {}
+        self._edges: dict[tuple[int, bool], Edge] = {}
+        self._restrictions: dict[tuple[int, Ranges, bool, bool], Node] = {}
 
     def nullable(self, node: Node) -> bool:
         """Whether the empty string is in the language (exact)."""
@@ -273,13 +273,13 @@ class Edges:
 
     def edge(self, node: Node, last: bool) -> Edge:
         """(nullable, the first characters), or the last ones."""
-        found = self._known.get((serial(node), last))
+        found = self._edges.get((serial(node), last))
         return run(self._edge(node, last)) if found is None else found
 
     def _edge(self, node: Node, last: bool) -> Generator[Any, Any, Edge]:
         key = (serial(node), last)
-        if key in self._known:
-            return self._known[key]
+        if key in self._edges:
+            return self._edges[key]
         result: Edge
         match node:
             case Chars(ranges):
@@ -316,7 +316,7 @@ class Edges:
                 result = (low == 0 and nullable, some if high != 0 else ())
             case _:
                 raise TypeError(f"not a regular node of a regex: {type(node).__name__}")
-        self._known[key] = result
+        self._edges[key] = result
         return result
 
     def restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Node:
@@ -328,11 +328,11 @@ class Edges:
 
     def _restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
         key = (serial(node), ranges, empty, last)
-        if key not in self._cut:
-            self._cut[key] = yield self._restricted(node, ranges, empty, last)
-        return self._cut[key]
+        if key not in self._restrictions:
+            self._restrictions[key] = yield self._compute_restriction(node, ranges, empty, last)
+        return self._restrictions[key]
 
-    def _restricted(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
+    def _compute_restriction(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
         nullable, some = yield self._edge(node, last)
         inside = meet(some, ranges)
         if not inside:

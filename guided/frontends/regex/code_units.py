@@ -23,7 +23,7 @@ __all__ = ["STAND_IN", "has_surrogates", "texts_of_units"]
 
 STAND_IN = 0x10000 - 0xD800
 """The distance from a surrogate to the code point that represents it, which is not a code unit."""
-_ALONE: Ranges = ((0, 0xD7FF), (0xE000, 0xFFFF))
+_SINGLE_UNITS: Ranges = ((0, 0xD7FF), (0xE000, 0xFFFF))
 _HIGH: Ranges = ((0xD800 + STAND_IN, 0xDBFF + STAND_IN),)
 _LOW: Ranges = ((0xDC00 + STAND_IN, 0xDFFF + STAND_IN),)
 
@@ -54,7 +54,7 @@ def texts_of_units(node: Node, budget: Budget) -> Automaton:
         budget.spend(1)
         to: dict[int, list[tuple[int, int]]] = {}
         for ranges, target in terms.transitions(term):
-            if alone := meet(ranges, _ALONE):
+            if alone := meet(ranges, _SINGLE_UNITS):
                 to.setdefault(state(target), []).extend(alone)
             if high := meet(ranges, _HIGH):
                 for more, after in terms.transitions(target):

@@ -99,7 +99,7 @@ class Terms:
         self._first_sets_of: dict[int, frozenset[Ranges]] = {}
         self._blocks: dict[frozenset[Ranges], list[Ranges]] = {}
         self._transitions: dict[int, list[tuple[Ranges, int]]] = {}
-        self._derived: dict[tuple[int, int], int] = {}
+        self._derivatives: dict[tuple[int, int], int] = {}
         self._read_as: dict[int, int] = {}
         self._automata: list[Automaton] = []
         self._nodes: dict[int, Node] = {NONE: EMPTY, NOTHING: EPSILON, ANYTHING: ANY_TEXT}
@@ -263,13 +263,13 @@ class Terms:
     def derive(self, term: int, code: int) -> int:
         """The derivative by the character `code`: the strings that may follow it."""
         key = (term, code)
-        known = self._derived.get(key)
+        known = self._derivatives.get(key)
         if known is None:
             spend()
             self._steps += 1
             if self._steps > 10 * self.limit:
                 raise TooLarge(10 * self.limit, "steps")
-            known = self._derived[key] = self._derive(term, code)
+            known = self._derivatives[key] = self._derive(term, code)
         return known
 
     def _derive(self, term: int, code: int) -> int:

@@ -33,7 +33,7 @@ __all__ = ["AnnexBReader"]
 
 _SHIFTS = ((0, 0xD7FF, 0), (0xD800, 0xDFFF, STAND_IN), (0xE000, 0xFFFF, 0))
 _COUNT = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
-_SKIPPED = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|\(\?<(?![=!])|\((?!\?)", re.DOTALL)
+_GROUP_SCANNER = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|\(\?<(?![=!])|\((?!\?)", re.DOTALL)
 
 
 def _in_units(pattern: str) -> str:
@@ -56,7 +56,7 @@ class AnnexBReader(EcmaReader):
 
     def __init__(self, pattern: str, budget: Budget, *, classes: Classes = "full", ascii_case: bool = False) -> None:
         super().__init__(_in_units(pattern), budget, classes=classes, ascii_case=ascii_case)
-        found = [match[0] for match in _SKIPPED.finditer(self.text)]
+        found = [match[0] for match in _GROUP_SCANNER.finditer(self.text)]
         self.named = "(?<" in found
         self.all_groups = sum(part.startswith("(") for part in found)
         self.of_units = self.text != pattern

@@ -43,7 +43,14 @@ _UNION_NAMES = {
     "Letter": "L", "Cased_Letter": "LC", "Mark": "M", "Combining_Mark": "M", "Number": "N", "Punctuation": "P",
     "punct": "P", "Symbol": "S", "Separator": "Z", "Other": "C",
 }  # fmt: skip
-_VALUED = {"General_Category": "gc", "gc": "gc", "Script": "sc", "sc": "sc", "Script_Extensions": "scx", "scx": "scx"}
+_PROPERTIES_WITH_VALUES = {
+    "General_Category": "gc",
+    "gc": "gc",
+    "Script": "sc",
+    "sc": "sc",
+    "Script_Extensions": "scx",
+    "scx": "scx",
+}
 
 
 class UnknownProperty(Exception):
@@ -74,7 +81,7 @@ def decode_ranges(encoded: str) -> Ranges:
 
 
 @cache
-def _stored(key: str, name: str) -> Ranges | None:
+def _stored_set(key: str, name: str) -> Ranges | None:
     encoded = _data().get((key, name))
     return None if encoded is None else decode_ranges(encoded)
 
@@ -83,20 +90,20 @@ def _stored(key: str, name: str) -> Ranges | None:
 def _general_category(name: str) -> Ranges | None:
     short = _UNION_NAMES.get(name, name)
     if short not in _UNIONS:
-        return _stored("gc", name)
-    return charset(r for part in _UNIONS[short].split() for r in _stored("gc", part) or ())
+        return _stored_set("gc", name)
+    return charset(r for part in _UNIONS[short].split() for r in _stored_set("gc", part) or ())
 
 
 @cache
 def property_set(name: str, value: str | None = None) -> Ranges:
     r"""The set of \p{name} or \p{name=value}. Names are exact, as ECMA-262 requires."""
     if value is not None:
-        key = _VALUED.get(name)
+        key = _PROPERTIES_WITH_VALUES.get(name)
         if key is None:
             raise UnknownProperty("the properties with a value are General_Category, Script and Script_Extensions")
-        found = _general_category(value) if key == "gc" else _stored(key, value)
+        found = _general_category(value) if key == "gc" else _stored_set(key, value)
         if found is None and key == "scx":
-            found = _stored("sc", value)
+            found = _stored_set("sc", value)
         if found is None:
             raise UnknownProperty(f"{name} has no such value; names are exact, with their capitals and underscores")
         return found
@@ -104,10 +111,10 @@ def property_set(name: str, value: str | None = None) -> Ranges:
     if name in special:
         return special[name]
     if name == "Assigned":
-        return complement(_stored("gc", "Cn") or ())
+        return complement(_stored_set("gc", "Cn") or ())
     found = _general_category(name)
     if found is None:
-        found = _stored("bin", name)
+        found = _stored_set("bin", name)
     if found is None:
         known = ("sc", name) in _data()
         raise UnknownProperty(

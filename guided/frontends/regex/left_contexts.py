@@ -63,7 +63,7 @@ class Contexts:
         self._last = one_char or len(rows) == 1
         self._paths: dict[int, dict[int, Node]] = {}
         self._ends: dict[tuple[int, int], list[tuple[Node, int]]] = {}
-        self._reached: dict[tuple[int, frozenset[int]], frozenset[int]] = {}
+        self._reachable: dict[tuple[int, frozenset[int]], frozenset[int]] = {}
 
     def step(self, context: int, code: int) -> int:
         """The context after one more character."""
@@ -79,13 +79,13 @@ class Contexts:
             if len(reached) == 1:
                 self._ends[key] = [(node, target) for target in reached]
             elif self._last:
-                self._ends[key] = self._cut(node, context)
+                self._ends[key] = self._partition_by_last(node, context)
             else:
                 paths = self._paths_from(context)
                 self._ends[key] = [(conj(node, paths[target]), target) for target in sorted(reached)]
         return self._ends[key]
 
-    def _cut(self, node: Node, context: int) -> list[tuple[Node, int]]:
+    def _partition_by_last(self, node: Node, context: int) -> list[tuple[Node, int]]:
         """Like `ends`, if only the last character matters."""
         nullable = self._edges.nullable(node)
         found = {target: ranges for ranges, target in self.transitions[context]}
@@ -113,8 +113,8 @@ class Contexts:
     def _reach(self, node: Node, starts: frozenset[int]) -> Generator[Any, Any, frozenset[int]]:
         """The contexts to which some text of `node` leads from one of `starts`. May be a superset."""
         key = (serial(node), starts)
-        if key in self._reached:
-            return self._reached[key]
+        if key in self._reachable:
+            return self._reachable[key]
         result = starts
         match node:
             case Chars(wanted):
@@ -147,5 +147,5 @@ class Contexts:
                 result = yield self._reach(item, starts)
             case _:
                 result = frozenset(range(len(self.states)))
-        self._reached[key] = result
+        self._reachable[key] = result
         return result

@@ -270,16 +270,16 @@ class Lowering:
                 parts = []
                 for (target, condition), node in (yield self.explore(tree, (context, ANYTHING), after.mask)).items():
                     parts.append((node, self._under(condition, (yield self.suffix(after, target)))))
-                result = self._joined(parts)
+                result = self._join(parts)
             case _:
                 parts = []
                 start = self.project(context, at.mask, after.mask)
                 for part, target in self.contexts(after.mask).ends(tree, start):
                     parts.append((part, (yield self.suffix(after, target))))
-                result = self._joined(parts)
+                result = self._join(parts)
         return result
 
-    def _joined(self, parts: list[tuple[Node, Node]]) -> Node:
+    def _join(self, parts: list[tuple[Node, Node]]) -> Node:
         """The union of all `part rest`; parts with the same rest share it."""
         groups: dict[int, tuple[list[Node], Node]] = {}
         for part, rest in parts:

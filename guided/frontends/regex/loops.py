@@ -61,7 +61,7 @@ class Explorer:
         found: Exits | None = None
         if isinstance(tree, Times):
             self.lowering.span = tree.span
-            if _counted(tree):
+            if _has_count(tree):
                 found = yield self._by_situations(tree, start, after)
                 if found is None:
                     found = yield self._by_length(tree, start, after)
@@ -151,7 +151,7 @@ class Explorer:
     def _edges(self, state: State) -> Generator[Any, Any, list[tuple[Node, State]]]:
         continuation, walked, left, condition = state
         if walked != NOTHING or continuation.next is None:
-            return self._walk(state)
+            return self._character_edges(state)
         tree, after = continuation.tree, continuation.next
 
         def to(target: Continuation, pending: int = condition) -> tuple[Node, State]:
@@ -165,7 +165,7 @@ class Explorer:
                 return [to(target)]
             case Or(items):
                 return [to(self.lowering.continuation(item, after)) for item in items]
-            case Times() if _counted(tree) and serial(tree) not in self._unrolled:
+            case Times() if _has_count(tree) and serial(tree) not in self._unrolled:
                 exits = yield self.lowering.explore(tree, (left, condition), after.mask)
                 return [(node, (after, NOTHING, target, found)) for (target, found), node in exits.items()]
             case Times(item, low, _):
@@ -176,7 +176,9 @@ class Explorer:
                 both = self.terms.both((condition, asked))
                 return [] if self.terms.is_empty(both) else [to(after, both)]
             case _:
-                return self._plain(tree, after, self.lowering.project(left, continuation.mask, after.mask), condition)
+                return self._plain_edges(
+                    tree, after, self.lowering.project(left, continuation.mask, after.mask), condition
+                )
 
     def _fewer(self, tree: Times, after: Continuation) -> Continuation:
         """The continuation after one round of a repetition."""
@@ -192,13 +194,13 @@ class Explorer:
             self._unrolled.add(serial(self._fewer_of[key]))
         return self.lowering.continuation(self._fewer_of[key], after)
 
-    def _plain(self, node: Node, after: Continuation, left: int, condition: int) -> list[tuple[Node, State]]:
+    def _plain_edges(self, node: Node, after: Continuation, left: int, condition: int) -> list[tuple[Node, State]]:
         """The edges of a part without lookarounds. `left` is a context for the continuation after it."""
         out: list[tuple[Node, State]] = []
         if condition != ANYTHING:
             one_char = self.terms.next_char_only(condition)
             if one_char is None:
-                return self._walk((after, self.terms.read(node), left, condition))
+                return self._character_edges((after, self.terms.read(node), left, condition))
             if self.lowering.edges.nullable(node):
                 out.append((EPSILON, (after, NOTHING, left, condition)))
             node = self.lowering.edges.restrict(node, one_char[0], False, False)
@@ -208,7 +210,7 @@ class Explorer:
             out.append((part, (after, NOTHING, target, ANYTHING)))
         return out
 
-    def _walk(self, state: State) -> list[tuple[Node, State]]:
+    def _character_edges(self, state: State) -> list[tuple[Node, State]]:
         """The edges of a part without lookarounds, character by character, under a pending condition."""
         continuation, walked, left, condition = state
         contexts = self.lowering.contexts(continuation.mask)
@@ -226,7 +228,7 @@ class Explorer:
         return out
 
 
-def _counted(tree: Times) -> bool:
+def _has_count(tree: Times) -> bool:
     """Whether the count is more specific than "optional", "any number" or "at least one"."""
     return tree.min > 1 or (tree.max is not None and tree.max > 1)
 

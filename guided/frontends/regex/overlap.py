@@ -30,7 +30,7 @@ class Overlap:
 
     def __init__(self, steps: int = 80_000) -> None:
         self._most = steps // 10
-        self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
+        self._answers: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
         self._words: dict[int, dict[str, bool]] = {}  # by language
 
     @cached_property
@@ -41,9 +41,9 @@ class Overlap:
         """Whether some word may be in all languages of `inside` and in none of `outside`."""
         inside, outside = tuple(inside), tuple(outside)
         key = tuple(map(serial, inside)), tuple(map(serial, outside))
-        found = self._known.get(key)
+        found = self._answers.get(key)
         if found is None:
-            found = self._known[key] = self._search(inside, outside)
+            found = self._answers[key] = self._search(inside, outside)
         return found
 
     def those_in(self, words: Iterable[str], language: Node) -> list[str]:

@@ -70,7 +70,7 @@ class PythonCharacters(Reader):
                 raise self.error(f"bad escape \\{c}{digits}", start, hint="code points end at 0010FFFF")
             return int(digits, 16)
         if c == "N":
-            return self._named(start)
+            return self._named_character(start)
         if c in OCTAL and (in_set or c == "0"):
             digits = c + self.digits(OCTAL, 2)
             return self.octal(digits, start)
@@ -95,7 +95,7 @@ class PythonCharacters(Reader):
             )
         return int(digits, 8)
 
-    def _named(self, start: int) -> int:
+    def _named_character(self, start: int) -> int:
         if not self.take("{"):
             raise self.error("missing {", start, hint="write \\N{NAME OF THE CHARACTER}")
         name = self.until("}", "character name", start)

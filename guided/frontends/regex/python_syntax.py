@@ -40,7 +40,7 @@ class PythonReader(PythonCharacters):
         super().__init__(pattern, budget, ordered=ordered, classes=classes)
         self.groups: list[tuple[int, int] | None] = [None]  # the width of each closed group
         self.names: dict[str, int] = {}
-        self.later: dict[int, tuple[int, int]] = {}  # groups that a conditional names before they are opened
+        self.pending_groups: dict[int, tuple[int, int]] = {}  # groups that a conditional names before they are opened
         self.global_unicode = False
 
     # --- the element at the cursor
@@ -264,7 +264,7 @@ class PythonReader(PythonCharacters):
                 raise self.error("bad group number", start, hint="groups are numbered from 1")
             if group >= 1 << 30:
                 raise self.error(f"invalid group reference {group}", start, hint="there is no such group")
-            self.later.setdefault(group, (start, self.at))
+            self.pending_groups.setdefault(group, (start, self.at))
         self._check_behind(group, start)
         self.refuse(
             "conditional groups are not enforced", start, self.at, "write the two cases as alternatives: (?:..|..)"
@@ -281,7 +281,7 @@ class PythonReader(PythonCharacters):
 
     def check_end(self) -> None:
         """Check that groups that a conditional named before they were opened exist."""
-        for group, span in self.later.items():
+        for group, span in self.pending_groups.items():
             if group >= len(self.groups):
                 raise self.error(f"invalid group reference {group}", *span, hint="there is no such group")
 

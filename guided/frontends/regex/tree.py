@@ -95,12 +95,12 @@ class Times(Numbered):
 
 
 Tree: TypeAlias = "Node | Look | Cat | Or | Times"
-_OWN = (Look, Cat, Or, Times)
+_TREE_NODES = (Look, Cat, Or, Times)
 
 
 def is_plain(tree: Tree) -> bool:
     """Whether this is an IR node."""
-    return not isinstance(tree, _OWN)
+    return not isinstance(tree, _TREE_NODES)
 
 
 def has_look(tree: Tree) -> bool:
@@ -109,7 +109,7 @@ def has_look(tree: Tree) -> bool:
 
 
 def _facts(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
-    own = [item for item in items if isinstance(item, _OWN)]
+    own = [item for item in items if isinstance(item, _TREE_NODES)]
     return any(i.lookbehind for i in own), all(i.one_char for i in own), any(has_look(i) for i in own)
 
 
@@ -119,7 +119,7 @@ def look(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
         return EPSILON if negative else EMPTY
     if item == EPSILON:
         return EMPTY if negative else EPSILON
-    own = item if isinstance(item, _OWN) else None
+    own = item if isinstance(item, _TREE_NODES) else None
     one_char = as_chars(item) is not None if ahead else own is None
     return Look(item, ahead, negative, span, not ahead or (own is not None and own.lookbehind), one_char)
 
@@ -130,7 +130,7 @@ def cat(items: Sequence[Tree]) -> Tree:
     plain: list[Node] = []
     for item in items:
         for part in item.items if isinstance(item, Cat) and len(item.items) <= 16 else (item,):
-            if isinstance(part, _OWN):
+            if isinstance(part, _TREE_NODES):
                 if plain:
                     joined.append(seq(plain))
                     plain = []
@@ -151,10 +151,10 @@ def either(branches: Sequence[Tree], *, ordered: bool = False) -> Tree:
     """Alternation."""
     if len(branches) == 1:
         return branches[0]
-    plain = [branch for branch in branches if not isinstance(branch, _OWN)]
+    plain = [branch for branch in branches if not isinstance(branch, _TREE_NODES)]
     if ordered or len(plain) < len(branches):
         if not ordered and plain:
-            own = [branch for branch in branches if isinstance(branch, _OWN)]
+            own = [branch for branch in branches if isinstance(branch, _TREE_NODES)]
             branches = [*own, alt(plain)]
         return Or(tuple(branches), *_facts(branches))
     return alt(plain)
@@ -166,7 +166,7 @@ def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ord
         return EPSILON
     if low == 1 and high == 1:
         return item
-    if not isinstance(item, _OWN) and not ordered:
+    if not isinstance(item, _TREE_NODES) and not ordered:
         return repeat(item, low, high)
     if isinstance(item, Times) and item.max is None and item.min <= 1 and not ordered:
         return times(item.item, item.min * low, None, lazy=lazy, span=span)
@@ -178,7 +178,7 @@ def erase(tree: Tree, *, looks: bool = False) -> Tree:
     done: dict[int, Tree] = {}  # atomic groups use the same part several times
 
     def visit(tree: Tree) -> Generator[Any, Any, Tree]:
-        if not isinstance(tree, _OWN):
+        if not isinstance(tree, _TREE_NODES):
             return tree
         if serial(tree) in done:
             return done[serial(tree)]
