@@ -64,9 +64,9 @@ _MAX_CACHED_ENCODINGS = 64
 _READER_TYPES = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
 """The classes whose fields the core's reader reads, in the order that it expects."""
 _NODES = frozenset(get_args(Node))
-_KEPT = _core.KeptNodes()
+_SHARED_NODES = _core.KeptNodes()
 """Nodes that many grammars share as the same objects, such as those of an integer's text: they are read only once."""
-_INSTEAD = {
+_HINTS = {
     "Encoded inside": "put Encoded outside of the operation, around its result",
     "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
     "the shortest text takes": "allow more tokens, or a shorter text",
@@ -132,7 +132,7 @@ class _GrammarBuilder:
         self.builder = _core.Builder()
         self.rule = ""
         self.rule_number = {name: i for i, name in enumerate(grammar.rules)}
-        self.reader = _core.NodeReader(self.builder, _READER_TYPES, self.rule_number, limits.nodes, _KEPT)
+        self.reader = _core.NodeReader(self.builder, _READER_TYPES, self.rule_number, limits.nodes, _SHARED_NODES)
         self.encodings: list[tuple[Encoding, int]] = []
         self._encoding(UTF8)
 
@@ -168,7 +168,7 @@ class _GrammarBuilder:
             raise
         except UnsupportedError as error:
             error.pointer = self.grammar.origins.get(error.pointer.removeprefix(prefix), "")
-            error.hint = next((hint for words, hint in _INSTEAD.items() if words in error.reason), "")
+            error.hint = next((hint for words, hint in _HINTS.items() if words in error.reason), "")
             raise
 
     def _compiles_later(

@@ -107,12 +107,15 @@ class _Builder:
         self.rules, self.origins = rules, origins
         self.graph = PartGraph()
         self.numbers: dict[object, int] = {}
-        self.known: dict[int, set[str]] = {}
-        self.open: list[str] = []
-        self.mentioned = {name: self.mentions(node) for name, node in rules.items()}
-        self.lexed = {name for name, found in self.mentioned.items() if "" in found}
-        while more := {name for name, found in self.mentioned.items() if found & self.lexed} - self.lexed:
-            self.lexed |= more
+        self.mention_cache: dict[int, set[str]] = {}
+        self.open_rules: list[str] = []
+        self.mentions_by_rule = {name: self.mentions(node) for name, node in rules.items()}
+        self.rules_with_lexer = {name for name, found in self.mentions_by_rule.items() if "" in found}
+        while (
+            more := {name for name, found in self.mentions_by_rule.items() if found & self.rules_with_lexer}
+            - self.rules_with_lexer
+        ):
+            self.rules_with_lexer |= more
 
     def fragment(self, node: Node, rule: str) -> _Fragment:
         """The occurrences of a node in a rule."""
@@ -122,17 +125,17 @@ class _Builder:
             case Lexed(grammar):
                 return self.occurrence(serial(node), grammar)
             case Ref(name):
-                if name in self.open:
+                if name in self.open_rules:
                     place = self.origins.get(name) or name
                     raise UnsupportedError(f"{place} contains itself and a grammar with a lexer", hint=_HINT)
-                self.open.append(name)
+                self.open_rules.append(name)
                 found = self.fragment(self.rules[name], name)
-                self.open.pop()
+                self.open_rules.pop()
                 return found
             case Seq(items):
-                return self.sequence(self.fragment(part, rule) for part in self.joined(Seq, items))
+                return self.sequence(self.fragment(part, rule) for part in self.merge_plain(Seq, items))
             case Alt(items):
-                return self.choice([self.fragment(part, rule) for part in self.joined(Alt, items)])
+                return self.choice([self.fragment(part, rule) for part in self.merge_plain(Alt, items)])
             case Repeat(item, low, high):
                 return self.repeat(item, low, high, rule)
         raise UnsupportedError(
@@ -140,17 +143,17 @@ class _Builder:
         )
 
     def mentions(self, node: Node) -> set[str]:
-        """Cached `_mentioned`, which walks each node once."""
+        """Cached `_find_mentions`, which walks each node once."""
         number = serial(node)
-        if number not in self.known:
-            self.known[number] = _mentioned(node)
-        return self.known[number]
+        if number not in self.mention_cache:
+            self.mention_cache[number] = _find_mentions(node)
+        return self.mention_cache[number]
 
     def has_lexer(self, node: Node) -> bool:
         found = self.mentions(node)
-        return "" in found or bool(found & self.lexed)
+        return "" in found or bool(found & self.rules_with_lexer)
 
-    def joined(self, kind: type[Seq | Alt], items: Iterable[Node]) -> list[Node]:
+    def merge_plain(self, kind: type[Seq | Alt], items: Iterable[Node]) -> list[Node]:
         """The items, with adjacent items without a lexer merged. In a choice, all of them are merged."""
         out: list[Node] = []
         plain: list[Node] = []
@@ -169,7 +172,7 @@ class _Builder:
         needed = dict.fromkeys(self.mentions(node))
         work = list(needed)
         for name in work:  # grows while it is read
-            more = [other for other in self.mentioned.get(name, ()) if other not in needed]
+            more = [other for other in self.mentions_by_rule.get(name, ()) if other not in needed]
             needed |= dict.fromkeys(more)
             work += more
         rules = {name: self.rules[name] for name in needed if name in self.rules}
@@ -216,7 +219,7 @@ class _Builder:
         return self.sequence(copies)
 
 
-def _mentioned(node: Node) -> set[str]:
+def _find_mentions(node: Node) -> set[str]:
     """The rules that a node refers to. "" stands for a grammar with a lexer."""
     out: set[str] = set()
     for item in parts_of(node):

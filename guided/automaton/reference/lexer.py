@@ -98,7 +98,7 @@ class LexedLanguage:
         self._completable: dict[LexedState, bool] = {}
         start = self._parser.begin
         self.first: LexedState = (
-            frozenset() if start is None else frozenset({self._boundary(Place(start), frozenset())})
+            frozenset() if start is None else frozenset({self._begin_lexeme(Place(start), frozenset())})
         )
         """The readings before the first byte."""
 
@@ -128,7 +128,7 @@ class LexedLanguage:
 
         True does not imply that there is an output; `step` searches for one.
         """
-        return any(not reading.started or any(self._places_after(reading)) for reading in state)
+        return any(not reading.started or any(self._allowed_endings(reading)) for reading in state)
 
     def accepts(self, data: bytes) -> bool:
         """Whether `data` is in the language."""
@@ -150,22 +150,22 @@ class LexedLanguage:
         """The readings after `byte`: the lexeme ends with it, or continues."""
         competitors = set()
         for competitor in reading.competitors:
-            matches = _advanced(competitor, byte)
-            if _matched(matches) is not None:
+            matches = _advance(competitor, byte)
+            if _matching_terminal(matches) is not None:
                 return []
-            if matches := _open(matches):
+            if matches := _unfinished(matches):
                 competitors.add(matches)
-        matches = _advanced(reading.matches, byte)
+        matches = _advance(reading.matches, byte)
         keywords = tuple((of, name, after) for of, name, run in reading.keywords for after in run.after(byte))
         width = self._width(reading.width, matches, byte)
         out = []
-        winner = _matched(matches)
+        winner = _matching_terminal(matches)
         if winner is not None:
             place = self._after(reading.place, winner, self._name(winner, keywords), width)
-            left = _open(matches)
+            left = _unfinished(matches)
             if place is not None:
-                out.append(self._boundary(place, frozenset(competitors | {left} if left else competitors)))
-        if matches := _open(matches):
+                out.append(self._begin_lexeme(place, frozenset(competitors | {left} if left else competitors)))
+        if matches := _unfinished(matches):
             out.append(Reading(reading.place, True, matches, keywords, frozenset(competitors), width))
         return out
 
@@ -190,20 +190,20 @@ class LexedLanguage:
             return place
         indentation, brackets = self._lexer.indentation, place.brackets
         if indentation is None:
-            return self._shifted(place, name)
+            return self._shift(place, name)
         if name != indentation.newline:
-            after = self._shifted(place, name)
+            after = self._shift(place, name)
         elif brackets:
             after = place
         else:
-            after = self._line_begun(place, indentation, width)
+            after = self._begin_line(place, indentation, width)
         if after is not None and name in indentation.opening:
             return after._replace(brackets=brackets + 1)
         if after is not None and name in indentation.closing:
             return after._replace(brackets=brackets - 1) if brackets else None
         return after
 
-    def _places_after(self, reading: Reading) -> Iterator[bool]:
+    def _allowed_endings(self, reading: Reading) -> Iterator[bool]:
         """For each terminal that the current lexeme may still count as, whether it is allowed here."""
         keywords = [(of, self._lexer.terminals[keyword].name) for of, keyword, _ in reading.keywords]
         for number, _ in reading.matches:
@@ -211,22 +211,24 @@ class LexedLanguage:
             for name in names:  # the width of the line is still unknown
                 yield number in self._newlines or self._after(reading.place, number, name, None) is not None
 
-    def _shifted(self, place: Place, name: str) -> Place | None:
+    def _shift(self, place: Place, name: str) -> Place | None:
         parser = self._parser.special(place.parser, {name})
         return None if parser is None else place._replace(parser=parser)
 
-    def _boundary(self, place: Place, competitors: frozenset[tuple[Match, ...]]) -> Reading:
+    def _begin_lexeme(self, place: Place, competitors: frozenset[tuple[Match, ...]]) -> Reading:
         """The reading in which a new lexeme begins."""
-        tried = self._tried(place.parser) | self._lexer.ignored
+        tried = self._candidates(place.parser) | self._lexer.ignored
         if self._lexer.indentation is not None:
             tried |= {self._lexer.indentation.newline}
         taken = {number for name, number in self._numbers.items() if name in tried}
-        embedded = {self._numbers[name] for number in taken for name in _embedded(self._lexer.terminals[number])}
+        embedded = {
+            self._numbers[name] for number in taken for name in _embedded_keywords(self._lexer.terminals[number])
+        }
         matches = [(number, self._runs[number]) for number in sorted(taken - embedded)]
         keywords = [entry for number in sorted(taken) for entry in self._keywords[number] if entry[1] in taken]
         return Reading(place, False, tuple(matches), tuple(keywords), competitors)
 
-    def _tried(self, parser: ParserState) -> frozenset[str]:
+    def _candidates(self, parser: ParserState) -> frozenset[str]:
         """The terminals that the parser can take, and those that the contexts of Lark's table add."""
         if not self._lexer.contextual:
             return frozenset(self._numbers)
@@ -248,17 +250,17 @@ class LexedLanguage:
         too_wide = self._lexer.indentation.most_width + 1
         return None if width is None else min(width + columns.get(byte, 0), too_wide)
 
-    def _line_begun(self, place: Place, indentation: Indentation, width: int | None) -> Place | None:
+    def _begin_line(self, place: Place, indentation: Indentation, width: int | None) -> Place | None:
         """The place after a newline, and the indentation or the dedentations that follow it."""
-        after = self._shifted(place, indentation.newline)
+        after = self._shift(place, indentation.newline)
         if after is None or width is None:
             return None
         if width > place.widths[-1]:
             if width > indentation.most_width or len(place.widths) >= indentation.most_levels:
                 return None
-            return self._shifted(after._replace(widths=(*place.widths, width)), indentation.indent)
+            return self._shift(after._replace(widths=(*place.widths, width)), indentation.indent)
         while after is not None and width < after.widths[-1]:
-            after = self._shifted(after._replace(widths=after.widths[:-1]), indentation.dedent)
+            after = self._shift(after._replace(widths=after.widths[:-1]), indentation.dedent)
         return after if after is not None and width == after.widths[-1] else None
 
     def _may_end(self, place: Place) -> bool:
@@ -266,7 +268,7 @@ class LexedLanguage:
         after: Place | None = place
         for _ in place.widths[1:]:
             if after is not None and self._lexer.indentation is not None:
-                after = self._shifted(after, self._lexer.indentation.dedent)
+                after = self._shift(after, self._lexer.indentation.dedent)
         return after is not None and after.parser.accepting
 
     # ---- completions
@@ -293,7 +295,7 @@ class LexedLanguage:
         return self._completable[start]
 
 
-def _advanced(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
+def _advance(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
     """The terminals after `byte`, without those behind the first that matches: they can no longer win."""
     out: list[Match] = []
     for terminal, run in matches:
@@ -304,15 +306,15 @@ def _advanced(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
     return tuple(out)
 
 
-def _matched(matches: tuple[Match, ...]) -> int | None:
+def _matching_terminal(matches: tuple[Match, ...]) -> int | None:
     """The terminal that matches here."""
     return next((terminal for terminal, run in matches if run.may_stop), None)
 
 
-def _open(matches: tuple[Match, ...]) -> tuple[Match, ...]:
+def _unfinished(matches: tuple[Match, ...]) -> tuple[Match, ...]:
     """The terminals that may still match more."""
     return tuple(match for match in matches if match[1].may_go_on)
 
 
-def _embedded(terminal: Terminal) -> list[str]:
+def _embedded_keywords(terminal: Terminal) -> list[str]:
     return [keyword.name for keyword in terminal.keywords if keyword.embedded]

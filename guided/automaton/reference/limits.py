@@ -23,12 +23,12 @@ class Limited:
 
     run: Run
     left: int
-    begun: bool = False
+    has_read: bool = False
 
     @property
     def may_stop(self) -> bool:
         """Whether the text may end here."""
-        return self.begun and self.run.may_stop
+        return self.has_read and self.run.may_stop
 
     @property
     def may_go_on(self) -> bool:
@@ -46,7 +46,7 @@ class Limited:
 
     def after_token(self, texts: Collection[bytes]) -> Limited | None:
         """The rest after a token ends here."""
-        if not self.begun:
+        if not self.has_read:
             return self
         needed = fewest_tokens(self.run, texts)
         return replace(self, left=self.left - 1) if needed is not None and needed < self.left else None

@@ -137,7 +137,7 @@ class Terms:
         self.rules, self._live = grammar.rules, live
         self._spellings: dict[Encoding, Spelling] = {}
         self._runs: dict[Node, Run] = {}
-        self._known: dict[Term, bool] = {}  # productive or not
+        self._productive_cache: dict[Term, bool] = {}  # productive or not
         self._nullable_rules: set[str] = set()
         self._productive_rules: set[str] = set()
         self._check()
@@ -175,7 +175,7 @@ class Terms:
                 yield (Mark.BEGIN, item, Mark.END)
             case Dispatch(automaton, _, items):
                 yield (self.run(automaton),)
-                yield from ((self.run(led), item) for led, item in zip(_led(head), items, strict=True))
+                yield from ((self.run(led), item) for led, item in zip(_texts_before_items(head), items, strict=True))
             case Text() | Chars() | Automaton() | And() | Not() | Length() | Encoded():
                 yield (self.run(head),)
 
@@ -208,7 +208,7 @@ class Terms:
         """Least fixpoint: add rules to `into` until it has all for which `holds`, which reads `into`, is true."""
         grown = True
         while grown:
-            self._known.clear()
+            self._productive_cache.clear()
             found = {name for name, node in self.rules.items() if name not in into and holds(node)}
             into |= found
             grown = bool(found)
@@ -226,7 +226,7 @@ class Terms:
             case Repeat(item, low, high):
                 return in_bounds(low, high) and (low <= 0 or self.nullable(item))
             case Dispatch(automaton, _, items):
-                ways = zip(_led(term), items, strict=True)
+                ways = zip(_texts_before_items(term), items, strict=True)
                 return self.nullable(automaton) or any(self.nullable(led) and self.nullable(item) for led, item in ways)
             case Permutation():
                 return Members(term).may_stop
@@ -246,10 +246,10 @@ class Terms:
 
     def productive(self, term: Term) -> bool:
         """Whether the language of `term` contains a text of live bytes and control tokens."""
-        if term not in self._known:
+        if term not in self._productive_cache:
             spend()
-            self._known[term] = self._decide_productive(term)
-        return self._known[term]
+            self._productive_cache[term] = self._decide_productive(term)
+        return self._productive_cache[term]
 
     def _decide_productive(self, term: Term) -> bool:
         match term:
@@ -262,7 +262,7 @@ class Terms:
             case Repeat(item, low, high):
                 return in_bounds(low, high) and (low <= 0 or self.productive(item))
             case Dispatch(automaton, _, items):
-                ways = zip(_led(term), items, strict=True)
+                ways = zip(_texts_before_items(term), items, strict=True)
                 return self.run(automaton).alive or any(
                     self.run(led).alive and self.productive(item) for led, item in ways
                 )
@@ -391,7 +391,7 @@ class Terms:
             raise SpecError(f"{what} may be empty", hint="take the empty case out of it")
 
 
-def _led(node: Dispatch) -> list[Automaton]:
+def _texts_before_items(node: Dispatch) -> list[Automaton]:
     """For each item, the texts before it: those that lead the automaton into its state."""
     plain = [(False, edges) for _, edges in node.automaton.states]
     out = []

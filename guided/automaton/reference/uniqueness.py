@@ -74,14 +74,14 @@ class Mark(Enum):
 def apply_mark(scopes: Scopes, mark: Mark | Open) -> Scopes | None:
     """The open scopes after `mark`, or None if the entry that ends has a seen value."""
     if isinstance(mark, Open):
-        return _bounded((*scopes, Scope(mark.known)))
+        return _check_open((*scopes, Scope(mark.known)))
     if not scopes:
         return scopes
     outer, scope = scopes[:-1], scopes[-1]
     if mark is Mark.CLOSE:
         return outer
     if mark is Mark.BEGIN:
-        return _bounded((*outer, scope._replace(entries=(*scope.entries, b""))))
+        return _check_open((*outer, scope._replace(entries=(*scope.entries, b""))))
     value = json_value(scope.entries[-1])
     if value in scope.values or value in scope.known:
         return None
@@ -93,7 +93,7 @@ def read_byte(scopes: Scopes, byte: int) -> Scopes:
     return tuple(scope._replace(entries=tuple(_longer(text, byte) for text in scope.entries)) for scope in scopes)
 
 
-def _bounded(scopes: Scopes) -> Scopes:
+def _check_open(scopes: Scopes) -> Scopes:
     opened = sum(1 + len(scope.entries) for scope in scopes)
     if opened > MAX_OPEN:
         raise LimitExceeded("depth", opened, MAX_OPEN, fixed=True)
@@ -121,7 +121,7 @@ def _inside_string(text: bytes) -> bool:
 def json_value(text: bytes) -> Hashable:
     """The value that `text` spells. Texts with equal JSON values have equal results; only strings become `str`."""
     try:
-        return _frozen(
+        return _hashable(
             json.loads(
                 text.decode(),
                 parse_int=_number,
@@ -140,13 +140,13 @@ class _Members(list[tuple[str, object]]):
     """The members of an object, as written."""
 
 
-def _frozen(value: object) -> Hashable:
+def _hashable(value: object) -> Hashable:
     """A hashable form of a value from `json`. Numbers are tuples here because in Python `True == 1`."""
     match value:
         case _Members():
-            return ("object", frozenset((name, _frozen(inner)) for name, inner in value))
+            return ("object", frozenset((name, _hashable(inner)) for name, inner in value))
         case list():
-            return ("array", tuple(_frozen(inner) for inner in value))
+            return ("array", tuple(_hashable(inner) for inner in value))
         case str() | bool() | None | tuple():
             return value
     raise TypeError(f"not from JSON: {type(value).__name__}")
