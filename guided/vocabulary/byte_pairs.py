@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 HINT: Final = "leave canonical out, or use a byte-level BPE tokenizer (GPT-2's kind, or tiktoken's)"
-_NEEDED: Final = (0x0A, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC3, 0xF1))
+_REQUIRED_BYTES: Final = (0x0A, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC3, 0xF1))
 Engine = Literal["rust", "oniguruma"]
 
 
@@ -83,7 +83,7 @@ class BytePairs:
     composed: bool = False
 
     def __post_init__(self) -> None:
-        missing = [byte for byte in _NEEDED if bytes((byte,)) not in self.ids]
+        missing = [byte for byte in _REQUIRED_BYTES if bytes((byte,)) not in self.ids]
         if missing:
             raise _refusal(f"the byte 0x{missing[0]:02X} is no token, so most texts have no encoding")
         beginnings = {data[:n]: data for data in self.added for n in range(1, len(data) + 1)}
@@ -196,7 +196,7 @@ def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[
 
 def _splits(step: Mapping[str, Any] | None) -> list[Split]:
     """The steps of a pre-tokenizer. The last one writes the bytes of a word in GPT-2's alphabet."""
-    steps = _flattened(step)
+    steps = _flatten(step)
     if not steps or steps[-1]["type"] != "ByteLevel":
         raise _refusal("its pre-tokenizer does not end with ByteLevel")
     out = [split for one in steps[:-1] for split in _split(one)]
@@ -205,11 +205,11 @@ def _splits(step: Mapping[str, Any] | None) -> list[Split]:
     return out
 
 
-def _flattened(step: Mapping[str, Any] | None, depth: int = 0) -> list[Mapping[str, Any]]:
+def _flatten(step: Mapping[str, Any] | None, depth: int = 0) -> list[Mapping[str, Any]]:
     if step is None or depth > 8:
         return []
     if step["type"] == "Sequence":
-        return [inner for part in step["pretokenizers"] for inner in _flattened(part, depth + 1)]
+        return [inner for part in step["pretokenizers"] for inner in _flatten(part, depth + 1)]
     return [step]
 
 

@@ -67,36 +67,36 @@ class _PackageEncoder:
                 assert self._make_continued is not None
                 self._continued = self._make_continued()
             encode = self._continued
-        ids = self._tried(encode, text)
+        ids = self._encode_or_none(encode, text)
         if ids is None:
-            raise VocabularyError(f"no token of this vocabulary spells {self._unspelled(encode, text)}")
+            raise VocabularyError(f"no token of this vocabulary spells {self._first_unspelled(encode, text)}")
         return ids
 
-    def _tried(self, encode: Encode, text: str) -> list[int] | None:
+    def _encode_or_none(self, encode: Encode, text: str) -> list[int] | None:
         """The ids, or None if they include an unknown token."""
         with _package_errors("this text cannot be encoded"):
             ids = list(encode(text))
         known = all(number in self._ids for number in set(ids)) and self._unknown not in ids
         return ids if known else None
 
-    def _unspelled(self, encode: Encode, text: str) -> str:
+    def _first_unspelled(self, encode: Encode, text: str) -> str:
         """The first character that cannot be encoded, with its word, for the error message."""
         words = text.split()
-        word = words[self._first(encode, words, " ")] if words else ""
+        word = words[self._first_failing(encode, words, " ")] if words else ""
         for part, of in ((word, f" of {word[:40]!r}"), (text, "")):
-            char = part[self._first(encode, part, "")] if part else ""
-            if char and self._tried(encode, char) is None:
+            char = part[self._first_failing(encode, part, "")] if part else ""
+            if char and self._encode_or_none(encode, char) is None:
                 return f"{char!r} ({hex_bytes(char.encode('utf-8'))}){of}"
         return brief(text, 80)
 
-    def _first(self, encode: Encode, parts: Sequence[str], between: str) -> int:
+    def _first_failing(self, encode: Encode, parts: Sequence[str], between: str) -> int:
         """The index of the first part that cannot be encoded, if a part fails by itself. A binary search, so it takes
         about as long as encoding the text once more.
         """
         begin, end = 0, len(parts)
         while end - begin > 1:
             middle = (begin + end) // 2
-            if self._tried(encode, between.join(parts[begin:middle])) is None:
+            if self._encode_or_none(encode, between.join(parts[begin:middle])) is None:
                 end = middle
             else:
                 begin = middle

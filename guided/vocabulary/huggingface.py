@@ -149,7 +149,7 @@ def _vocab(model: dict[str, Any]) -> dict[str, int]:
 
 def _spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool, bool]:
     """How tokens are spelled: (in GPT-2's byte alphabet, with byte pieces)."""
-    decoders = _flattened(data.get("decoder"))
+    decoders = _flatten(data.get("decoder"))
     kinds = [decoder["type"] for decoder in decoders]
     if "ByteLevel" in kinds:
         return True, False
@@ -166,7 +166,7 @@ def _spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool, bool]:
     return False, "ByteFallback" in kinds or bool(model.get("byte_fallback"))
 
 
-def _flattened(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
+def _flatten(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
     """The steps of a decoder, in order; a "Sequence" may contain others."""
     steps, levels = [decoder] if decoder else [], 0
     while any(step["type"] == "Sequence" for step in steps):

@@ -118,14 +118,14 @@ def model_proto(
 
 
 def _number(field: int, value: int) -> bytes:
-    return _encoded(field << 3 | _VARINT) + _encoded(value)
+    return _encode_varint(field << 3 | _VARINT) + _encode_varint(value)
 
 
 def _message(field: int, content: bytes) -> bytes:
-    return _encoded(field << 3 | _BYTES) + _encoded(len(content)) + content
+    return _encode_varint(field << 3 | _BYTES) + _encode_varint(len(content)) + content
 
 
-def _encoded(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -128,7 +128,7 @@ class Vocabulary:
         self.eos_token_ids = ends
         names = _checked_names(special_tokens)
         self.special_tokens = MappingProxyType(names)
-        self.tokens = _cleaned(tokens, self.eos_token_ids.union(names))
+        self.tokens = _without_texts(tokens, self.eos_token_ids.union(names))
         least = max(len(self.tokens), max(self.eos_token_ids, default=-1) + 1, max(names, default=-1) + 1)
         self.size = least if size is None else _checked_size(size)
         if not least <= self.size <= MAX_SIZE:
@@ -351,7 +351,7 @@ def _check_text(text: str) -> None:
         raise VocabularyError(f"the text holds a lone surrogate at character {error.start}") from None
 
 
-def _cleaned(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tuple[bytes | None, ...]:
+def _without_texts(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tuple[bytes | None, ...]:
     """The tokens as a tuple, None for ids without text."""
     if isinstance(tokens, (str, bytes)):
         raise VocabularyError("tokens is a sequence of bytes, one for each id, not one string")
