@@ -174,7 +174,7 @@ class _Block:
         """Rows of Q, K and V."""
         c, names = self.config, self.names
         if c.fused:
-            return _cut(self.weights.take_rows(self._name(names.qkv), sum(sizes), c.dim), sizes)
+            return _split_rows(self.weights.take_rows(self._name(names.qkv), sum(sizes), c.dim), sizes)
         each = zip((names.q, names.k, names.v), sizes, strict=True)
         q, k, v = (self.weights.take_rows(self._name(name), size, c.dim) for name, size in each)
         return [self._half_split(q), self._half_split(k), v]
@@ -198,11 +198,11 @@ class _Block:
     def _gate_up(self) -> list[Rows]:
         c, w, names = self.config, self.weights, self.names
         if c.fused:
-            return _cut(w.take_rows(self._name(names.gate_up), 2 * c.hidden, c.dim), (c.hidden, c.hidden))
+            return _split_rows(w.take_rows(self._name(names.gate_up), 2 * c.hidden, c.dim), (c.hidden, c.hidden))
         return [w.take_rows(self._name(name), c.hidden, c.dim) for name in (names.gate, names.up)]
 
 
-def _cut(rows: Rows, sizes: Sequence[int]) -> list[Rows]:
+def _split_rows(rows: Rows, sizes: Sequence[int]) -> list[Rows]:
     """Split a matrix into blocks of rows."""
     ends = accumulate(sizes)
     return [in_order(rows, np.arange(end - size, end)) for size, end in zip(sizes, ends, strict=True)]

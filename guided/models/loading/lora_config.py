@@ -107,7 +107,7 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
     patterns = _Patterns(reader.where)
     config = LoraConfig(
         where=reader.where,
-        targets=_targets(reader, patterns),
+        targets=_target_matcher(reader, patterns),
         _rank=reader.size("r", 8),
         _alpha=_real(reader.get("lora_alpha", 8), "lora_alpha", reader.where),
         _rslora=reader.flag("use_rslora", False),
@@ -163,19 +163,19 @@ def _by_pattern(
     )
 
 
-def _targets(reader: ConfigReader, patterns: _Patterns) -> Matcher:
+def _target_matcher(reader: ConfigReader, patterns: _Patterns) -> Matcher:
     """A matcher of the adapted modules."""
     included, excluded = reader.get("target_modules"), reader.get("exclude_modules", [])
-    in_layers = _layers(reader, by_name=not isinstance(included, str))
-    excludes = _named(reader, "exclude_modules", excluded, patterns)
+    in_layers = _layer_matcher(reader, by_name=not isinstance(included, str))
+    excludes = _name_matcher(reader, "exclude_modules", excluded, patterns)
     if isinstance(included, str) and included.lower() == "all-linear":
         return lambda name: name not in ("lm_head", "model.embed_tokens") and not excludes(name)
-    includes = _named(reader, "target_modules", included, patterns)
+    includes = _name_matcher(reader, "target_modules", included, patterns)
     in_full = frozenset(included) if isinstance(included, list) else frozenset()
     return lambda name: not excludes(name) and includes(name) and (name in in_full or in_layers(name))
 
 
-def _named(reader: ConfigReader, key: str, given: Any, patterns: _Patterns) -> Matcher:
+def _name_matcher(reader: ConfigReader, key: str, given: Any, patterns: _Patterns) -> Matcher:
     """A matcher for names or their ends, or for one pattern."""
     if isinstance(given, str):
         return patterns.whole(given, key)
@@ -185,7 +185,7 @@ def _named(reader: ConfigReader, key: str, given: Any, patterns: _Patterns) -> M
     return lambda name: any(name[at:] in names for at in range(len(name)) if at == 0 or name[at - 1] == ".")
 
 
-def _layers(reader: ConfigReader, *, by_name: bool) -> Matcher:
+def _layer_matcher(reader: ConfigReader, *, by_name: bool) -> Matcher:
     """A matcher of modules in the layers of `layers_to_transform`. Without this key, of all modules."""
     given, places = reader.get("layers_to_transform", []), reader.get("layers_pattern", [])
     numbers = given if isinstance(given, list) else [given]

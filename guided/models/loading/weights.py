@@ -86,7 +86,7 @@ class Weights:
         self, file: TensorFile, where: str, dtype: torch.dtype, device: torch.device, as_stored: bool = False
     ) -> None:
         self._file, self.where, self.dtype, self.device = file, where, dtype, device
-        self._unused, self._taken = set(file.names()), list[str]()
+        self._unused, self._read_names = set(file.names()), list[str]()
         self._as_stored = as_stored and device.type == "cpu"
 
     def __contains__(self, name: str) -> bool:
@@ -118,12 +118,12 @@ class Weights:
     def put(self, *parts: Tensor) -> Tensor:
         """Tensors, concatenated by rows, as one weight of the model."""
         whole = parts[0] if len(parts) == 1 else torch.cat(parts)
-        return self._placed(whole.to(device=self.device, dtype=self.dtype).contiguous())
+        return self._release_source(whole.to(device=self.device, dtype=self.dtype).contiguous())
 
     def matrix(self, *parts: Rows) -> Matrix:
         """Matrices, concatenated by rows, as one weight of the model."""
         if BlockMatrix.fits(parts):
-            return self._placed(BlockMatrix(parts, self.dtype))
+            return self._release_source(BlockMatrix(parts, self.dtype))
         return self.put(*(torch.from_numpy(part.values()) if isinstance(part, Blocks) else part for part in parts))
 
     def ends(
@@ -166,13 +166,13 @@ class Weights:
         if (found := self._file.shape(name)) != shape:
             raise ModelFileError(f"{self.where}: {name!r} has the shape {found}, expected {shape}")
         self._unused.discard(name)
-        self._taken.append(name)
+        self._read_names.append(name)
 
-    def _placed(self, weight: _Weight) -> _Weight:
+    def _release_source(self, weight: _Weight) -> _Weight:
         """Release the file's tensors of a weight that is now in the model."""
-        for name in self._taken:
+        for name in self._read_names:
             self._file.forget(name)
-        self._taken.clear()
+        self._read_names.clear()
         return weight
 
     def _check(self, name: str) -> None:
