@@ -148,8 +148,8 @@ class _Part:
     resident: list[range]  # slots of complete blocks on the device
     loaded: list[Block]  # complete blocks on the CPU
     turns: list[Turn]  # how the loaded blocks pass through the ring
-    kept: list[int]  # the indices of the `resident` blocks in the sequence
-    fetched: list[int]  # and of the `loaded` ones
+    resident_indices: list[int]  # the indices of the `resident` blocks in the sequence
+    loaded_indices: list[int]  # and of the `loaded` ones
     length: int  # number of positions, including new ones
 
     @property
@@ -163,7 +163,7 @@ class _OffloadPlan:
         self._layers, self._slots, self._size = cache.layers, cache.slots, cache.block_size
         self._device = cache.device
         self._parts = [_part(cache, table, count) for table, count in zip(tables, counts, strict=True)]
-        self._begun: tuple[int, int] | None = None  # layer and sequence whose first loads have started
+        self._started: tuple[int, int] | None = None  # layer and sequence whose first loads have started
         self._slots.settle()
 
     @property
@@ -182,15 +182,15 @@ class _OffloadPlan:
         self._begin(layer, index)
         for span in part.spans[:1]:
             self._write(layer, part, span, k, v)
-        kept = iter(part.kept)
+        resident_indices = iter(part.resident_indices)
         for run in part.resident:
-            where = self._blocks(islice(kept, len(run)))
+            where = self._blocks(islice(resident_indices, len(run)))
             yield Segment(everyone, self._stored(run, layer, len(run) * size), where)
         for turn in part.turns[part.lead :]:
             if isinstance(turn, Load):
                 slots.load(turn.slot, layer, part.loaded[turn.item], size)
             else:
-                where = self._blocks(part.fetched[item] for item in turn.items)
+                where = self._blocks(part.loaded_indices[item] for item in turn.items)
                 yield Segment(everyone, self._stored(turn.slots, layer, len(turn.slots) * size), where)
         if index + 1 == len(self._parts) and layer + 1 < self._layers:
             self._begin(layer + 1, 0)
@@ -217,9 +217,9 @@ class _OffloadPlan:
 
     def _begin(self, layer: int, index: int) -> None:
         """Prepare the slot that is written first, and start the first loads."""
-        if self._begun == (layer, index):
+        if self._started == (layer, index):
             return
-        self._begun = layer, index
+        self._started = layer, index
         part, slots = self._parts[index], self._slots
         if not part.decode:
             slots.vacate(RingBuffer.decode_slot, layer)
@@ -259,15 +259,25 @@ def _part(cache: OffloadCache, table: Table, count: int) -> _Part:
             slot = manager.get_write_slot_for_chunked_offload(table)
         spans.append(_Span(block, slot, begin - at * size, begin - start, min(end, (at + 1) * size) - start))
     past = manager.get_prefilled_blocks(table)
-    kept = [i for i, block in enumerate(past) if block.on_device]
-    fetched = [i for i, block in enumerate(past) if not block.on_device]
-    loaded = [past[i] for i in fetched]
+    resident_indices = [i for i, block in enumerate(past) if block.on_device]
+    loaded_indices = [i for i, block in enumerate(past) if not block.on_device]
+    loaded = [past[i] for i in loaded_indices]
     write_slot = ring.get_write_slot_for_prefill(start // size)
     turns = ring.decode(len(loaded)) if decode else ring.prefill(len(loaded), write_slot)
-    return _Part(count, decode, spans, _runs([past[i].number for i in kept]), loaded, turns, kept, fetched, end)
+    return _Part(
+        count,
+        decode,
+        spans,
+        _consecutive_ranges([past[i].number for i in resident_indices]),
+        loaded,
+        turns,
+        resident_indices,
+        loaded_indices,
+        end,
+    )
 
 
-def _runs(numbers: Sequence[int]) -> list[range]:
+def _consecutive_ranges(numbers: Sequence[int]) -> list[range]:
     """The ranges of consecutive numbers, in order."""
     ends = [i for i, n in enumerate(numbers, 1) if i == len(numbers) or numbers[i] != n + 1]
     return [range(numbers[a], numbers[b - 1] + 1) for a, b in zip([0, *ends], ends, strict=False)]

@@ -22,16 +22,16 @@ class CudaCopies(SlotStore):
     def __init__(self, shape: CacheShape, slots: int, blocks: int, block_size: int) -> None:
         super().__init__(shape, slots, blocks, block_size)
         self._device = shape.device
-        self._in, self._out = _stream(shape.device), _stream(shape.device)
+        self._load_stream, self._offload_stream = _stream(shape.device), _stream(shape.device)
         self.ring_slot_ready = _events(slots, shape.layers)
         self.ring_slot_offload_done = _events(slots, shape.layers)
 
     def load_to_slot_layer(self, slot: int, layer: int, block: int, stop: int) -> None:
         """See `CopyEngine`."""
-        self._in.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(self._in):
+        self._load_stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._load_stream):
             self.load_now(slot, layer, block, stop)
-        self.ring_slot_ready[slot][layer].record(self._in)
+        self.ring_slot_ready[slot][layer].record(self._load_stream)
 
     def wait_slot_layer(self, slot: int, layer: int) -> None:
         """See `CopyEngine`."""
@@ -39,17 +39,17 @@ class CudaCopies(SlotStore):
 
     def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
         """See `CopyEngine`."""
-        self._out.wait_stream(torch.cuda.current_stream(self._device))
+        self._offload_stream.wait_stream(torch.cuda.current_stream(self._device))
         for each in range(self.layers) if layer is None else [layer]:
-            with torch.cuda.stream(self._out):
+            with torch.cuda.stream(self._offload_stream):
                 self.offload_now(slot, each, block, rows)
-            self.ring_slot_offload_done[slot][each].record(self._out)
+            self.ring_slot_offload_done[slot][each].record(self._offload_stream)
 
     def wait_offload_layer(self, slot: int, layer: int) -> None:
         """See `CopyEngine`."""
         done = self.ring_slot_offload_done[slot][layer]
         torch.cuda.current_stream(self._device).wait_event(done)
-        self._in.wait_event(done)
+        self._load_stream.wait_event(done)
 
     def copy_block(self, source: Block, target: Block, stop: int) -> None:
         """See `CopyEngine`. Waits for everything, since it is rare and the CPU itself may read or write the block."""
