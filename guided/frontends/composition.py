@@ -99,7 +99,7 @@ def expr_to_grammar(
     lowering = _Lowering(Limits() if limits is None else limits, options, later)
     try:
         if isinstance(only := _unwrap(expr), ReadPart) and only.has_lexer:
-            return cast(Grammar, only.read(lowering.limits, options, lowering.found))
+            return cast(Grammar, only.read(lowering.limits, options, lowering.findings))
         with compiling(lowering.limits, work=False):
             node = lowering.node(expr, {}, 0)
     except RecursionError:
@@ -114,9 +114,9 @@ def expr_to_grammar(
     start = table.define("start", "", node)
     deferred = lowering.deferred_rules()
     if found is None:
-        warn_of(lowering.found)
+        warn_of(lowering.findings)
     else:
-        found += lowering.found
+        found += lowering.findings
     return Grammar(
         table.rules, start, table.origins, later=deferred, composed=table.composed,
         regions=table.regions, schemas=table.schemas,
@@ -127,7 +127,7 @@ class _Lowering:
     def __init__(self, limits: Limits, options: JsonSchemaOptions, leaves: bool) -> None:
         self.limits, self.options, self.leaves = limits, options, leaves
         self.table = RuleTable()
-        self.found: list[Finding] = []
+        self.findings: list[Finding] = []
         self.node_cache: ByIdentity[Scope, ByIdentity[Expr, Node]] = ByIdentity()
         self.deferred: dict[str, LaterPart] = {}
 
@@ -173,7 +173,7 @@ class _Lowering:
                 self.table.regions[rule] = Region(capture=name)
                 return Ref(rule)
             case ReadPart(read):
-                found = read(self.limits, self.options, self.found)
+                found = read(self.limits, self.options, self.findings)
                 return self.table.embed(found) if isinstance(found, Grammar) else found
             case LaterPart(part) if not self.leaves:
                 return self.node(part, scope, depth)

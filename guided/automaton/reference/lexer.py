@@ -46,7 +46,7 @@ Match: TypeAlias = tuple[int, Run]
 """A terminal that is being matched: its number, and what it may still read."""
 
 
-class Place(NamedTuple):
+class LexerPosition(NamedTuple):
     """The state before the current lexeme: the parser's state, the stack of widths and the number of open brackets."""
 
     parser: ParserState
@@ -60,7 +60,7 @@ class Reading(NamedTuple):
     `width`: the width of the lexeme's last line so far, if it may be a newline and has a line feed.
     """
 
-    place: Place
+    position: LexerPosition
     started: bool
     matches: tuple[Match, ...]
     keywords: tuple[tuple[int, int, Run], ...]
@@ -98,7 +98,7 @@ class LexedLanguage:
         self._completable: dict[LexedState, bool] = {}
         start = self._parser.begin
         self.first: LexedState = (
-            frozenset() if start is None else frozenset({self._begin_lexeme(Place(start), frozenset())})
+            frozenset() if start is None else frozenset({self._begin_lexeme(LexerPosition(start), frozenset())})
         )
         """The readings before the first byte."""
 
@@ -109,7 +109,7 @@ class LexedLanguage:
 
     def accepting(self, state: LexedState) -> bool:
         """Whether the text may end here. Then the competitors cannot match any more."""
-        return any(not reading.started and self._may_end(reading.place) for reading in state)
+        return any(not reading.started and self._may_end(reading.position) for reading in state)
 
     def step(self, state: LexedState, byte: int) -> LexedState | None:
         """The state after `byte`, or None if no completion is left."""
@@ -161,12 +161,12 @@ class LexedLanguage:
         out = []
         winner = _matching_terminal(matches)
         if winner is not None:
-            place = self._after(reading.place, winner, self._name(winner, keywords), width)
+            position = self._after(reading.position, winner, self._name(winner, keywords), width)
             left = _unfinished(matches)
-            if place is not None:
-                out.append(self._begin_lexeme(place, frozenset(competitors | {left} if left else competitors)))
+            if position is not None:
+                out.append(self._begin_lexeme(position, frozenset(competitors | {left} if left else competitors)))
         if matches := _unfinished(matches):
-            out.append(Reading(reading.place, True, matches, keywords, frozenset(competitors), width))
+            out.append(Reading(reading.position, True, matches, keywords, frozenset(competitors), width))
         return out
 
     def _name(self, winner: int, keywords: tuple[tuple[int, int, Run], ...]) -> str:
@@ -182,21 +182,21 @@ class LexedLanguage:
                     return self._lexer.terminals[keyword].name
         return name
 
-    def _after(self, place: Place, winner: int, name: str, width: int | None) -> Place | None:
+    def _after(self, position: LexerPosition, winner: int, name: str, width: int | None) -> LexerPosition | None:
         """The place after a lexeme of the terminal `winner` that counts as `name`, or None if it is
         not allowed here.
         """
         if self._lexer.terminals[winner].name in self._lexer.ignored:
-            return place
-        indentation, brackets = self._lexer.indentation, place.brackets
+            return position
+        indentation, brackets = self._lexer.indentation, position.brackets
         if indentation is None:
-            return self._shift(place, name)
+            return self._shift(position, name)
         if name != indentation.newline:
-            after = self._shift(place, name)
+            after = self._shift(position, name)
         elif brackets:
-            after = place
+            after = position
         else:
-            after = self._begin_line(place, indentation, width)
+            after = self._begin_line(position, indentation, width)
         if after is not None and name in indentation.opening:
             return after._replace(brackets=brackets + 1)
         if after is not None and name in indentation.closing:
@@ -209,15 +209,15 @@ class LexedLanguage:
         for number, _ in reading.matches:
             names = [self._lexer.terminals[number].name, *(name for of, name in keywords if of == number)]
             for name in names:  # the width of the line is still unknown
-                yield number in self._newlines or self._after(reading.place, number, name, None) is not None
+                yield number in self._newlines or self._after(reading.position, number, name, None) is not None
 
-    def _shift(self, place: Place, name: str) -> Place | None:
-        parser = self._parser.special(place.parser, {name})
-        return None if parser is None else place._replace(parser=parser)
+    def _shift(self, position: LexerPosition, name: str) -> LexerPosition | None:
+        parser = self._parser.special(position.parser, {name})
+        return None if parser is None else position._replace(parser=parser)
 
-    def _begin_lexeme(self, place: Place, competitors: frozenset[tuple[Match, ...]]) -> Reading:
+    def _begin_lexeme(self, position: LexerPosition, competitors: frozenset[tuple[Match, ...]]) -> Reading:
         """The reading in which a new lexeme begins."""
-        tried = self._candidates(place.parser) | self._lexer.ignored
+        tried = self._candidates(position.parser) | self._lexer.ignored
         if self._lexer.indentation is not None:
             tried |= {self._lexer.indentation.newline}
         taken = {number for name, number in self._numbers.items() if name in tried}
@@ -226,7 +226,7 @@ class LexedLanguage:
         }
         matches = [(number, self._runs[number]) for number in sorted(taken - embedded)]
         keywords = [entry for number in sorted(taken) for entry in self._keywords[number] if entry[1] in taken]
-        return Reading(place, False, tuple(matches), tuple(keywords), competitors)
+        return Reading(position, False, tuple(matches), tuple(keywords), competitors)
 
     def _candidates(self, parser: ParserState) -> frozenset[str]:
         """The terminals that the parser can take, and those that the contexts of Lark's table add."""
@@ -250,23 +250,23 @@ class LexedLanguage:
         too_wide = self._lexer.indentation.most_width + 1
         return None if width is None else min(width + columns.get(byte, 0), too_wide)
 
-    def _begin_line(self, place: Place, indentation: Indentation, width: int | None) -> Place | None:
+    def _begin_line(self, position: LexerPosition, indentation: Indentation, width: int | None) -> LexerPosition | None:
         """The place after a newline, and the indentation or the dedentations that follow it."""
-        after = self._shift(place, indentation.newline)
+        after = self._shift(position, indentation.newline)
         if after is None or width is None:
             return None
-        if width > place.widths[-1]:
-            if width > indentation.most_width or len(place.widths) >= indentation.most_levels:
+        if width > position.widths[-1]:
+            if width > indentation.most_width or len(position.widths) >= indentation.most_levels:
                 return None
-            return self._shift(after._replace(widths=(*place.widths, width)), indentation.indent)
+            return self._shift(after._replace(widths=(*position.widths, width)), indentation.indent)
         while after is not None and width < after.widths[-1]:
             after = self._shift(after._replace(widths=after.widths[:-1]), indentation.dedent)
         return after if after is not None and width == after.widths[-1] else None
 
-    def _may_end(self, place: Place) -> bool:
+    def _may_end(self, position: LexerPosition) -> bool:
         """Whether the text may end here, after one dedentation for each remaining width."""
-        after: Place | None = place
-        for _ in place.widths[1:]:
+        after: LexerPosition | None = position
+        for _ in position.widths[1:]:
             if after is not None and self._lexer.indentation is not None:
                 after = self._shift(after, self._lexer.indentation.dedent)
         return after is not None and after.parser.accepting

@@ -17,7 +17,7 @@ from guided.ir.tokens import other_tokens
 
 __all__ = ["without_other_tokens"]
 
-_AROUND = (Seq, Alt, Repeat, Permutation, Member, Dispatch, Distinct, Entry)
+_CONTAINERS = (Seq, Alt, Repeat, Permutation, Member, Dispatch, Distinct, Entry)
 _PARTS = ("item", "items", "members", "separator")
 
 
@@ -42,7 +42,7 @@ def without_other_tokens(grammar: Grammar, text_ids: Collection[int], special_to
         if isinstance(node, tuple):
             parts = tuple([spelled(part) for part in node])
             return node if all(new is old for new, old in zip(parts, node, strict=True)) else parts
-        if isinstance(node, _AROUND):
+        if isinstance(node, _CONTAINERS):
             old = {part.name: getattr(node, part.name) for part in fields(node) if part.name in _PARTS}
             new = {name: spelled(part) for name, part in old.items()}
             return node if all(new[name] is old[name] for name in old) else replace(node, **new)

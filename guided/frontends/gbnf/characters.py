@@ -37,7 +37,7 @@ class Characters:
     """
 
     def __init__(self, text: str, found: list[Finding], xgrammar: bool = False) -> None:
-        self._text, self._found, self._xgrammar = text, found, xgrammar
+        self._text, self._findings, self._xgrammar = text, found, xgrammar
 
     def literal(self, token: Token) -> str:
         """The text of a literal."""
@@ -111,7 +111,7 @@ class Characters:
                 "there is no such character", text=text, span=(at, at + 2 + used), hint="the last one is \\U0010FFFF"
             )
         if letter == "x" and len(digits) > most:
-            self._found.append(
+            self._findings.append(
                 Finding(
                     f"offset {at}",
                     "\\x",

@@ -100,7 +100,7 @@ class Reader:
     def __init__(
         self, text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool
     ) -> None:
-        self.text, self.limits, self.allowed, self.found = text, limits, allow_special_tokens, found
+        self.text, self.limits, self.allow_special_tokens, self.findings = text, limits, allow_special_tokens, found
         self.characters, self.is_xgrammar = Characters(text, found, xgrammar), xgrammar
         self.tokens = tokens_of(text)
         self.at = 0
@@ -251,7 +251,7 @@ class Reader:
     def _assertion(self, token: Token, groups: Sequence[_Group]) -> int:
         if len(groups) > 1:
             raise self.error("an assertion stands at the end of a rule, outside of groups", token)
-        self.found.append(
+        self.findings.append(
             Finding(
                 self.place(token), "(=", "a lookahead assertion restricts nothing; in xgrammar it is a hint for speed",
                 "what must follow is written where the rule is used",
@@ -316,7 +316,7 @@ class Reader:
 
     def special(self, named: Sequence[int | str], token: Token) -> Node:
         """One of these tokens. `token` is the source location that names them."""
-        if not self.allowed:
+        if not self.allow_special_tokens:
             raise self.error(
                 "the grammar names a token of the vocabulary, which is not allowed", token,
                 "a text is matched as a literal; allow_special_tokens=True lets a grammar name control tokens",

@@ -98,9 +98,9 @@ class InstanceLocations:
         """The schemas that apply to the innermost open value to which any apply. The root if the text is complete."""
         levels = self._levels(text)
         found = next((level.schemas for level in reversed(levels) if level.schemas), (self.library.root,))
-        return self.named(schema.where for schema in found)
+        return self.full_pointers(schema.where for schema in found)
 
-    def named(self, pointers: Iterable[str]) -> tuple[str, ...]:
+    def full_pointers(self, pointers: Iterable[str]) -> tuple[str, ...]:
         """Pointers into the whole specification, without duplicates."""
         return tuple(dict.fromkeys(self._prefix + pointer for pointer in pointers))
 
@@ -247,9 +247,9 @@ class InstanceLocations:
 
     def is_open(self, schemas: tuple[Schema, ...], text: bytes) -> bool:
         """Whether a text may be the beginning of a value that satisfies all of the schemas. True if unknown."""
-        return self.asked(schemas, text, False) is not False
+        return self.judge(schemas, text, False) is not False
 
-    def asked(self, schemas: tuple[Schema, ...], text: bytes, is_whole: bool) -> bool | None:
+    def judge(self, schemas: tuple[Schema, ...], text: bytes, is_whole: bool) -> bool | None:
         """Whether a text is a value that satisfies all of the schemas, or the beginning of such a value. None if
         unknown.
         """

@@ -16,7 +16,7 @@ __all__ = ["DEFAULTS", "DRAFTS", "JsonSchemaKeywords", "JsonSchemaOptions", "che
 
 DRAFTS = ("draft4", "draft6", "draft7", "2019-09", "2020-12")
 
-_NAMED = {
+_CHOICES = {
     "property_order": ("declared", "any"),
     "numbers": ("json", "plain", "plain_integers"),
     "constants": ("json", "plain"),
@@ -143,7 +143,7 @@ classes='plain', max_items=5)
         return f"JsonSchemaOptions({', '.join(f'{name}={value!r}' for name, value in self.given().items())})"
 
     def __post_init__(self) -> None:
-        for name, known in _NAMED.items():
+        for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise SpecError(
                     f"option {name}={brief(getattr(self, name))} is unknown", hint=f"one of {', '.join(known)}"

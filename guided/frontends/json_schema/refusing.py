@@ -43,7 +43,7 @@ __all__ = ["Groups", "refusing"]
 Groups: TypeAlias = tuple[tuple[str, ...], ...]
 _Schemas: TypeAlias = tuple[Schema, ...]
 
-_BESIDE: Final = {
+_COMPANIONS: Final = {
     "additionalProperties": ("properties", "patternProperties"),
     "items": ("prefixItems",),
     "additionalItems": ("items",),
@@ -83,11 +83,11 @@ class _Part:
 
 def refusing(applying: InstanceLocations, text: bytes, asked: Asked) -> Groups:
     """The keywords that refuse the continuation, see the module's docstring. Empty if none is known."""
-    place = places_asked(text, asked, lambda written, is_whole: applying.asked((), written, is_whole) is True)
+    place = places_asked(text, asked, lambda written, is_whole: applying.judge((), written, is_whole) is True)
     if place is None:
         return ()
     found = _Refusing(applying).explain((applying.library.root,), place, "character")
-    return tuple(dict.fromkeys(applying.named(group) for group in found))
+    return tuple(dict.fromkeys(applying.full_pointers(group) for group in found))
 
 
 class _Refusing:
@@ -202,9 +202,9 @@ class _Refusing:
         schemas need not allow it.
         """
         longer = place.longer(question)
-        if longer is None or self._applying.asked(schemas, longer.text, longer.is_whole) is not False:
+        if longer is None or self._applying.judge(schemas, longer.text, longer.is_whole) is not False:
             return False
-        return is_late or not place.text or self._applying.asked(schemas, place.text, False) is True
+        return is_late or not place.text or self._applying.judge(schemas, place.text, False) is True
 
     # --- parts
 
@@ -331,7 +331,7 @@ class _Refusing:
     ) -> _Part:
         """The part of a single keyword."""
         assert isinstance(schema.value, dict)
-        beside = {name: schema.value[name] for name in _BESIDE.get(keyword, ()) if name in schema.value}
+        beside = {name: schema.value[name] for name in _COMPANIONS.get(keyword, ()) if name in schema.value}
         value = {keyword: schema.get(keyword), **{name: _allow_anything(name, each) for name, each in beside.items()}}
         alone = self._applying.changed(schema, (keyword,), value)
         return _Part(keyword, schema.at(keyword), alone, cases, is_coarse)

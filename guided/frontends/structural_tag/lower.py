@@ -78,7 +78,7 @@ class Lowering:
     def __init__(
         self, limits: Limits, names: Collection[str], allowed: bool, ask: bool, options: JsonSchemaOptions
     ) -> None:
-        self.limits, self.allowed, self.ask, self.options = limits, allowed, ask, options
+        self.limits, self.allow_special_tokens, self.ask, self.options = limits, allowed, ask, options
         longest_first = sorted(filter(None, names), key=len, reverse=True)
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
@@ -134,7 +134,7 @@ class Lowering:
         out: list[str | Special] = []
         at = 0
         for found in self.names.finditer(string) if self.names else ():
-            if not self.allowed:
+            if not self.allow_special_tokens:
                 raise SpecError(
                     f"the string contains the control token {brief(found[0])} of this vocabulary, which is not allowed",
                     pointer=pointer, hint="allow_special_tokens=True, if you trust the author; then the token is meant",
@@ -149,7 +149,7 @@ class Lowering:
         return parts[0] if len(parts) == 1 else sequence(*parts)
 
     def _token(self, token: int | str, pointer: str) -> Expr:
-        if not self.allowed:
+        if not self.allow_special_tokens:
             raise SpecError(
                 f"the structural tag names the token {brief(token)}, which is not allowed", pointer=pointer,
                 hint="a text is a const_string; allow_special_tokens=True lets a structural tag name tokens",
@@ -204,7 +204,11 @@ class Lowering:
         def read(limits: Limits, _: JsonSchemaOptions, found: list[Finding]) -> Grammar:
             try:
                 return gbnf_to_grammar(
-                    it["grammar"], allow_special_tokens=self.allowed, limits=limits, found=found, ask_why_empty=self.ask
+                    it["grammar"],
+                    allow_special_tokens=self.allow_special_tokens,
+                    limits=limits,
+                    found=found,
+                    ask_why_empty=self.ask,
                 )
             except (SpecError, UnsupportedError) as error:
                 raise placed(error, f"{it.pointer}/grammar") from None
@@ -259,7 +263,7 @@ class Lowering:
         def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
             return expr_to_grammar(sequence(self.part(content, inside), closing), limits, found, options=whole)
 
-        about = repr((content.fields, end, self.allowed)).encode()
+        about = repr((content.fields, end, self.allow_special_tokens)).encode()
         return LaterPart(ReadPart(read), name, about, least + sum(len(one.encode()) for one in end))
 
     def _tags_with_separator(self, it: Format) -> Expr:

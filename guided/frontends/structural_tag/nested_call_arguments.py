@@ -68,7 +68,7 @@ class NestedArguments:
     def __init__(self, form: ElementForm, parameters: Any) -> None:
         self._form = form
         self._places = None if form.is_typed else Places.of_schema(parameters, form)
-        self._open = [_Container("object", frozenset() if self._places is None else self._places.root)]
+        self._open_containers = [_Container("object", frozenset() if self._places is None else self._places.root)]
         self._value: _Value | None = None
         self._buffer = ""
         self._fresh = ["{"]
@@ -77,7 +77,7 @@ class NestedArguments:
     @property
     def may_end(self) -> bool:
         """Whether the arguments may end here."""
-        return len(self._open) == 1 and self._value is None
+        return len(self._open_containers) == 1 and self._value is None
 
     def read(self, piece: str) -> str:
         """Read a piece, and return the text after the last element."""
@@ -92,7 +92,7 @@ class NestedArguments:
         last = ""
         if self._value is not None and self._value.kinds == {"string"}:
             last = f'{self._value.name}"{self._value.sure}"'
-        for container in reversed(self._open):
+        for container in reversed(self._open_containers):
             last = _join(container.kind, container.name, [*container.parts, *([last] if last else [])])
         return last
 
@@ -103,19 +103,19 @@ class NestedArguments:
 
     def _emit_begin(self, name: str, begin: str) -> None:
         """Add the begin of a member or an item to the fresh text."""
-        self._fresh.append(f"{', ' if self._open[-1].parts else ''}{name}{begin}")
+        self._fresh.append(f"{', ' if self._open_containers[-1].parts else ''}{name}{begin}")
 
     def _step(self) -> bool:
         """Read an element's begin, its value or its end. Returns False if none is complete."""
         if self._value is not None:
             return self._read_value(self._value)
-        container = self._open[-1]
+        container = self._open_containers[-1]
         skipped = self._buffer.lstrip(_SPACE)
         if container.end and skipped.startswith(container.end):
             self._buffer = skipped[len(container.end) :]
-            self._open.pop()
+            self._open_containers.pop()
             self._fresh.append("}" if container.kind == "object" else "]")
-            self._open[-1].parts.append(_join(container.kind, container.name, container.parts))
+            self._open_containers[-1].parts.append(_join(container.kind, container.name, container.parts))
             return True
         found = self._headers[container.kind].match(skipped)
         if found is None:
@@ -144,7 +144,7 @@ class NestedArguments:
             if opens:
                 (kind,) = inner
                 self._emit_begin(value.name, "{" if kind == "object" else "[")
-                self._open.append(_Container(kind, value.place, value.name, value.end))
+                self._open_containers.append(_Container(kind, value.place, value.name, value.end))
                 self._value = None
                 return True
             value.kinds -= inner
@@ -172,7 +172,7 @@ class NestedArguments:
             out = written.strip(_SPACE)
         if not value.is_emitted:
             self._emit_begin(value.name, out)
-        self._open[-1].parts.append(value.name + out)
+        self._open_containers[-1].parts.append(value.name + out)
         self._value = None
         return True
 

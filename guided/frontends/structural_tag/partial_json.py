@@ -37,7 +37,7 @@ class PartialJson:
         self._pieces: list[str] = []
         self._window, self._base = "", 0  # the text that is still needed, and its offset
         self._at = 0  # the end of the last token, in the window
-        self._inside = -1  # the end of the last complete character of a string, in the window; -1: outside
+        self._string_end = -1  # the end of the last complete character of a string, in the window; -1: outside
         self._closers: list[str] = []
         self._is_name = False  # whether the next string is the name of a member
         self._sure, self._sure_closers = 0, ""
@@ -54,9 +54,9 @@ class PartialJson:
         self._window += piece
         while self.end < 0 and self._step():
             pass
-        cut = self._at if self._inside < 0 else self._inside
+        cut = self._at if self._string_end < 0 else self._string_end
         self._window, self._base = self._window[cut:], self._base + cut
-        self._at, self._inside = 0, min(self._inside, 0)
+        self._at, self._string_end = 0, min(self._string_end, 0)
         if self.end < 0:
             return ""
         behind, self._window = self._window, ""
@@ -65,8 +65,8 @@ class PartialJson:
     @property
     def sure(self) -> tuple[int, str]:
         """How many characters of the text are certain, and the text that completes them."""
-        if self._inside >= 0 and not self._is_name:
-            return self._base + self._inside, f'"{"".join(reversed(self._closers))}'
+        if self._string_end >= 0 and not self._is_name:
+            return self._base + self._string_end, f'"{"".join(reversed(self._closers))}'
         return self._sure, self._sure_closers
 
     def completed(self) -> str:
@@ -76,13 +76,13 @@ class PartialJson:
 
     def _step(self) -> bool:
         """Read a token. Returns False if it is not complete."""
-        if self._inside >= 0:
-            found = _CHARACTERS.match(self._window, self._inside)
+        if self._string_end >= 0:
+            found = _CHARACTERS.match(self._window, self._string_end)
             assert found is not None
-            self._inside = found.end()
-            if not self._window.startswith('"', self._inside):
+            self._string_end = found.end()
+            if not self._window.startswith('"', self._string_end):
                 return False
-            self._at, self._inside = self._inside + 1, -1
+            self._at, self._string_end = self._string_end + 1, -1
             if not self._is_name:
                 self._value()
             return True
@@ -92,7 +92,7 @@ class PartialJson:
         token, self._at = found[1], found.end()
         match token:
             case '"':
-                self._inside = self._at
+                self._string_end = self._at
             case "{" | "[":
                 self._closers.append("}" if token == "{" else "]")
                 self._is_name = token == "{"

@@ -20,11 +20,11 @@ class ConfigReader:
         """`inert`: keys without effect on the results. Raises ModelFileError if the config is not an object."""
         if not isinstance(data, dict):
             raise ModelFileError(f"{where}: a config is a JSON object")
-        self.data, self.where, self._read = data, where, set(inert)
+        self.data, self.where, self._read_keys = data, where, set(inert)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, or the default if it is missing or null."""
-        self._read.add(key)
+        self._read_keys.add(key)
         value = self.data.get(key)
         return default if value is None else value
 
@@ -68,7 +68,7 @@ class ConfigReader:
         `{}`.
         """
         for key, value in self.data.items():
-            if key not in self._read and value:
+            if key not in self._read_keys and value:
                 raise self.refuse(key, why.get(key, else_why.replace("{}", key)), hint)
 
 

@@ -28,11 +28,11 @@ class GgufNumbers:
     def __init__(self, metadata: Mapping[str, Any], where: str) -> None:
         self._prefix, self.where = f"{metadata['general.architecture']}.", where
         self._data = {key: value for key, value in metadata.items() if key.startswith(self._prefix)}
-        self._read = {self._prefix + key for key in _INERT}
+        self._read_keys = {self._prefix + key for key in _INERT}
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, or the default if it is missing."""
-        self._read.add(self._prefix + key)
+        self._read_keys.add(self._prefix + key)
         return self._data.get(self._prefix + key, default)
 
     def number(self, key: str, default: float | None = None) -> float:
@@ -50,7 +50,7 @@ class GgufNumbers:
     def finish(self) -> None:
         """Refuse unknown numbers, unless they turn something off."""
         for key, value in self._data.items():
-            if key not in self._read and not (isinstance(value, int | float) and value == 0):
+            if key not in self._read_keys and not (isinstance(value, int | float) and value == 0):
                 raise UnsupportedError(f"{key} is not supported", pointer=self.where)
 
 

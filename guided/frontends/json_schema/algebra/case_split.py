@@ -94,7 +94,7 @@ def has_discriminator(shape: Shape, expander: Expander) -> bool:
 
 def _goals_by_member(binding: Binding, expander: Expander) -> tuple[dict[str, list[Goal]], dict[str, int]]:
     """The goals of each member that has several, and how many of these goals list their values."""
-    asked = {name: list(goals) for name, goals in binding.asked().items() if len(goals) > 1}
+    asked = {name: list(goals) for name, goals in binding.goals_by_name().items() if len(goals) > 1}
     return asked, {
         name: sum(listed_values(goal, expander) is not None for goal in goals) for name, goals in asked.items()
     }
@@ -178,16 +178,16 @@ class _Split:
     def _absent(self, at: Formula, parts: list[Formula]) -> Formula:
         """The part `at` if the member is absent."""
         if isinstance(at, Leaf):
-            return self._name not in at.shape.required and self._rest(at)
+            return self._name not in at.shape.required and self._other_requirements(at)
         if isinstance(at, Junction):
             return join(at.every, parts)
         return negated(parts[0]) if isinstance(at, Negated) else at
 
     def _leaf(self, leaf: Leaf, within: frozenset[Goal]) -> Formula:
         goal = self._goals[leaf]
-        return (goal is None or goal in within) and self._rest(leaf)
+        return (goal is None or goal in within) and self._other_requirements(leaf)
 
-    def _rest(self, leaf: Leaf) -> Formula:
+    def _other_requirements(self, leaf: Leaf) -> Formula:
         """The other requirements of a leaf, given that the member satisfies it. Parts with
         patterns stay as they are.
         """

@@ -71,7 +71,7 @@ def bind(shape: Shape, expander: Expander) -> Bound:
         UnsupportedError: a name has too many cells, or the formula counts members.
     """
     assert shape.formula is not None
-    return Binding(shape, shape.formula, expander).bound()
+    return Binding(shape, shape.formula, expander).bind()
 
 
 class Binding:
@@ -102,13 +102,13 @@ class Binding:
         """A schema that no value satisfies."""
         return self._negation.nothing(self._leaves[0].at)
 
-    def bound(self) -> Bound:
+    def bind(self) -> Bound:
         """The cells and the condition."""
         base = self._base
         self._forbids_others = self._is_closed()
         slots = {
             name: self._partition(self.slot_goal(name), asked, f"the member {brief(name)}")
-            for name, asked in self.asked().items()
+            for name, asked in self.goals_by_name().items()
         }
         slots = {name: cells for name, cells in slots.items() if cells}
         extras = [] if self._forbids_others else self._extras()
@@ -187,7 +187,7 @@ class Binding:
                 out[name] = goal
         return out
 
-    def asked(self) -> dict[str, dict[Goal, None]]:
+    def goals_by_name(self) -> dict[str, dict[Goal, None]]:
         """For each name, the goals that the formula must tell apart."""
         out: dict[str, dict[Goal, None]] = {name: {} for name in self._names}
         for leaf in self._leaves:

@@ -25,18 +25,18 @@ def verdict(condition: Condition, known: Mapping[int, bool], other: bool | None)
         key = serial(at)
         if key not in made:
             if isinstance(at, Written):
-                made[key] = _some(known.get(member, other) for member in at.members)
+                made[key] = _any_of(known.get(member, other) for member in at.members)
             elif isinstance(at, AllOf):
-                made[key] = _not(_some(_not(of(item)) for item in at.items))
+                made[key] = _negate(_any_of(_negate(of(item)) for item in at.items))
             else:
-                found = _some(of(item) for item in at.items)
-                made[key] = found if isinstance(at, AnyOf) else _not(found)
+                found = _any_of(of(item) for item in at.items)
+                made[key] = found if isinstance(at, AnyOf) else _negate(found)
         return made[key]
 
     return of(condition)
 
 
-def _some(parts: Iterable[bool | None]) -> bool | None:
+def _any_of(parts: Iterable[bool | None]) -> bool | None:
     open_ = False
     for part in parts:
         if part:
@@ -45,7 +45,7 @@ def _some(parts: Iterable[bool | None]) -> bool | None:
     return None if open_ else False
 
 
-def _not(part: bool | None) -> bool | None:
+def _negate(part: bool | None) -> bool | None:
     return None if part is None else not part
 
 

@@ -152,7 +152,7 @@ class _Counter:
 
     def _values(self, schemas: tuple[Schema, ...]) -> tuple[Json, ...] | None:
         goal = self._expander.goal(schemas)
-        return () if has_false(goal) else self._expander.few.of(goal)
+        return () if has_false(goal) else self._expander.listed_values.of(goal)
 
     # --- letters
 

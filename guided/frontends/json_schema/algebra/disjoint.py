@@ -57,11 +57,11 @@ class Disjoint:
 
     def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> bool:
         """Whether certainly no value satisfies both schemas and the shape `beside` them."""
-        return self._apart([a], [b], beside, 0)
+        return self._are_disjoint([a], [b], beside, 0)
 
     def common_types(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> set[str]:
         """The types of which some value may satisfy both schemas and the shape `beside` them."""
-        return self._common([a], [b], beside, 0)
+        return self._shared_types([a], [b], beside, 0)
 
     def contradictory(self, schemas: tuple[Schema, ...]) -> bool:
         """Whether certainly no value satisfies all of the schemas.
@@ -79,11 +79,11 @@ class Disjoint:
 
     def excluded_by(self, schema: Schema, shape: Shape) -> bool:
         """Whether certainly no value of a shape satisfies the schema."""
-        return not self._common([schema], [], shape, 0)
+        return not self._shared_types([schema], [], shape, 0)
 
     def possible_types(self, schema: Schema, beside: Shape = ANYTHING) -> tuple[str, ...]:
         """The types of which some value may satisfy the schema and the shape `beside` it, in the usual order."""
-        common = self._common([schema], [], beside, 0)
+        common = self._shared_types([schema], [], beside, 0)
         return tuple(filter(common.__contains__, ALL_TYPES))
 
     def may_hold(self, schema: Schema, shape: Shape) -> bool:
@@ -120,11 +120,11 @@ class Disjoint:
             self._unconstrained[schema] = found
         return found
 
-    def _apart(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:
+    def _are_disjoint(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:
         """Whether no value satisfies all schemas of both lists."""
-        return not self._common(a, b, beside, depth)
+        return not self._shared_types(a, b, beside, depth)
 
-    def _common(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> set[str]:
+    def _shared_types(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> set[str]:
         """The types of which some value may satisfy all schemas of both lists."""
         if any(schema.value is False for schema in (*a, *b)):
             return set()
@@ -153,7 +153,7 @@ class Disjoint:
         for group in groups:
             left = set[str]()
             for one in group if common else ():
-                left |= self._common([one], b, beside, depth + 1)
+                left |= self._shared_types([one], b, beside, depth + 1)
                 if left >= common:
                     break
             common &= left
@@ -163,7 +163,7 @@ class Disjoint:
         if window.is_empty:
             return True
         one, two = list(item_goal(a, 0)), list(item_goal(b, 0))
-        return window.low > 0 and bool(one and two) and self._apart(one, two, ANYTHING, depth + 1)
+        return window.low > 0 and bool(one and two) and self._are_disjoint(one, two, ANYTHING, depth + 1)
 
     def _strings(self, a: Shape, b: Shape) -> bool:
         if a.length.meet(b.length).is_empty:
@@ -182,7 +182,11 @@ class Disjoint:
                 theirs = _member(two, name)
                 if any(schema.value is False for schema in theirs):
                     return True
-                if name in two.required and theirs and self._apart(_member(one, name), theirs, ANYTHING, depth + 1):
+                if (
+                    name in two.required
+                    and theirs
+                    and self._are_disjoint(_member(one, name), theirs, ANYTHING, depth + 1)
+                ):
                     return True
         return False
 

@@ -103,11 +103,11 @@ def _object_problem(shape: Shape, expander: Expander) -> str:
 
 def _most_members(shape: Shape, expander: Expander) -> int | None:
     """The largest possible number of members. None: any number."""
-    others = expander.few.other_names(shape)
+    others = expander.listed_values.other_names(shape)
     if others is None:
         return None
     named = (expander.goal(expander.member(shape, name)) for name in shape.named() if expander.allows(shape, name))
-    return others + sum(expander.few.of(goal) != () for goal in named)
+    return others + sum(expander.listed_values.of(goal) != () for goal in named)
 
 
 def _window_problem(window: Window, what: str) -> str:

@@ -53,7 +53,7 @@ def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tup
     found = reader.evaluators.get(key)
     if found is None:
         reader.evaluators[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
-        own = _own(reader, schema, with_rest)
+        own = _own_evaluator(reader, schema, with_rest)
         out = dict.fromkeys((own,) if own.evaluates else ())
         for holds, inner in _applied(reader, schema):
             for one in evaluators(reader, inner):
@@ -63,7 +63,7 @@ def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tup
     return found
 
 
-def _own(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator:
+def _own_evaluator(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator:
     part = reader.own_members(schema)
     listed = reader.own_items(schema)
     contains = schema.document.draft == "2020-12" and schema.known("contains")

@@ -93,7 +93,7 @@ class Expander:
         self.negation = reader.negation
         self._choices = Choices(reader)
         self.membership = Membership(reader.read, self.keys)
-        self.few = ListedValues(self)
+        self.listed_values = ListedValues(self)
         self.by_type = ByType(self, limits)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
@@ -291,7 +291,7 @@ class Expander:
         elif arrays is not None:
             yield from obliged_items(arrays) if graph is None else (arrays._replace(count_graph=graph),)
         if objects is not None:
-            yield from obliged_members(objects, self.is_closed, self.keys.has, self.few.names_for)
+            yield from obliged_members(objects, self.is_closed, self.keys.has, self.listed_values.names_for)
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """The shape without types and constants that cannot occur, and the reason if no type is left."""

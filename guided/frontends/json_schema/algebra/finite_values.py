@@ -72,7 +72,7 @@ class ListedValues:
     def other_names(self, shape: Shape) -> int | None:
         """The number of names of additional members that an object may have. None: many."""
         names = set[str]()
-        for found, _ in self._others(shape):
+        for found, _ in self._additional_names(shape):
             if found is None:
                 return None
             names.update(found)
@@ -81,13 +81,15 @@ class ListedValues:
     def names_for(self, shape: Shape, some: SomeMember) -> tuple[str, ...] | None:
         """The names of additional members that may satisfy `some`. None: many."""
         names = dict[str, None]()
-        for found, _ in self._others(shape, some):
+        for found, _ in self._additional_names(shape, some):
             if found is None:
                 return None
             names |= dict.fromkeys(found)
         return tuple(names)
 
-    def _others(self, shape: Shape, some: SomeMember | None = None) -> Iterator[tuple[tuple[str, ...] | None, Goal]]:
+    def _additional_names(
+        self, shape: Shape, some: SomeMember | None = None
+    ) -> Iterator[tuple[tuple[str, ...] | None, Goal]]:
         """Names of additional members (None: many), and the goal of their values. With `some`, only names that may
         satisfy it.
         """
@@ -100,7 +102,7 @@ class ListedValues:
                 continue
             goal = self._expander.goal(one.schemas if some is None else (*one.schemas, *(one.blocks[0] or ())))
             if not has_false(goal) and self.of(goal) != ():
-                found = self._expander.keys.few(one.names, MOST_VALUES) if one.names else None
+                found = self._expander.keys.names_if_few(one.names, MOST_VALUES) if one.names else None
                 yield (None if found is None else tuple(name for name in found if name not in declared)), goal
 
     def _each_once(self, parts: Iterable[Iterable[Json] | None]) -> tuple[Json, ...] | None:
@@ -135,7 +137,7 @@ class ListedValues:
             return ("",) if shape.length.high == 0 else None
         patterns = tuple(map(self._expander.written, shape.patterns))
         content = sized(And(patterns), shape.length.low, shape.length.high)
-        return self._expander.keys.few((content,), MOST_VALUES)
+        return self._expander.keys.names_if_few((content,), MOST_VALUES)
 
     def _arrays(self, shape: Shape) -> list[Json] | None:
         longest, high = shape.prefix_length, shape.items.high
@@ -183,7 +185,7 @@ class ListedValues:
             return []
         if shape.members.high == len(shape.required):  # then there are no other members
             places = [place for place in places if place[2]]
-        for names, goal in self._others(shape) if shape.members.high != len(shape.required) else ():
+        for names, goal in self._additional_names(shape) if shape.members.high != len(shape.required) else ():
             if names is None:
                 return None
             places += ((name, goal, False) for name in names)

@@ -136,7 +136,7 @@ class Keys:
             source = KeySet(source.within, source.without)
         return self.language(source)
 
-    def few(self, languages: tuple[Node, ...], most: int) -> tuple[str, ...] | None:
+    def names_if_few(self, languages: tuple[Node, ...], most: int) -> tuple[str, ...] | None:
         """The names in all of the languages. None if there may be more than `most`."""
         self._terms = self._terms or Terms()
         return small_language(self._terms, And(languages), most)

@@ -81,11 +81,11 @@ class Membership:
                 return False
         declared = shape.named()
         others = {name: value for name, value in members.items() if name not in declared}
-        return all(self._some((some,), members) for some in shape.some_members) and all(
-            self._some(block, others) for block in shape.extra_blocks
+        return all(self._has_member((some,), members) for some in shape.some_members) and all(
+            self._has_member(block, others) for block in shape.extra_blocks
         )
 
-    def _some(self, block: tuple[SomeMember, ...], members: dict[str, Json]) -> bool:
+    def _has_member(self, block: tuple[SomeMember, ...], members: dict[str, Json]) -> bool:
         """Whether some member satisfies all of the block."""
         return any(
             all(

@@ -81,13 +81,13 @@ class Unevaluated:
         for _, ids in self._keys.classes((), sources, names, schema.where):
             evaluating = [one for one in found if _evaluates(one, ids)]
             if all(one.holds for one in evaluating):
-                part = self._others(schema, members, names, sources, ids)
+                part = self._rest_of_members(schema, members, names, sources, ids)
                 yield self._group(schema, Shape(objects=(part,)), evaluating)
         for counting, together in classes.items():
             part = ObjectPart(dict.fromkeys(together, members), None)
             yield self._group(schema, Shape(objects=(part,)), counting)
 
-    def _others(
+    def _rest_of_members(
         self, schema: Schema, members: Schema, names: tuple[str, ...], sources: tuple[Source, ...], ids: frozenset[int]
     ) -> ObjectPart:
         """The requirement on members that are not among the names and belong to exactly these sources."""

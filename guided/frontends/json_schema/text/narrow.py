@@ -107,7 +107,7 @@ class Narrowing:
     def _has_finite(self, goal: Goal, depth: int) -> bool:
         """Whether there is a finite value: a schema may require itself without end."""
         shapes = tuple(self._shapes(goal, depth))
-        if shapes and (few := self._expander.few.of(goal)) is not None:  # none of their objects is open
+        if shapes and (few := self._expander.listed_values.of(goal)) is not None:  # none of their objects is open
             return bool(few)
         return any(self._is_finite_shape(shape, depth - 1) for shape in shapes)
 
@@ -129,7 +129,7 @@ class Narrowing:
         """Whether there are many values."""
         shapes = tuple(self._shapes(goal, depth))
         if all(shape.values is not None or _CONTAINERS.isdisjoint(shape.types) for shape in shapes):
-            return bool(shapes) and self._expander.few.of(goal) is None
+            return bool(shapes) and self._expander.listed_values.of(goal) is None
         return any(self._has_many_of(shape, depth - 1) for shape in shapes)
 
     def _has_many_of(self, shape: Shape, depth: int) -> bool:

@@ -59,7 +59,7 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
     extra, some = (None, []) if closed else _additional_members(lowering, shape, where, level)
     may_be_empty = not shape.required and shape.members.low == 0 and not some
     window, cap = shape.members, lowering.options.max_items
-    if extra is not None and window.low > 1 and (few := lowering.expander.few.other_names(shape)) is not None:
+    if extra is not None and window.low > 1 and (few := lowering.expander.listed_values.other_names(shape)) is not None:
         cap = few if cap is None else min(cap, few)  # otherwise no names would be left for the last members
     if extra is None and window.low > len(fields):
         lowering.reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
