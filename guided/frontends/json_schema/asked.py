@@ -5,8 +5,8 @@ In: a text, and the text that should follow. Out: the open values, each with its
     {"year": 20    followed by  20}     the object: {"year": 202, and as a whole {"year": 2020}
                                         its member: 202, and as a whole 2020
 
-A key that is being written is listed separately. So is a value that has not begun, if the following text starts with
-`[`, `,` or its key: a value that nothing can satisfy is refused there.
+A key that is being written is listed separately. So is a value that has not begun, if the next character is `[` or `,`,
+or completes its key: a value that nothing can satisfy is refused there.
 
 Cost: linear in the text, for each open value.
 """

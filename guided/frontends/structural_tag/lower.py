@@ -304,7 +304,7 @@ class Lowering:
     ) -> tuple[Expr, Expr]:
         """Free text without triggers; and free text that ends with a trigger, and what follows it.
 
-        If there is a control token before the end of the trigger, or directly after it, the token is the trigger.
+        If a control token begins before the end of the trigger, the token is the trigger.
         """
         ends: list[str] = []
         after_text: list[Expr] = []
