@@ -1,7 +1,8 @@
 """The front end for structural tags: xgrammar's JSON format for text with constrained parts, and vLLM's older one.
 
-    {"type": "structural_tag", "format": { "type": "triggered_tags", "triggers": ["<tool>"], "tags": [{"begin":
-        "<tool>", "content": {"type": "json_schema", "json_schema": {...}}, "end": "</tool>"}]}}
+    {"type": "structural_tag", "format": {
+        "type": "triggered_tags", "triggers": ["<tool>"],
+        "tags": [{"begin": "<tool>", "content": {"type": "json_schema", "json_schema": {...}}, "end": "</tool>"}]}}
 
 How: `formats.py` lists the formats and their fields, `reader.py` reads and checks them, `lower.py` defines their
 meaning, and `arguments.py` how the XML styles write the arguments of a call. `styles/` describes, as data, how families

@@ -1,8 +1,8 @@
 """Reads tool calls back from the text of an answer while it is written.
 
     reader = guided.tool_style("qwen_3").reader(tools)
-    for piece in pieces:                                  # text as it comes, control tokens by their names for call in
-        reader.read(piece):
+    for piece in pieces:                                  # text as it comes, control tokens by their names
+        for call in reader.read(piece):
             print(call.index, call.name, call.arguments)  # valid JSON at any time: {"city": "Os"}
 
 In: the pieces of an answer that satisfies the structural tag of the same style and tools. Out: calls, free text, and
