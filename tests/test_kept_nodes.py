@@ -27,7 +27,7 @@ SCHEMAS = [
 
 
 def compiled(grammar: Grammar, kept: _core.KeptNodes | None, monkeypatch: pytest.MonkeyPatch, nodes: int = 100_000):
-    monkeypatch.setattr(build, "_KEPT", kept)
+    monkeypatch.setattr(build, "_SHARED_NODES", kept)
     ends = WORDS.eos_token_ids
     return compile_native(
         grammar, native_vocabulary(WORDS), limits=Limits(nodes=nodes), special_ids={}, end_tokens=ends

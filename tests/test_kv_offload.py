@@ -87,7 +87,7 @@ def test_every_wait_is_needed(often):
             run(left_out)
 
 
-@pytest.mark.parametrize("what", ["_loaded", "_left", "_landed", "settle"])
+@pytest.mark.parametrize("what", ["_wait_loaded", "_wait_slot_copied", "_wait_block_written", "settle"])
 def test_what_waits_is_needed(what, monkeypatch):
     monkeypatch.setattr(SlotTable, what, lambda *_: None)
     with pytest.raises(CopyOrderError):

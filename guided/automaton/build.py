@@ -1,10 +1,10 @@
-"""Compiles a grammar with the native core: hands it the IR nodes and turns its refusals into helpful errors.
+"""Compiles a grammar with the native core: passes it the IR nodes and turns its refusals into helpful errors.
 
 In: a `Grammar`, the native vocabulary, `Limits`, and the ids of special token names. Out: the native compiled grammar.
 
-The core's `NodeReader` walks over the nodes, children before parents, and reads most of them by itself. A node that is
-shared (the same object in several places) is read once. The reader calls back into this module for a node that it does
-not read, such as a `Permutation` or a node with unusual fields, because here it can be checked and the error worded.
+The core's `NodeReader` walks over the nodes, children before parents, and reads most of them itself. A shared node (the
+same object in several places) is read once. For a node that it does not read, such as a `Permutation` or a node with
+unusual fields, the reader calls back into this module, which can check it and word the error.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ _UNBOUNDED = -1
 """How the core's interface writes "no upper bound"."""
 _MAX_CACHED_ENCODINGS = 64
 _READER_TYPES = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
-"""The classes whose fields the core's reader looks into, in the order that it expects."""
+"""The classes whose fields the core's reader reads, in the order that it expects."""
 _NODES = frozenset(get_args(Node))
-_KEPT = _core.KeptNodes()
+_SHARED_NODES = _core.KeptNodes()
 """Nodes that many grammars share as the same objects, such as those of an integer's text: they are read only once."""
-_INSTEAD = {
+_HINTS = {
     "Encoded inside": "put Encoded outside of the operation, around its result",
     "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
     "the shortest text takes": "allow more tokens, or a shorter text",
@@ -76,7 +76,7 @@ _INSTEAD = {
     "decision diagram": "relate fewer members of one object to each other (with dependentRequired, if, oneOf, ...)",
     "may be empty": "write a member without the empty text, and required=False to let it be left out",
 }
-"""Words that occur in the core's refusals -> a hint about what to write instead."""
+"""Words in the core's refusals -> a hint about what to write instead."""
 
 
 def compile_native(
@@ -93,10 +93,10 @@ def compile_native(
     Args:
         special_ids: name of a special token -> the ids with this name.
         end_tokens: the ids that end an output; a grammar cannot name them.
-        text_ids: gives the ids that have text; called if the grammar has `OtherTokens`.
+        text_ids: returns the ids that have text; called if the grammar has `OtherTokens`.
 
     Raises:
-        SpecError: the language is empty, a node is malformed, or a rule that is referred to does not exist.
+        SpecError: the language is empty, a node is malformed, or a rule is missing.
         VocabularyError: the vocabulary lacks a control token, or its tokens cannot write any text of the language.
         UnsupportedError: the core does not support this combination of nodes; the message gives the reason.
         LimitExceeded: too many states or nodes, or too much work or time; `place` is the rule.
@@ -132,7 +132,7 @@ class _GrammarBuilder:
         self.builder = _core.Builder()
         self.rule = ""
         self.rule_number = {name: i for i, name in enumerate(grammar.rules)}
-        self.reader = _core.NodeReader(self.builder, _READER_TYPES, self.rule_number, limits.nodes, _KEPT)
+        self.reader = _core.NodeReader(self.builder, _READER_TYPES, self.rule_number, limits.nodes, _SHARED_NODES)
         self.encodings: list[tuple[Encoding, int]] = []
         self._encoding(UTF8)
 
@@ -161,20 +161,22 @@ class _GrammarBuilder:
             )  # fmt: skip
         except LimitExceeded as error:
             if error.limit == "seconds":
-                fail_if_exhausted(error.place)  # the core knows what was left for it, and not what there was in all
+                fail_if_exhausted(error.place)  # the core knows the remaining work, but not the total
             raise
         except SpecError as error:
             error.hint = "look for an empty Alt or Chars, bounds that exclude each other, recursion without an end"
             raise
         except UnsupportedError as error:
             error.pointer = self.grammar.origins.get(error.pointer.removeprefix(prefix), "")
-            error.hint = next((hint for words, hint in _INSTEAD.items() if words in error.reason), "")
+            error.hint = next((hint for words, hint in _HINTS.items() if words in error.reason), "")
             raise
 
     def _compiles_later(
         self, vocabulary: _core.TokenVocabulary
     ) -> Callable[[Sequence[int]], list[_core.CompiledRules]]:
-        """What the core calls for rules that are entered. The origins of their rules join those of the grammar."""
+        """The function that the core calls for rules that are entered. The origins of their rules are added to the
+        grammar's.
+        """
         later, origins = list(self.grammar.later.items()), self.grammar.origins
         assert isinstance(origins, dict)
         limits, special_ids, end_tokens, text_ids = self.limits, self.special_ids, self.end_tokens, self.text_ids
@@ -192,7 +194,7 @@ class _GrammarBuilder:
         return compile_later
 
     def _read_rule(self, rule: str, root: Node) -> int:
-        """Reads `root` with all its descendants and returns its number in the core."""
+        """Read `root` with all its descendants. Returns its number in the core."""
         self.rule = rule
         try:
             return self.reader.read(root, self._add_checked)
@@ -200,7 +202,7 @@ class _GrammarBuilder:
             raise SpecError(f"rule {rule!r}: {error}", hint="for recursion, name a rule and refer to it") from error
 
     def _add_checked(self, node: Node) -> int:
-        """Adds a node that the core does not read by itself and returns its number; `SpecError` if it is malformed."""
+        """Add a node that the core does not read itself. Returns its number. Raises `SpecError` if it is malformed."""
         try:
             return self._add(node)
         except (
@@ -213,7 +215,7 @@ class _GrammarBuilder:
             raise _malformed(self.rule, node, error) from error
 
     def _add(self, node: Node) -> int:
-        """Adds a node to the core, after its children, and returns its number."""
+        """Add a node to the core, after its children. Returns its number."""
         build = self.builder
         if type(node) not in _NODES:
             raise TypeError("not a node")
@@ -275,7 +277,7 @@ class _GrammarBuilder:
         return f"did you mean {close!r}?" if close else f"the rules are {', '.join(map(str, self.rule_number)):.200}"
 
     def _bounds(self, low: int, high: int | None) -> tuple[int, int]:
-        """The bounds as the core expects them. An upper bound that no output can reach is the same as none."""
+        """The bounds as the core expects them. An upper bound that no output can reach counts as unbounded."""
         if low < 0 or (high is not None and high < 0):
             raise ValueError("a count is at least 0")
         if low > _LARGEST_COUNT:
@@ -322,7 +324,7 @@ class _GrammarBuilder:
         return ids
 
     def _encoding(self, encoding: Encoding) -> int:
-        """The number of an encoding in the core. A linear search, as there are few and hashing is slow."""
+        """The number of an encoding in the core. A linear search, since there are few encodings and hashing is slow."""
         for known, number in self.encodings:
             if known is encoding or known == encoding:
                 return number
@@ -331,7 +333,7 @@ class _GrammarBuilder:
 
 
 _native_encodings: dict[int, _core.Encoding] = {}
-"""Serial number -> the core's object. Nearly all grammars have the same two encodings."""
+"""Serial number -> the core's object. Nearly all grammars use the same two encodings."""
 
 
 def _native_encoding(encoding: Encoding) -> _core.Encoding:
@@ -355,7 +357,7 @@ _States: TypeAlias = Sequence[tuple[bool, Sequence[tuple[int, int, int]]]]
 
 
 def _from_start(states: _States, start: int) -> tuple[list[bool], list[tuple[int, int, int, int]]]:
-    """Renumbers an automaton so that its start state is number 0.
+    """Renumber an automaton so that its start state is number 0.
 
     Returns:
         accept: whether each state accepts.

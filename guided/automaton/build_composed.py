@@ -3,12 +3,12 @@
 In: a grammar with `Lexed` nodes in sequences, choices and repetitions. Out: the core's compiled grammar.
 
 How: Glushkov's construction (Russian Mathematical Surveys 16(5), 1961; also Berry and Sethi, TCS 48, 1986), whose
-letters are the parts: the `Lexed` nodes, and what stands between them. Each occurrence of a part knows the occurrences
-that may follow it. Neighbours without a lexer are one part, so that tokens rarely cross a border.
+letters are the parts: the `Lexed` nodes, and the nodes between them. Each occurrence of a part knows the occurrences
+that may follow it. Neighbours without a lexer form one part, so that tokens rarely cross a border.
 
     "a" Lexed(1) ("," Lexed(1))*       parts  "a", 1, ","       occurrences  "a" -> 1 -> "," -> 1' -> ","
 
-Cost: linear in the occurrences and the pairs of neighbours; a repetition is written out, up to its bounds.
+Cost: linear in the occurrences and the pairs of neighbours; a repetition is unrolled, up to its bounds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _HINT: Final = 'read the grammar with semantics="scannerless"'
 
 @dataclass(slots=True)
 class Occurrence:
-    """A part at one place: its number, the occurrences that may follow, and whether the output may end behind it."""
+    """An occurrence of a part: the part's number, the occurrences that may follow, and whether the output may end after
+    it.
+    """
 
     part: int
     next: dict[int, None] = field(default_factory=dict)
@@ -41,7 +43,9 @@ class Occurrence:
 
 @dataclass(slots=True)
 class PartGraph:
-    """What `part_graph` returns: the parts, their occurrences, those that may come first, whether there may be none."""
+    """The result of `part_graph`: the parts, their occurrences, the possible first occurrences, and whether it may be
+    empty.
+    """
 
     parts: list[Grammar] = field(default_factory=list)
     occurrences: list[Occurrence] = field(default_factory=list)
@@ -55,13 +59,12 @@ def compile_composed(
     vocabulary: _core.TokenVocabulary,
     limits: Limits,
 ) -> _core.Compiled:
-    """Compile a grammar with `Lexed` nodes; `compile_part` compiles one without them for the vocabulary.
+    """Compile a grammar with `Lexed` nodes. `compile_part` compiles a grammar without such nodes for the vocabulary.
 
     Raises:
-        SpecError, VocabularyError: as `compile_part` does, of a part.
-        UnsupportedError: also, a part with a lexer stands in a rule that contains itself, or in an operation on sets of
-            texts.
-        LimitExceeded: also, more than 500 occurrences of parts.
+        SpecError, VocabularyError: from `compile_part`, for a part.
+        UnsupportedError: also if a part with a lexer is in a recursive rule, or in an operation on sets of texts.
+        LimitExceeded: also for more than 500 occurrences of parts.
     """
     graph = part_graph(grammar)
     return _core.CompiledComposition(
@@ -76,7 +79,9 @@ def compile_composed(
 
 
 def part_graph(grammar: Grammar) -> PartGraph:
-    """The parts of a grammar and which follows which. Raises as `compile_composed` does, but for what parts raise."""
+    """The parts of a grammar and their order. Raises the errors of `compile_composed`, except those
+    of `compile_part`.
+    """
     builder = _Builder(grammar.rules, grammar.origins)
     try:
         whole = builder.fragment(Ref(grammar.start), "")
@@ -90,7 +95,7 @@ def part_graph(grammar: Grammar) -> PartGraph:
 
 @dataclass(slots=True)
 class _Fragment:
-    """The occurrences that texts of a node may begin and end with, and whether it needs none."""
+    """The possible first and last occurrences of a node's texts, and whether it may be empty."""
 
     first: list[int]
     last: list[int]
@@ -102,32 +107,35 @@ class _Builder:
         self.rules, self.origins = rules, origins
         self.graph = PartGraph()
         self.numbers: dict[object, int] = {}
-        self.known: dict[int, set[str]] = {}
-        self.open: list[str] = []
-        self.mentioned = {name: self.mentions(node) for name, node in rules.items()}
-        self.lexed = {name for name, found in self.mentioned.items() if "" in found}
-        while more := {name for name, found in self.mentioned.items() if found & self.lexed} - self.lexed:
-            self.lexed |= more
+        self.mention_cache: dict[int, set[str]] = {}
+        self.open_rules: list[str] = []
+        self.mentions_by_rule = {name: self.mentions(node) for name, node in rules.items()}
+        self.rules_with_lexer = {name for name, found in self.mentions_by_rule.items() if "" in found}
+        while (
+            more := {name for name, found in self.mentions_by_rule.items() if found & self.rules_with_lexer}
+            - self.rules_with_lexer
+        ):
+            self.rules_with_lexer |= more
 
     def fragment(self, node: Node, rule: str) -> _Fragment:
-        """The occurrences of a node that stands in a rule."""
+        """The occurrences of a node in a rule."""
         if not self.has_lexer(node):
             return self.part(node, rule)
         match node:
             case Lexed(grammar):
                 return self.occurrence(serial(node), grammar)
             case Ref(name):
-                if name in self.open:
+                if name in self.open_rules:
                     place = self.origins.get(name) or name
                     raise UnsupportedError(f"{place} contains itself and a grammar with a lexer", hint=_HINT)
-                self.open.append(name)
+                self.open_rules.append(name)
                 found = self.fragment(self.rules[name], name)
-                self.open.pop()
+                self.open_rules.pop()
                 return found
             case Seq(items):
-                return self.sequence(self.fragment(part, rule) for part in self.joined(Seq, items))
+                return self.sequence(self.fragment(part, rule) for part in self.merge_plain(Seq, items))
             case Alt(items):
-                return self.choice([self.fragment(part, rule) for part in self.joined(Alt, items)])
+                return self.choice([self.fragment(part, rule) for part in self.merge_plain(Alt, items)])
             case Repeat(item, low, high):
                 return self.repeat(item, low, high, rule)
         raise UnsupportedError(
@@ -135,18 +143,18 @@ class _Builder:
         )
 
     def mentions(self, node: Node) -> set[str]:
-        """As `_mentioned`, which walks each node once."""
+        """Cached `_find_mentions`, which walks each node once."""
         number = serial(node)
-        if number not in self.known:
-            self.known[number] = _mentioned(node)
-        return self.known[number]
+        if number not in self.mention_cache:
+            self.mention_cache[number] = _find_mentions(node)
+        return self.mention_cache[number]
 
     def has_lexer(self, node: Node) -> bool:
         found = self.mentions(node)
-        return "" in found or bool(found & self.lexed)
+        return "" in found or bool(found & self.rules_with_lexer)
 
-    def joined(self, kind: type[Seq | Alt], items: Iterable[Node]) -> list[Node]:
-        """The items, with neighbours without a lexer as one; of a choice all of them."""
+    def merge_plain(self, kind: type[Seq | Alt], items: Iterable[Node]) -> list[Node]:
+        """The items, with adjacent items without a lexer merged. In a choice, all of them are merged."""
         out: list[Node] = []
         plain: list[Node] = []
         for item in items:
@@ -160,11 +168,11 @@ class _Builder:
         return [*out, kind(tuple(plain))] if plain else out
 
     def part(self, node: Node, rule: str) -> _Fragment:
-        """A node without a lexer, with the rules that it needs. Its own rule has one, so that its name is free."""
+        """A node without a lexer, with the rules that it needs. Its own rule has a lexer, so its name is free."""
         needed = dict.fromkeys(self.mentions(node))
         work = list(needed)
         for name in work:  # grows while it is read
-            more = [other for other in self.mentioned.get(name, ()) if other not in needed]
+            more = [other for other in self.mentions_by_rule.get(name, ()) if other not in needed]
             needed |= dict.fromkeys(more)
             work += more
         rules = {name: self.rules[name] for name in needed if name in self.rules}
@@ -198,7 +206,7 @@ class _Builder:
         return _Fragment(first, [at for part in parts for at in part.last], any(part.is_empty for part in parts))
 
     def repeat(self, item: Node, low: int, high: int | None, rule: str) -> _Fragment:
-        """Copies one after the other; those that may be left out, and what is behind them, are optional."""
+        """Unrolled copies of the item. Copies beyond the lower bound are optional."""
         if high == 0:
             return _Fragment([], [], True)
         copies = []
@@ -211,8 +219,8 @@ class _Builder:
         return self.sequence(copies)
 
 
-def _mentioned(node: Node) -> set[str]:
-    """The rules that a node refers to; "" stands for a grammar with a lexer."""
+def _find_mentions(node: Node) -> set[str]:
+    """The rules that a node refers to. "" stands for a grammar with a lexer."""
     out: set[str] = set()
     for item in parts_of(node):
         if isinstance(item, Ref):

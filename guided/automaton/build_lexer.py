@@ -2,8 +2,8 @@
 
 In: rules over terminals, and the lexer that finds these (`guided/ir/lexer.py`). Out: the core's compiled grammar.
 
-How: each terminal's pattern is a grammar of its own over the vocabulary, of which the core uses the automaton. The
-rules are compiled over a vocabulary of their own, in which each terminal is a control token.
+How: each terminal's pattern is a separate grammar over the vocabulary, of which the core uses the automaton. The rules
+are compiled over a second vocabulary, in which each terminal is a control token.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def compile_lexed(
 
 
 def ids_of_terminals(lexer: Lexer) -> dict[str, int]:
-    """The tokens of the vocabulary of the rules: terminals in their order, those of indentation, marks of contexts."""
+    """The tokens of the rules' vocabulary: terminals in their order, those of indentation, and marks of contexts."""
     ids = {terminal.name: at for at, terminal in enumerate(lexer.terminals)}
     if lexer.indentation is not None:
         for name in (lexer.indentation.indent, lexer.indentation.dedent):
@@ -96,7 +96,7 @@ def ids_of_terminals(lexer: Lexer) -> dict[str, int]:
 
 
 def _lines(indentation: Indentation, number: Mapping[str, int], symbols: Mapping[str, int]) -> tuple[Any, ...]:
-    """As the core reads it."""
+    """The indentation in the form that the core reads."""
     opening, closing = (
         [number[name] for name in sorted(names) if name in number]
         for names in (indentation.opening, indentation.closing)

@@ -1,4 +1,4 @@
-"""Conditions on members of a permutation, as the core reads them. In: a condition. Out: it and its parts, in a list."""
+"""Conditions on members of a permutation, in the core's form. In: a condition. Out: a list of it and its parts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["flattened"]
 
 _MAX_CONDITION_DEPTH: Final = 100_000
 _CONDITIONS: Final = (Written, AllOf, AnyOf, NoneOf)
-"""A class's position is the number of this kind of condition in the core."""
+"""The position of a class is the number of this kind of condition in the core."""
 
 
 def flattened(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
-    """A condition and all its parts as one list, each object once, parts before what they are parts of.
+    """A condition and all its parts as one list, each object once, parts before the conditions that contain them.
 
-    An element is (kind, numbers); the numbers are members for `Written`, and else positions of parts in the list.
-    The traversal has a stack of its own, so a condition may be nested more deeply than Python's calls.
+    An element is (kind, numbers). The numbers are members for `Written`, and otherwise positions of parts in the list.
+    The traversal uses an explicit stack, so a condition may be nested more deeply than Python's calls.
     """
     positions: dict[int, int] = {}
     out: list[tuple[int, tuple[int, ...]]] = []

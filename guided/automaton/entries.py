@@ -1,4 +1,4 @@
-"""What the core does not support in entries of values that must differ. In: a grammar. Cost: linear in its nodes."""
+"""Refuses entries of uniqueness scopes that the core does not support. In: a grammar. Cost: linear in its nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ __all__ = ["check_entries"]
 
 
 def check_entries(grammar: Grammar) -> None:
-    """Refuses `MaxTokens` in an `Entry`: whether its value can still differ is not asked of tokens."""
+    """Refuse `MaxTokens` in an `Entry`: the core does not check whether its value can still differ
+    within the tokens.
+    """
     met: set[tuple[int, bool]] = set()
     todo: list[tuple[Node, bool]] = [(node, False) for node in grammar.rules.values()]
     while todo:

@@ -1,4 +1,4 @@
-"""One of several texts. In: a list of strings. Out: a grammar of exactly these. Cost: linear in the characters."""
+"""A choice of texts. In: a list of strings. Out: a grammar of exactly these. Cost: linear in the characters."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _DEFAULT_LIMITS = Limits()
 
 
 def read_choices(choices: object, limits: Limits = _DEFAULT_LIMITS) -> tuple[object, ...]:
-    """The items of a choice, of which `limits.spec_length` bounds the number, whatever they are.
+    """The items of a choice, of any type. `limits.spec_length` bounds their number.
 
     Raises:
-        SpecError: `choices` is no list. LimitExceeded: there are too many items.
+        SpecError: `choices` is not a list. LimitExceeded: there are too many items.
     """
     if isinstance(choices, str | bytes):
         raise SpecError("a choice is a list of strings, not one string", hint="write ['yes', 'no']")
@@ -34,7 +34,7 @@ def read_choices(choices: object, limits: Limits = _DEFAULT_LIMITS) -> tuple[obj
 
 
 def choice_to_grammar(choices: Iterable[str], *, limits: Limits = _DEFAULT_LIMITS) -> Grammar:
-    """The language of the given strings; the empty string may be one of them."""
+    """The language of the given strings, which may include the empty string."""
     total, found = 0, list[str]()
     for at, choice in enumerate(read_choices(choices, limits)):
         if not isinstance(choice, str):

@@ -1,14 +1,15 @@
-"""Specifications composed in Python: of literal text, expressions, control tokens, and whole other specifications.
+"""Specifications composed in Python: of literal text, expressions, control tokens, and complete other specifications.
 
     value = guided.rule("value")
     nested = guided.rules("[" + value + "]", value=guided.regex("[0-9]+") | "[" + value + "]")
     call = guided.special("<call>") + guided.json_schema({"type": "object"}) + guided.special("</call>")
     answer = guided.repeat(guided.regex("[a-z ]") | call | nested)
 
-In: parts. Out: an `Expr`, a part itself: `a + b` is one after the other, `a | b` one of the two, and a `str` stands for
-just this text. A compiled grammar is a part, too. What a part says is read when the whole is compiled
-(`GrammarCompiler.compile`), under the compiler's limits. Names of rules are seen inside of their `rules(...)` alone, so
-parts that were written apart never meddle with each other. Cost: linear in the parts; what is used twice is read once.
+In: parts. Out: an `Expr`, which is itself a part: `a + b` is a sequence, `a | b` a choice, and a `str` stands for
+exactly this text. A compiled grammar is a part, too. Parts are read when the whole is compiled
+(`GrammarCompiler.compile`), under the compiler's limits. Names of rules are only visible inside their `rules(...)`, so
+parts that were written separately never interfere with each other. Cost: linear in the parts; a part that is used twice
+is read once.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Expr:
-    """A part of a specification. Made by the functions of this module; equal only to itself."""
+    """A part of a specification. Created by the functions of this module; equal only to itself."""
 
-    def __repr__(self) -> str:  # what it is made of may be huge
+    def __repr__(self) -> str:  # its content may be huge
         return f"<a {type(self).__name__.removesuffix('Part').lower()} of guided.frontends.combinators>"
 
     def __add__(self, other: Part) -> Expr:
@@ -78,7 +79,7 @@ class Expr:
 
 
 Part: TypeAlias = Expr | str | Grammar | Any
-"""`Any` for compiled grammars, of which this layer does not know."""
+"""`Any` is for compiled grammars, which this layer does not know."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -125,11 +126,10 @@ class ReadPart(Expr):
     """A specification of another kind.
 
     Attributes:
-        read: reads it, with the options of the whole for what it does not say itself; what is not enforced of it is
-            appended to the list.
-        kind: "regex", "json_schema", "type", "structural_tag", or "" for a kind that has no options.
+        read: reads it, with the options of the whole as defaults. Parts that are not enforced are appended to the list.
+        kind: "regex", "json_schema", "type", "structural_tag", or "" for a kind without options.
         source: the schema or the type.
-        has_lexer: whether it may cut texts into lexemes first.
+        has_lexer: whether it may split texts into lexemes first.
     """
 
     read: Callable[[Limits, JsonSchemaOptions, list[Finding]], Grammar | Node]
@@ -140,7 +140,7 @@ class ReadPart(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DispatchPart(Expr):
-    """Free text that ends with one of some markers, and what follows it: for each marker a part."""
+    """Free text that ends with one of several markers, and the part that follows each marker."""
 
     free: FreeText
     parts: tuple[Expr, ...]
@@ -151,10 +151,10 @@ class LaterPart(Expr):
     """A part that may be compiled when it is first entered: see `guided.ir.deferred_rule`.
 
     Attributes:
-        part: generates something, and no empty text; nothing is to be told about it.
-        origin: the part of the specification that it stands for.
-        content: what stands for it, besides the options.
-        least: its shortest text has at most so many bytes.
+        part: generates something, but not the empty text; compiling it causes no warnings.
+        origin: its location in the specification.
+        content: identifies it, together with the options.
+        least: an upper bound on the bytes of its shortest text.
     """
 
     part: Expr
@@ -173,14 +173,14 @@ def text(text: str) -> Expr:
 
 
 def special(token: str | int) -> Expr:
-    """One control token, by its name in the vocabulary or by its id. Its name as text does not match."""
+    """One control token, by its name in the vocabulary or by its id. The name as text does not match."""
     if isinstance(token, bool) or not isinstance(token, str | int):
         raise SpecError(f"a control token is a name or an id, not {brief(token)}", hint='write special("<|call|>")')
     return NodePart(Special(token))
 
 
 def sequence(*parts: Part) -> Expr:
-    """One part after the other; of no parts, the empty text."""
+    """The parts, one after the other. Without parts, the empty text."""
     return SequencePart(_flat(SequencePart, parts))
 
 
@@ -194,7 +194,7 @@ def choice(*parts: Part) -> Expr:
 
 
 def repeat(part: Part, min: int = 0, max: int | None = None) -> Expr:
-    """The part `min` to `max` times, one after the other; None: any number of times."""
+    """The part, `min` to `max` times in a row; None: any number of times."""
     for name, bound in (("min", min), ("max", max)):
         if (name, bound) != ("max", None) and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 0):
             raise SpecError(f"repeat: {name} is {brief(bound)}, not an integer of at least 0")
@@ -209,10 +209,10 @@ def optional(part: Part) -> Expr:
 
 
 def capture(name: str, part: Part) -> Expr:
-    """The part, whose text is found again by its name: `matcher.captures()`, `result.captures`.
+    """The part, whose text is captured under a name: `matcher.captures()`, `result.captures`.
 
-    A part that occurs several times is captured each time. `guided/matching/regions/parse_paths.py` says which of
-    several readings of a text counts.
+    A part that occurs several times is captured each time. `guided/matching/regions/parse_paths.py` says which parse
+    counts if a text has several.
     """
     if not isinstance(name, str) or not name:
         raise SpecError(f"the name of a capture is a string, not {brief(name)}", hint='write capture("year", part)')
@@ -220,14 +220,14 @@ def capture(name: str, part: Part) -> Expr:
 
 
 def rule(name: str) -> Expr:
-    """The rule of this name, which a `rules(...)` around it defines; rules may be recursive in any way."""
+    """The rule with this name, which a surrounding `rules(...)` defines. Rules may be recursive in any way."""
     if not isinstance(name, str):
         raise SpecError(f"the name of a rule is a string, not a {type(name).__name__}", hint='write rule("value")')
     return RulePart(name)
 
 
 def rules(start: Part, /, **definitions: Part) -> Expr:
-    """The part `start`, in which, as in the definitions themselves, `rule(name)` is what is defined here."""
+    """The part `start`. In it and in the definitions, `rule(name)` refers to the definition with this name."""
     return RulesPart(_part(start), {name: _part(part) for name, part in definitions.items()})
 
 
@@ -239,10 +239,10 @@ def regex(
     search: bool = False,
     classes: Classes | None = None,
 ) -> Expr:
-    """What a regular expression matches as a whole; see `GrammarCompiler.compile_regex`.
+    """The texts that a regular expression matches as a whole; see `GrammarCompiler.compile_regex`.
 
-    Anchors and lookarounds see the text of this part alone. `classes`: None is as the whole is compiled, plain where an
-    engine writes it.
+    Anchors and lookarounds only see the text of this part. `classes`: None takes the setting of the whole, which is
+    "plain" for generation by an engine.
     """
     if not isinstance(pattern, str):
         raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint="write it as text: r'[a-z]+'")
@@ -263,8 +263,8 @@ def json_schema(
 ) -> Expr:
     """The JSON texts of a schema; see `GrammarCompiler.compile_json_schema`.
 
-    What the options do not say is as the whole is compiled, as `JsonSchemaOptions.for_generation()` where an engine
-    writes it.
+    Options that are not given take the setting of the whole, which is `JsonSchemaOptions.for_generation()` for
+    generation by an engine.
     """
     if isinstance(schema, type):
         return python_type(schema, registry=registry, **options)
@@ -280,7 +280,7 @@ def python_type(tp: Any, *, registry: Mapping[str, Any] | None = None, **options
 def _json_schema(
     schema: object, registry: Mapping[str, Any] | None, options: JsonSchemaKeywords, kind: str, source: object
 ) -> Expr:
-    DEFAULTS.changed(**options)  # what contradicts itself is told here
+    DEFAULTS.changed(**options)  # raises an error now if the options contradict each other
     kept, known = _copy(schema), _copy(checked_registry(registry))
 
     def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
@@ -291,7 +291,7 @@ def _json_schema(
 
 @keywords_checked()
 def gbnf(text: str, *, root: str = "root", allow_special_tokens: bool = False) -> Expr:
-    """What a grammar of llama.cpp or xgrammar generates; see `GrammarCompiler.compile_gbnf`."""
+    """The language of a grammar of llama.cpp or xgrammar; see `GrammarCompiler.compile_gbnf`."""
 
     def read(limits: Limits, _: JsonSchemaOptions, found: list[Finding]) -> Grammar:
         return gbnf_to_grammar(text, root=root, allow_special_tokens=allow_special_tokens, limits=limits, found=found)
@@ -311,9 +311,9 @@ def lark(
     import_paths: Sequence[str] = (),
     postlex: object = None,
 ) -> Expr:
-    """What a grammar of Lark generates; see `GrammarCompiler.compile_lark`.
+    """The language of a Lark grammar; see `GrammarCompiler.compile_lark`.
 
-    With a lexer, it may be a part of sequences, choices and repetitions, and not of rules that contain themselves.
+    With a lexer, it may be a part of sequences, choices and repetitions, but not of recursive rules.
     """
     folders, given = checked_folders(import_paths), checked_grammars(grammars)
     options = LarkOptions(start, semantics, lexer, folders, postlex, given, allow_special_tokens)
@@ -331,15 +331,15 @@ def pattern(elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iter
 
 
 def _copy(schema: Any) -> Any:
-    """So that it says tomorrow what it says today."""
+    """A copy, so that later changes by the caller have no effect."""
     try:
         return deepcopy(schema)
-    except RecursionError:  # the front end words it
+    except RecursionError:  # the front end reports it
         return schema
 
 
 def _flat(kind: type[SequencePart] | type[ChoicePart], parts: Sequence[Part]) -> tuple[Expr, ...]:
-    """The parts; those of one's own kind are taken apart, so that `a + b + c + ...` does not nest."""
+    """The parts. Parts of the same kind are flattened, so that `a + b + c + ...` does not nest."""
     out: list[Expr] = []
     for part in map(_part, parts):
         out += part.parts if isinstance(part, kind) else [part]

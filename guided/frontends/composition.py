@@ -1,4 +1,4 @@
-"""A composed specification becomes one grammar: its parts are read, and their rules get names that do not collide.
+"""Turns a composed specification into one grammar: reads its parts, and gives their rules names that do not collide.
 
 In: an `Expr` (combinators.py). Out: a `Grammar`. How: `rule_table.py` keeps the rules of the parts apart. Cost: linear
 in the parts; a part that occurs twice is read once.
@@ -43,11 +43,11 @@ from guided.meter import compiling, spend
 __all__ = ["FEW_LATER", "expr_to_grammar", "kinds_of", "only_part"]
 
 FEW_LATER = 8
-"""So many parts at least are left to be compiled later: a few are compiled at once, and no mask has to wait."""
+"""The least number of parts to compile later. Fewer parts are compiled at once, so that no mask has to wait."""
 
 
 def kinds_of(expr: Expr) -> set[str]:
-    """The kinds of the parts that have options: "regex", "json_schema", "type", "structural_tag"."""
+    """The kinds of the parts with options: "regex", "json_schema", "type", "structural_tag"."""
     kinds, met, work = set[str](), ByIdentity[Expr, None](), [expr]
     while work:
         part = work.pop()
@@ -67,12 +67,14 @@ def kinds_of(expr: Expr) -> set[str]:
 
 
 def only_part(expr: Expr) -> tuple[str, Any]:
-    """The kind and the source of the only part of a whole; ("", None) where it has several, or none of these kinds."""
-    only = _unwrapped(expr)
+    """The kind and the source of the only part of a whole. ("", None) if there are several, or if the part has no such
+    kind.
+    """
+    only = _unwrap(expr)
     return (only.kind, only.source) if isinstance(only, ReadPart) else ("", None)
 
 
-def _unwrapped(expr: Expr) -> Expr:
+def _unwrap(expr: Expr) -> Expr:
     while isinstance(expr, SequencePart | ChoicePart) and len(expr.parts) == 1:
         expr = expr.parts[0]
     return expr
@@ -86,18 +88,18 @@ def expr_to_grammar(
     options: JsonSchemaOptions = DEFAULTS,
     later: bool = False,
 ) -> Grammar:
-    """The grammar of a whole. What is not enforced of its parts goes to `found`; without it, it is warned of.
+    """The grammar of a whole. Parts that are not enforced are appended to `found`; without it, they cause a warning.
 
-    `options`: of the parts that do not say it themselves. `later`: parts of which nothing has to be known before they
-    are entered are left to be compiled then, if they are many.
+    `options`: defaults for the options of the parts. `later`: if there are many parts without errors or warnings,
+    compile them when they are entered.
 
     Raises:
-        SpecError, UnsupportedError: of a part, or a rule that nothing defines. LimitExceeded: nesting, or of a part.
+        SpecError, UnsupportedError: in a part, or a rule that nothing defines. LimitExceeded: nesting, or in a part.
     """
     lowering = _Lowering(Limits() if limits is None else limits, options, later)
     try:
-        if isinstance(only := _unwrapped(expr), ReadPart) and only.has_lexer:
-            return cast(Grammar, only.read(lowering.limits, options, lowering.found))
+        if isinstance(only := _unwrap(expr), ReadPart) and only.has_lexer:
+            return cast(Grammar, only.read(lowering.limits, options, lowering.findings))
         with compiling(lowering.limits, work=False):
             node = lowering.node(expr, {}, 0)
     except RecursionError:
@@ -107,16 +109,16 @@ def expr_to_grammar(
         raise UnsupportedError(
             "captures beside a grammar with a lexer are not supported", hint='read it with semantics="scannerless"'
         )
-    if table.composed and later:  # its parts are compiled by themselves
+    if table.composed and later:  # its parts are compiled separately
         return expr_to_grammar(expr, limits, found, options=options)
     start = table.define("start", "", node)
-    left = lowering.left()
+    deferred = lowering.deferred_rules()
     if found is None:
-        warn_of(lowering.found)
+        warn_of(lowering.findings)
     else:
-        found += lowering.found
+        found += lowering.findings
     return Grammar(
-        table.rules, start, table.origins, later=left, composed=table.composed,
+        table.rules, start, table.origins, later=deferred, composed=table.composed,
         regions=table.regions, schemas=table.schemas,
     )  # fmt: skip
 
@@ -125,34 +127,34 @@ class _Lowering:
     def __init__(self, limits: Limits, options: JsonSchemaOptions, leaves: bool) -> None:
         self.limits, self.options, self.leaves = limits, options, leaves
         self.table = RuleTable()
-        self.found: list[Finding] = []
-        self.done: ByIdentity[Scope, ByIdentity[Expr, Node]] = ByIdentity()
-        self.later: dict[str, LaterPart] = {}
+        self.findings: list[Finding] = []
+        self.node_cache: ByIdentity[Scope, ByIdentity[Expr, Node]] = ByIdentity()
+        self.deferred: dict[str, LaterPart] = {}
 
-    def left(self) -> dict[str, DeferredRule]:
-        """The rules that are left to be compiled later; a few are lowered now."""
-        if len(self.later) >= FEW_LATER:
+    def deferred_rules(self) -> dict[str, DeferredRule]:
+        """The rules to compile later. If they are few, they are lowered now."""
+        if len(self.deferred) >= FEW_LATER:
             about = repr(self.options).encode()
             return {
                 name: DeferredRule(partial(expr_to_grammar, it.part, self.limits, [], options=self.options),
                             about + it.content, it.least)
-                for name, it in self.later.items()
+                for name, it in self.deferred.items()
             }  # fmt: skip
-        for name, it in self.later.items():
+        for name, it in self.deferred.items():
             self.table.rules[name] = self.node(it.part, {}, 0)
         return {}
 
     def node(self, expr: Expr, scope: Scope, depth: int) -> Node:
-        """The IR of a part; the same object where it was read before."""
-        if scope not in self.done:
-            self.done[scope] = ByIdentity()
-        done = self.done[scope]
-        if expr not in done:
+        """The IR of a part. Returns the same object if it was read before."""
+        if scope not in self.node_cache:
+            self.node_cache[scope] = ByIdentity()
+        nodes = self.node_cache[scope]
+        if expr not in nodes:
             spend()
             if depth > self.limits.depth:
                 raise LimitExceeded("depth", depth, self.limits.depth)
-            done[expr] = self._node(expr, scope, depth + 1)
-        return done[expr]
+            nodes[expr] = self._node(expr, scope, depth + 1)
+        return nodes[expr]
 
     def _node(self, expr: Expr, scope: Scope, depth: int) -> Node:
         match expr:
@@ -171,13 +173,13 @@ class _Lowering:
                 self.table.regions[rule] = Region(capture=name)
                 return Ref(rule)
             case ReadPart(read):
-                found = read(self.limits, self.options, self.found)
+                found = read(self.limits, self.options, self.findings)
                 return self.table.embed(found) if isinstance(found, Grammar) else found
             case LaterPart(part) if not self.leaves:
                 return self.node(part, scope, depth)
             case LaterPart(_, origin):
                 name = self.table.define(f"{origin} later", origin, Text(" "))
-                self.later[name] = expr
+                self.deferred[name] = expr
                 return Ref(name)
             case RulePart(name):
                 if name not in scope:

@@ -1,9 +1,9 @@
 """The grammars that come with guided. In: a name. Out: a part of a specification.
 
-They are files in Lark's notation, in the folder `grammars/` of the project, which an installed package has as
-`guided/grammars/`. Each file begins with two lines that say what it is and how it is meant: as a lexer cuts it, that
-tries the terminals that a rule can take ("contextual lexer") or all of them ("basic lexer"), or in all readings
-("scannerless"). A third line may say which indenter of Lark's the lexer has: "python" is `PythonIndenter`.
+They are files in Lark's notation, in the folder `grammars/` of the project, or `guided/grammars/` of an installed
+package. Each file begins with two lines: a description, and the semantics. The semantics are a lexer that tries the
+terminals that a rule can take ("contextual lexer"), a lexer that tries all terminals ("basic lexer"), or all readings
+("scannerless"). An optional third line names an indenter of Lark: "python" is `PythonIndenter`.
 
     // python: programs of Python 3
     // semantics: basic lexer
@@ -40,7 +40,7 @@ _HEAD: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LibraryGrammar:
-    """A grammar that comes with guided: what it is called and is, its text, and the options of `guided.lark` for it."""
+    """A grammar that comes with guided: its name and description, its text, and its options for `guided.lark`."""
 
     name: str
     title: str
@@ -49,33 +49,35 @@ class LibraryGrammar:
 
     @property
     def semantics(self) -> Literal["lexer", "scannerless"]:
-        """Whether a lexer cuts the text."""
+        """Whether the grammar has a lexer."""
         return cast(Literal["lexer", "scannerless"], self.options["semantics"])
 
 
 def library() -> dict[str, LibraryGrammar]:
     """The grammars that come with guided, by name."""
-    return {name: _read(path) for name, path in _files().items()}
+    return {name: _read_grammar(path) for name, path in _files().items()}
 
 
 def grammar(name: str) -> Expr:
-    """A grammar that comes with guided, as "json"; `guided.library()` lists them.
+    """A grammar that comes with guided, such as "json"; `guided.library()` lists them.
 
     Raises:
-        SpecError: there is none of this name.
+        SpecError: the name is unknown.
     """
     files = _files()
     if name not in files:
         close = close_name(str(name), files)
         hint = f"did you mean {close!r}?" if close else f"there are {', '.join(files)}"
         raise SpecError(f"no grammar {brief(name)} comes with guided", hint=hint)
-    return _part(files[name])
+    return _load_part(files[name])
 
 
 @lru_cache(maxsize=64)
-def _part(path: Path) -> Expr:
-    """The same object each time, so that compilers find what they compiled; and it is read once for all wholes."""
-    found = _read(path)
+def _load_part(path: Path) -> Expr:
+    """The part of a file, always the same object, so that compilers find it in their caches. It is read once for all
+    wholes.
+    """
+    found = _read_grammar(path)
     part = cast(ReadPart, lark(found.text, **found.options))
     read = lru_cache(maxsize=4)(lambda limits, options: part.read(limits, options, []))
     return replace(part, read=lambda limits, options, _: read(limits, options))
@@ -88,7 +90,7 @@ def _files() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.lark"))}
 
 
-def _read(path: Path) -> LibraryGrammar:
+def _read_grammar(path: Path) -> LibraryGrammar:
     text = path.read_text(encoding="utf-8")
     head = _HEAD.match(text)
     if head is None or head["name"] != path.stem:

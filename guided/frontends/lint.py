@@ -1,9 +1,9 @@
-"""What may go wrong in generation with a grammar that is valid. In: a grammar of the IR. Out: remarks.
+"""Lint for valid grammars: what may go wrong in generation. In: a grammar of the IR. Out: findings.
 
-A small model that once repeats itself does so until something stops it. So every repetition without a bound is told
-with its place, but for white space; one with a high bound is noted, and so are rules that contain themselves.
+Once a small model repeats itself, it continues until something stops it. So every unbounded repetition is reported with
+its location, except whitespace. Repetitions with a high bound and recursive rules are reported as notes.
 
-What it does not do: it knows no costs; the command `guided lint` measures these.
+What it does not do: measure costs; the command `guided lint` does that.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _TOO_LONG: Final = "{} without a bound, which small models may go on with until 
 
 
 def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
-    """The repetitions without a bound, and the rules that contain themselves.
+    """The unbounded repetitions, and the rules that contain themselves.
 
     Args:
-        kind: of the specification, a key of `BOUNDS` or another word.
+        kind: the kind of specification, a key of `BOUNDS` or another word.
     """
     out: dict[tuple[str, str], LintFinding] = {}
-    limited = set().union(*map(_limited, grammar.rules.values()))
+    limited = set().union(*map(_rules_with_token_limit, grammar.rules.values()))
     used = reached(grammar.rules, grammar.start)
     rules = [(name, grammar.rules[name]) for name in used if name not in limited]
     items = [(grammar.origins.get(name, name), node) for name, node in rules]
@@ -72,14 +72,14 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
     return list(out.values())
 
 
-def _limited(node: Node) -> set[str]:
-    """The rules whose texts are limited to some tokens."""
+def _rules_with_token_limit(node: Node) -> set[str]:
+    """The rules whose texts have a token limit."""
     limits = (part for part in parts_of(node) if isinstance(part, MaxTokens))
     return {limit.item.name for limit in limits if isinstance(limit.item, Ref)}
 
 
 def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | None]]:
-    """What is repeated, and how often at most; None: without a bound."""
+    """The repeated parts, and their maximum counts; None: unbounded."""
     met: ByIdentity[Any, None] = ByIdentity()
     work: list[tuple[Any, bool]] = [(node, False)]  # and whether its entries must differ
     while work:
@@ -94,21 +94,21 @@ def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | 
             is_text = isinstance(item.item, Chars | Text | Alt)
             most = item.max
             if most is None and differs:
-                most = _found(values.most_entries, item.item)
+                most = _count_or_none(values.most_entries, item.item)
             yield ("text" if is_text and most is None else "characters" if is_text else "a repetition"), most
         elif isinstance(item, Length) and item.max is not None:
             yield "characters", item.max
             continue
-        if isinstance(item, And) and _found(values.count, item) is not None:
-            work += [(each, differs) for each in item.items if _found(values.count, each) is not None]
+        if isinstance(item, And) and _count_or_none(values.count, item) is not None:
+            work += [(each, differs) for each in item.items if _count_or_none(values.count, each) is not None]
         elif not isinstance(item, MaxTokens):
             work += [(each, differs or isinstance(item, Distinct)) for each in children(item)]
 
 
-def _found(count: Callable[[Any], int | None], node: Any) -> int | None:
+def _count_or_none(count: Callable[[Any], int | None], node: Any) -> int | None:
     try:
         return count(node)
-    except RecursionError:  # it nests deeply: nothing is known
+    except RecursionError:  # deep nesting: unknown
         return None
 
 
@@ -124,7 +124,7 @@ def _is_space(node: Node) -> bool:
 
 
 def _loops(automaton: Automaton) -> bool:
-    """Whether its texts may be of any length, white space aside."""
+    """Whether its texts may have any length, ignoring whitespace."""
     states = automaton.states
     before: dict[int, set[int]] = {}
     for at, (_, edges) in enumerate(states):
@@ -138,7 +138,7 @@ def _loops(automaton: Automaton) -> bool:
             if at not in live:
                 live.add(at)
                 work.append(at)
-    # States without a way on are taken away, again and again: what is left leads to a cycle.
+    # Repeatedly remove states without outgoing edges. The remaining states lead to a cycle.
     ahead = {at: {to for low, high, to in states[at][1] if to in live and at in before.get(to, ())} for at in live}
     work = [at for at in live if not ahead[at]]
     gone = set(work)
@@ -155,7 +155,7 @@ def _loops(automaton: Automaton) -> bool:
 
 
 def _longest(automaton: Automaton) -> int:
-    """The length of its longest text, if it has no cycle but of white space, which does not count."""
+    """The length of its longest text, if its only cycles are whitespace, which does not count."""
     lengths: dict[int, int] = {}
     todo: list[tuple[int, bool]] = [(automaton.start, False)]
     entered: set[int] = set()

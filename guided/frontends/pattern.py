@@ -2,10 +2,10 @@ r"""Pattern tuples: a list of (class or character, "1" or "+"). In: such a list.
 
     [("UPPER", "+"), (":", "1"), (" ", "1"), ("LOWER", "+"), ("\n", "1")]
 
-The classes are UPPER, LOWER, DIGIT, NEWLINE, SPACE, PUNCT (everything that is none of these), LETTER (UPPER or LOWER)
-and ANY, decided by `str.isupper`, `str.islower` and `str.isdigit` on all of Unicode; a vocabulary of 65
-characters narrows them to its own. A pattern is a regular language: where two neighbours overlap, every split counts,
-and a trailing "+" goes on until the output ends. Cost: linear; the first use of a class looks at every code point once.
+The classes are UPPER, LOWER, DIGIT, NEWLINE, SPACE, PUNCT (everything that is in none of these), LETTER (UPPER or
+LOWER) and ANY. `str.isupper`, `str.islower` and `str.isdigit` define them on all of Unicode; a vocabulary of 65
+characters narrows them to its own. A pattern is a regular language: if two neighbours overlap, every split counts, and
+a trailing "+" continues until the output ends. Cost: linear; the first use of a class visits every code point once.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ _TESTS = {"UPPER": str.isupper, "LOWER": str.islower, "DIGIT": str.isdigit}
 
 
 def read_elements(elements: Iterable[_T], limits: Limits | None = None) -> list[_T]:
-    """The elements of a pattern, whatever they are. LimitExceeded: there are more than `limits.nodes`."""
+    """The elements of a pattern, of any type. Raises LimitExceeded if there are more than `limits.nodes`."""
     most = (limits or _DEFAULT_LIMITS).nodes
     return read_items("a pattern", elements, most=most, error=lambda _: LimitExceeded("nodes", most + 1, most))
 
 
 def read_characters(name: str, chars: Iterable[str]) -> list[str]:
-    """The characters of a class. SpecError: there are more than Unicode has."""
+    """The characters of a class. Raises SpecError if there are more than Unicode has."""
     return read_items(f"class {name!r}", chars, most=_MOST_CHARACTERS, error=SpecError)
 
 
 def pattern_to_grammar(
     elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iterable[str]] | None = None
 ) -> Grammar:
-    """The language of a pattern. `char_classes` (name -> characters) takes the place of the default classes."""
-    classes = None if char_classes is None else {name: _given(name, chars) for name, chars in char_classes.items()}
+    """The language of a pattern. `char_classes` (name -> characters) replaces the default classes."""
+    classes = (
+        None if char_classes is None else {name: _class_ranges(name, chars) for name, chars in char_classes.items()}
+    )
     items: list[Node] = []
     for at, element in enumerate(read_elements(elements)):
         if not isinstance(element, tuple | list) or len(element) != 2 or not all(isinstance(e, str) for e in element):
@@ -79,7 +81,7 @@ def _resolve(name: str, classes: Mapping[str, Ranges] | None, at: int) -> Ranges
     raise SpecError(f"element {at}: {name!r} is neither a class nor one character", pointer=f"/{at}/0", hint=hint)
 
 
-def _given(name: str, chars: Iterable[str]) -> Ranges:
+def _class_ranges(name: str, chars: Iterable[str]) -> Ranges:
     if not isinstance(name, str):
         raise SpecError(f"the class name {name!r} is not a string", hint='write {"VOWEL": "aeiou"}')
     points = []

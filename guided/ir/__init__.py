@@ -1,4 +1,4 @@
-"""The grammar IR that every front end produces and the automaton core consumes."""
+"""The grammar IR, which every front end produces and the automaton core consumes."""
 
 from guided.ir.nodes import *  # noqa: F403
 from guided.ir.nodes import __all__ as __all__

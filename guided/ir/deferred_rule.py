@@ -12,12 +12,12 @@ __all__ = ["DeferredRule"]
 
 @dataclass(frozen=True, slots=True)
 class DeferredRule:
-    """A rule that is compiled when it is first entered, as a grammar of its own.
+    """A rule that is compiled when it is first entered, as a separate grammar.
 
     Attributes:
-        read: gives its grammar, which generates something, and no empty text. Called on any thread.
-        content: what stands for it: equal only for equal languages.
-        least: its shortest text has at most so many bytes.
+        read: returns its grammar, which generates something, but not the empty text. Called on any thread.
+        content: identifies it: equal only for equal languages.
+        least: an upper bound on the bytes of its shortest text.
     """
 
     read: Callable[[], Grammar]

@@ -1,4 +1,4 @@
-"""Rules whose texts are the JSON of a schema, so that explanations can name places in it. It computes nothing."""
+"""Rules whose texts are the JSON of a schema, so that explanations can name locations in the schema. Data only."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Embedded"]
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A schema that became a rule. It does not change what the rule generates.
+    """A schema that became a rule. It does not change the language of the rule.
 
     Attributes:
-        schema: JSON text, a dict or a bool, as its author gave it.
+        schema: JSON text, a dict or a bool, as its author wrote it.
         options: the `JsonSchemaOptions` with which it was read.
         registry: URI -> schema, for its references.
-        prefix: what stands before its pointers in the whole specification.
+        prefix: precedes its pointers in the whole specification.
     """
 
     schema: object

@@ -1,11 +1,11 @@
-"""The grammar IR: what every front end produces and the core consumes. Frozen nodes without methods that compute.
+"""The grammar IR, which every front end produces and the core consumes. Frozen nodes without methods that compute.
 
 A node denotes a set of strings of Unicode code points, without surrogates. `Special` denotes one control token.
 *Regular* nodes are those built without `Special`, `OtherTokens`, `MaxTokens`, `Permutation`, `Dispatch` and recursion.
-`And`, `Not`, `Length`, `Encoded` and `MaxTokens` take regular items only; a `Ref` in them is looked through if it is
-not recursive.
+`And`, `Not`, `Length`, `Encoded` and `MaxTokens` only accept regular items; a `Ref` in them is expanded if it is not
+recursive.
 
-Nodes are compared by content. Caches tell them apart by identity (`serial.py`).
+Nodes are compared by content. Caches distinguish them by identity (`serial.py`).
 
 The ranges of `Chars` are sorted, disjoint and not adjacent, within 0..0x10FFFF, without surrogates (`ranges.py`).
 """
@@ -70,14 +70,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Chars(Numbered):
-    """One code point out of `ranges`, which are inclusive pairs."""
+    """One code point of `ranges`, which are inclusive pairs."""
 
     ranges: Ranges
 
 
 @dataclass(frozen=True, slots=True)
 class Text(Numbered):
-    """Exactly this text. Holds no surrogates."""
+    """Exactly this text. Contains no surrogates."""
 
     text: str
 
@@ -114,14 +114,14 @@ class And(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Not(Numbered):
-    """Every string of code points that the regular `item` does not contain."""
+    """Every string of code points outside the regular `item`."""
 
     item: Node
 
 
 @dataclass(frozen=True, slots=True)
 class Automaton(Numbered):
-    """The strings of code points that a deterministic automaton accepts, beginning in state `start`.
+    """The strings of code points that a deterministic automaton accepts, starting in state `start`.
 
     `states[i]`: whether state i accepts, and its edges (low, high, to), sorted and disjoint. A regular node.
     """
@@ -132,10 +132,10 @@ class Automaton(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Dispatch(Numbered):
-    """What was read decides what follows: the strings of `automaton`, and those that lead it into the state `exits[i]`
+    """A choice that depends on the text: a string of `automaton`, or a string that leads it into the state `exits[i]`,
     followed by `items[i]`.
 
-    Several items may follow one state. Not a regular node, whatever the items are.
+    Several items may follow one state. It is never a regular node, regardless of the items.
     """
 
     automaton: Automaton
@@ -166,8 +166,8 @@ class Span:
 class Form:
     """One way to spell code points: one byte for each digit in turn. The code point is the sum of their contributions.
 
-    Only code points in `ranges` are spelled this way. Digits are positional: the digits after one add less than one
-    step of it.
+    Only code points in `ranges` are spelled this way. Digits are positional: all later digits together add less than
+    one step of a digit.
     """
 
     ranges: Ranges
@@ -184,10 +184,10 @@ class Encoding(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Encoded(Numbered):
-    """The strings of the regular `item`, each code point spelled by `encoding` instead of UTF-8.
+    """The strings of the regular `item`, with each code point spelled by `encoding` instead of UTF-8.
 
-    An encoding produces bytes, while `And`, `Not` and `Length` are about code points. So `Encoded` stands around them;
-    inside of them, or of another `Encoded`, it is refused.
+    An encoding produces bytes, while `And`, `Not` and `Length` are about code points. So `Encoded` must be outside
+    them; inside them, or inside another `Encoded`, it is refused.
     """
 
     item: Node
@@ -203,7 +203,7 @@ class Ref(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Special(Numbered):
-    """One control token, by id or by name in the vocabulary. Its spelling as text does not match."""
+    """One control token, by id or by name in the vocabulary. Its name as text does not match."""
 
     token: int | str
 
@@ -212,9 +212,9 @@ class Special(Numbered):
 class OtherTokens(Numbered):
     """`min` to `max` tokens that have text and are not among `but`, each given by id or by name (None: unbounded).
 
-    It is about tokens and not about text: a text may be written with tokens that are allowed, and refused with others.
-    Only if the tokens in `but` have no text, `min` is 0 or 1 and `max` is None, is it any text of at least `min`
-    characters. Then, as everywhere, tokens that are parts of characters must make up characters.
+    The restriction is on tokens, not on text: the same text may be allowed with some tokens and refused with others.
+    Only if the tokens in `but` have no text, `min` is 0 or 1 and `max` is None, it is any text of at least `min`
+    characters. Then, as everywhere, tokens that are parts of characters must form complete characters.
     """
 
     but: tuple[int | str, ...]
@@ -226,11 +226,11 @@ class OtherTokens(Numbered):
 class MaxTokens(Numbered):
     """The strings of the regular `item`, written in at most `max` tokens.
 
-    A token counts if some of its text belongs to the string, also where it begins before the string or ends after it.
-    After each token that ends within the string, as many tokens must be left as it takes at least to write the rest of
-    it, the last one of them ending where the string does.
+    A token counts if some of its text belongs to the string, even if it begins before the string or ends after it.
+    After each token that ends within the string, there must be enough tokens left to write the rest of it, where the
+    last of them ends with the string.
 
-    It is about tokens and not about text, as `OtherTokens` is. It is no part of regular nodes.
+    The restriction is on tokens, not on text, as in `OtherTokens`. It must not occur in regular nodes.
     """
 
     item: Node
@@ -262,7 +262,7 @@ class AllOf(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class AnyOf(Numbered):
-    """One of these conditions holds, or several."""
+    """At least one of these conditions holds."""
 
     items: tuple[Condition, ...]
 
@@ -275,19 +275,19 @@ class NoneOf(Numbered):
 
 
 Condition: TypeAlias = Written | AllOf | AnyOf | NoneOf
-"""What the members of a permutation must satisfy together when it ends."""
+"""A joint requirement on the members of a permutation, checked at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permutation(Numbered):
-    """`min` to `max` members in any order, `separator` between them; each member at most once unless repeatable.
+    """`min` to `max` members in any order, separated by `separator`. Each member occurs at most once unless repeatable.
 
     The languages of the members should be disjoint. A text that is in two of them may count as either.
 
     `slots`: for each member its slot, a number below the number of members. Members of one slot exclude each other, and
-    a repeatable member has a slot of its own. If empty, each member has its own. `ordered`: members come in the order
-    of their slots, repeatable ones last, in any order. `condition`: what must hold at the end. With any of the three,
-    `min` is at least 1.
+    a repeatable member has a slot of its own. If empty, each member has its own slot. `ordered`: members come in the
+    order of their slots, and repeatable ones last, in any order. `condition`: must hold at the end. With any of these
+    three, `min` is at least 1.
     """
 
     members: tuple[Member, ...]
@@ -303,12 +303,12 @@ class Permutation(Numbered):
 class Distinct(Numbered):
     """A uniqueness scope: `item`, in which the JSON values of all `Entry` parts differ from one another.
 
-    They differ from the strings `known`, too. An entry belongs to the innermost `Distinct` around it, even if a rule is
-    called in between. Neither may be empty, or stand inside of `And`, `Not`, `Length` or `Encoded`. Entries of one
-    `Distinct` do not nest.
+    They also differ from the strings in `known`. An entry belongs to the innermost surrounding `Distinct`, even across
+    calls of rules. Neither may be empty, or be inside `And`, `Not`, `Length` or `Encoded`. Entries of one `Distinct` do
+    not nest.
 
     An entry is refused as soon as every value that it may still become has been seen. Whether the *next* entry will
-    find an unseen value is not checked: where values are few, the author of a grammar bounds the number of entries.
+    find an unseen value is not checked: if values are few, the author of the grammar must bound the number of entries.
     """
 
     item: Node
@@ -319,7 +319,7 @@ class Distinct(Numbered):
 class Entry(Numbered):
     """`item`, the text of one JSON value without control tokens, as an entry of a `Distinct`.
 
-    Values are equal as JSON: strings after decoding, 1 and 1.0, objects in any order of their members.
+    Values are compared as JSON: strings after decoding, 1 equals 1.0, and the order of object members does not matter.
     """
 
     item: Node
@@ -327,9 +327,9 @@ class Entry(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Lexed(Numbered):
-    """The texts of a grammar with a lexer, which ends its longest match where the text of the part ends.
+    """The texts of a grammar with a lexer, whose longest match ends where the text of the part ends.
 
-    It may stand in `Seq`, `Alt` and `Repeat`, and in rules that do not contain themselves.
+    It may occur in `Seq`, `Alt` and `Repeat`, and in non-recursive rules.
     """
 
     grammar: Grammar
@@ -360,21 +360,21 @@ Node: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """Named rules and the start rule's name. Rules may be recursive in any way, left recursion included.
+    """Named rules and the start rule's name. Rules may be recursive in any way, including left recursion.
 
-    With a `lexer`, texts are first cut into lexemes, and `Special(name)` in a rule is its terminal of that name.
-    `composed` says that some rule has `Lexed` parts.
+    With a `lexer`, texts are first split into lexemes, and `Special(name)` in a rule is the terminal of that name.
+    `composed` says whether some rule has `Lexed` parts.
     """
 
     rules: Mapping[str, Node]
     start: str = "start"
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Rule name -> the part of the specification it stands for (a JSON Pointer, a line), for explanations."""
+    """Rule name -> its location in the specification (a JSON Pointer, a line), for explanations."""
     lexer: Lexer | None = None
     regions: Mapping[str, Region] = field(default_factory=dict)
-    """Rule name -> what is asked of its texts, see `regions.py`."""
+    """Rule name -> the region of its texts, see `regions.py`."""
     later: Mapping[str, DeferredRule] = field(default_factory=dict)
-    """Rules that are compiled when they are first entered. Until then their nodes stand for them: any short text."""
+    """Rules that are compiled when they are first entered. Until then, their nodes are placeholders: any short text."""
     composed: bool = False
     schemas: Mapping[str, Embedded] = field(default_factory=dict)
     """Rule name -> the schema whose JSON it is, for explanations."""

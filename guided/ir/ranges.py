@@ -11,7 +11,7 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Any ranges, made sorted, disjoint and non-adjacent, without surrogates."""
+    """Any ranges as a set: sorted, disjoint and non-adjacent, without surrogates."""
     parts: list[tuple[int, int]] = []
     for low, high in ranges:
         if low <= high < 0xD800 or 0xDFFF < low <= high <= 0x10FFFF:

@@ -1,7 +1,7 @@
-"""What is asked of the texts of single rules. Frozen descriptions that compute nothing.
+"""Captures and temperatures of the texts of single rules. Frozen descriptions that compute nothing.
 
-Regions do not change which texts a grammar has: they say that the text of a rule is *captured* under a name, or written
-at a temperature of its own.
+Regions do not change the texts of a grammar: they say that the text of a rule is *captured* under a name, or written at
+its own temperature.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Ending", "Region"]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A text of the regular `before`, and one of the regular `end` after it; the latter takes as much as it can.
+    """A text of the regular `before`, followed by one of the regular `end`, which is as long as possible.
 
     `capture`: the name under which the end is captured; empty: none.
     """
@@ -29,13 +29,13 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What is asked of the text of one rule.
+    """Options for the text of one rule.
 
     Attributes:
         capture: the name under which the text is captured; empty: none. If there is an `ending`, its end is left out.
         ending: how the text ends, if that matters.
-        temperature: what the sampler takes within the text, instead of the temperature of the request.
-        ignored: the text is what a parser skips, so that it belongs to no capture whose first or last part it is.
+        temperature: the sampler's temperature within the text, instead of the temperature of the request.
+        ignored: a parser skips the text, so captures do not include it at their start or end.
     """
 
     capture: str = ""
@@ -45,5 +45,5 @@ class Region:
 
     @property
     def captures(self) -> tuple[str, ...]:
-        """The names under which something is captured here."""
+        """The names under which texts are captured here."""
         return tuple(name for name in (self.capture, self.ending.capture if self.ending else "") if name)

@@ -1,20 +1,20 @@
-"""Serial numbers of objects, for caches that tell objects apart by identity. In: an object. Out: its number.
+"""Serial numbers of objects, for caches that distinguish objects by identity. In: an object. Out: its number.
 
-Problem. Nodes share parts, so an algorithm over them must look at each *object* once. Comparing by content would walk
-the whole node for each look-up. The obvious key is `id(node)`, the address of the object. But once the object is gone,
-the next one may get the same address, and the cache answers for another object. A cache that is keyed by addresses
-must therefore keep all of its objects alive, and nothing reminds the author of the next cache of that.
+Problem. Nodes share parts, so an algorithm over them must visit each *object* once. Comparing by content would walk the
+whole node for each look-up. The obvious key is `id(node)`, the address of the object. But once the object is freed, the
+next one may get the same address, and the cache returns the result of another object. A cache with addresses as keys
+must therefore keep all of its objects alive, which is easy to forget.
 
-A serial number is given to an object when somebody first asks for it, and no other object ever gets the same. The
-object carries it in a slot. A key may outlive its object: then nobody asks for it any more. Two threads that ask at
-the same time may see two numbers. Each of them means this object only, so at worst something is computed twice.
+An object gets its serial number on first use, and no other object ever gets the same number. The object stores it in a
+slot. A key may outlive its object: then nothing looks it up any more. Two threads at the same time may get two numbers
+for one object. Each number refers only to this object, so at worst something is computed twice.
 
-`ByIdentity` is for objects that cannot carry a number, such as the dictionaries and lists of a JSON document. Its
-entries hold their objects.
+`ByIdentity` is for objects that cannot store a number, such as the dictionaries and lists of a JSON document. Its
+entries keep their objects alive.
 
-Cost: 8 bytes for each object, and 0.05 us to ask. Objects that nobody asks about cost no time. The alternative is hash
-consing, one object for all equal nodes. Of the nodes of real schemas a fourth equal an earlier one; each of the others
-would pay for a look-up and a weak reference, which adds a tenth to the time of a front end.
+Cost: 8 bytes for each object, and 0.05 us per look-up. Unused numbers cost no time. The alternative is hash consing,
+one object for all equal nodes. A quarter of the nodes of real schemas equal an earlier one; each of the others would
+pay for a look-up and a weak reference, which adds a tenth to the time of a front end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _next = count().__next__
 
 
 class Numbered:
-    """A base class of objects that carry a serial number."""
+    """A base class of objects with a serial number."""
 
     __slots__ = ("_serial",)
     _serial: int
@@ -41,7 +41,7 @@ _carry = Numbered.__dict__["_serial"].__set__  # also on frozen objects
 
 
 def serial(item: Numbered) -> int:
-    """The serial number of an object: no other object has it, had it, or will have it."""
+    """The serial number of an object. No other object has it, ever had it, or will ever have it."""
     try:
         return item._serial
     except AttributeError:
@@ -51,7 +51,9 @@ def serial(item: Numbered) -> int:
 
 
 class ByIdentity(Generic[_Key, _Value]):
-    """A mapping from objects, told apart by identity, to values. It holds its keys, so their addresses stay theirs."""
+    """A mapping from objects, distinguished by identity, to values. It holds its keys, so their addresses are not
+    reused.
+    """
 
     __slots__ = ("_entries",)
 

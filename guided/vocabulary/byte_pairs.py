@@ -1,11 +1,11 @@
-"""How a byte-level BPE tokenizer spells a text: its merges and how it cuts a text into words, as data.
+"""How a byte-level BPE tokenizer spells a text: its merges, and how it splits a text into words, as data.
 
 In: the contents of a tokenizer file. Out: `BytePairs`. Encoders get ids from a package. Canonical masks need to know
 which ids a package can never produce (matching/canonical/), so they need the rules themselves.
 
-Supported are tokenizers over bytes that merge pairs by rank, behind patterns that cut a text into words: GPT-2's kind
+Supported are tokenizers over bytes that merge pairs by rank, after patterns that split a text into words: GPT-2's kind
 (a list of merges) and tiktoken's (two tokens merge if together they are a token, the lowest rank first). Everything
-else is refused by name: SentencePiece, other normalizers than NFC, merges dropped at random, added tokens that overlap.
+else is refused by name: SentencePiece, normalizers other than NFC, randomly dropped merges, overlapping added tokens.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ __all__ = [
 ]
 
 HINT: Final = "leave canonical out, or use a byte-level BPE tokenizer (GPT-2's kind, or tiktoken's)"
-_NEEDED: Final = (0x0A, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC3, 0xF1))
+_REQUIRED_BYTES: Final = (0x0A, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC3, 0xF1))
 Engine = Literal["rust", "oniguruma"]
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A step that cuts a text: the matches of a pattern are pieces, and so is the text between two matches.
+    """A step that splits a text: the matches of a pattern are pieces, and so is the text between two matches.
 
     Attributes:
         pattern: a regular expression, searched from left to right.
-        engine: whose reading of it counts: that of Rust's crates (tiktoken), or Oniguruma's (tokenizers).
-        whole: the pieces between matches are dropped, so that there must not be any.
+        engine: the regex engine whose semantics apply: that of Rust's crates (tiktoken), or Oniguruma (tokenizers).
+        whole: the pieces between matches are dropped, so there must not be any.
     """
 
     pattern: str
@@ -51,7 +51,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Two tokens that merge: the lowest `rank` first, of equal ranks the leftmost. `made`: what they become."""
+    """Two tokens that merge: the lowest `rank` first, and for equal ranks the leftmost. `made`: the merged token."""
 
     left: int
     right: int
@@ -64,14 +64,14 @@ class BytePairs:
     """The rules.
 
     Attributes:
-        ids: the tokens that words are spelled with: bytes -> id. The single bytes of UTF-8 are among them, but for
+        ids: the tokens that words are spelled with: bytes -> id. They include the single bytes of UTF-8, except for
             control characters: a text with one of those may have no encoding.
-        pair: (left, right) -> (rank, made), None where these two do not merge.
+        pair: (left, right) -> (rank, made), or None if these two do not merge.
         merges: all merges.
-        whole_first: a word that is a token is that token, whatever the merges give.
-        splits: cut a text into words, each what the one before has left.
+        whole_first: a word that is a token becomes this token, regardless of the merges.
+        splits: split a text into words; each step splits the pieces of the previous one.
         added: texts that become a token before anything else happens: bytes -> id.
-        composed: texts are first brought into Unicode's normal form C.
+        composed: texts are first converted to Unicode's normal form C.
     """
 
     ids: Mapping[bytes, int]
@@ -83,7 +83,7 @@ class BytePairs:
     composed: bool = False
 
     def __post_init__(self) -> None:
-        missing = [byte for byte in _NEEDED if bytes((byte,)) not in self.ids]
+        missing = [byte for byte in _REQUIRED_BYTES if bytes((byte,)) not in self.ids]
         if missing:
             raise _refusal(f"the byte 0x{missing[0]:02X} is no token, so most texts have no encoding")
         beginnings = {data[:n]: data for data in self.added for n in range(1, len(data) + 1)}
@@ -115,7 +115,7 @@ def pairs_of_ranks(ranks: Mapping[bytes, int], pattern: str | None, *, offset: i
     """tiktoken's kind; a token's id is its rank plus `offset`.
 
     Raises:
-        UnsupportedError: a byte is missing, or the pattern is not known.
+        UnsupportedError: a byte is missing, or the pattern is unknown.
     """
     if pattern is None:
         raise _refusal("the pattern of its pre-tokenizer is not known; from_tiktoken(pattern=...) names it")
@@ -162,10 +162,10 @@ def pairs_of_merges(
 
 
 def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[tuple[str, str]]]) -> BytePairs:
-    """A tokenizer.json; `merges`: gives its merges as pairs.
+    """The rules of a tokenizer.json; `merges` returns its merges as pairs.
 
     Raises:
-        UnsupportedError: a part of it is not known.
+        UnsupportedError: a part of it is unknown.
     """
     model, added = data["model"], data.get("added_tokens") or []
     if (model.get("type") or "BPE") != "BPE" or model.get("byte_fallback"):
@@ -196,7 +196,7 @@ def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[
 
 def _splits(step: Mapping[str, Any] | None) -> list[Split]:
     """The steps of a pre-tokenizer. The last one writes the bytes of a word in GPT-2's alphabet."""
-    steps = _flattened(step)
+    steps = _flatten(step)
     if not steps or steps[-1]["type"] != "ByteLevel":
         raise _refusal("its pre-tokenizer does not end with ByteLevel")
     out = [split for one in steps[:-1] for split in _split(one)]
@@ -205,11 +205,11 @@ def _splits(step: Mapping[str, Any] | None) -> list[Split]:
     return out
 
 
-def _flattened(step: Mapping[str, Any] | None, depth: int = 0) -> list[Mapping[str, Any]]:
+def _flatten(step: Mapping[str, Any] | None, depth: int = 0) -> list[Mapping[str, Any]]:
     if step is None or depth > 8:
         return []
     if step["type"] == "Sequence":
-        return [inner for part in step["pretokenizers"] for inner in _flattened(part, depth + 1)]
+        return [inner for part in step["pretokenizers"] for inner in _flatten(part, depth + 1)]
     return [step]
 
 

@@ -1,18 +1,18 @@
 """Text to token ids, done by the packages that define the result: tokenizers, tiktoken and sentencepiece.
 
-In: the contents of a tokenizer file (JSON, merge rules, ranks, a SentencePiece model) and a text. Out: token ids.
-A model was trained on the ids of one of these packages, so the package itself encodes. It is imported when text is
-first encoded. This module adds what constrained decoding needs:
+In: the contents of a tokenizer file (JSON, merge rules, ranks, a SentencePiece model) and a text. Out: token ids. A
+model was trained on the ids of one of these packages, so the package itself encodes. It is imported when text is first
+encoded. This module adds what constrained decoding needs:
 
-- names of special tokens in a text stay text (chat templates ask for the other reading, see `huggingface_encoder`)
-- a text that continues other text (`continued`) gets no space in front, and loses none
+- names of special tokens in a text stay text (chat templates need the opposite, see `huggingface_encoder`)
+- a text that continues other text (`continued`) gets no leading space, and loses none
 - the unknown token never occurs: a text that no tokens spell is an error that names its first such character
-- a file that makes a package fail, Rust panics included, is a VocabularyError
-- other threads go on while a long text is encoded: `tokenizers` holds Python's lock in `encode`, for 17 s of 4 MB, and
-  gives it up in `encode_batch_fast`, which gives the same ids (tiktoken and sentencepiece give it up anyway)
+- a file that makes a package fail, including Rust panics, is a VocabularyError
+- other threads continue while a long text is encoded: `tokenizers` holds Python's lock in `encode`, for 17 s with 4 MB,
+  and releases it in `encode_batch_fast`, which returns the same ids (tiktoken and sentencepiece always release it)
 
-Cost: building is once for each vocabulary, 0.1 s for 50,000 tokens; encoding takes about 2 microseconds a token.
-Not done: batches, offsets, truncation, padding, begin and end tokens.
+Cost: building happens once for each vocabulary, 0.1 s for 50,000 tokens; encoding takes about 2 microseconds a token.
+What it does not do: batches, offsets, truncation, padding, begin and end tokens.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ __all__ = ["byte_level_encoder", "huggingface_encoder", "merge_pairs", "ranks_en
 
 Encode = Callable[[str], Sequence[int]]
 
-# The packages know an unknown token; a name that is no token makes `tokenizers` fail where it would give one.
+# The packages know an unknown token. A name that is no token makes `tokenizers` fail where it would return one.
 _NO_TOKEN = "\0 no token \0"
 _UNKNOWN = -1
 _MAX_NESTING = 8
-_LONG = 4096  # characters: shorter texts are encoded in some milliseconds, and a batch costs more than it is worth
+_LONG = 4096  # characters: shorter texts take only milliseconds, and a batch costs more than it saves
 
 
 class _PackageEncoder:
-    """An encoder made of a package's own function.
+    """An encoder based on a package's function.
 
     Args:
         encode: text -> ids.
-        continued: makes the function for text that goes on after other text; called once. None: `encode` serves both.
-        ids: those of the vocabulary; any other id, `_UNKNOWN` among them, is a text that no token spells.
-        unknown: the id of the unknown token, if the package may give it.
+        continued: creates the function for text that continues other text; called once. None: `encode` serves both.
+        ids: the ids of the vocabulary; any other id, including `_UNKNOWN`, means a text that no token spells.
+        unknown: the id of the unknown token, if the package may return it.
     """
 
     def __init__(
@@ -67,35 +67,36 @@ class _PackageEncoder:
                 assert self._make_continued is not None
                 self._continued = self._make_continued()
             encode = self._continued
-        ids = self._tried(encode, text)
+        ids = self._encode_or_none(encode, text)
         if ids is None:
-            raise VocabularyError(f"no token of this vocabulary spells {self._unspelled(encode, text)}")
+            raise VocabularyError(f"no token of this vocabulary spells {self._first_unspelled(encode, text)}")
         return ids
 
-    def _tried(self, encode: Encode, text: str) -> list[int] | None:
-        """The ids, or None where an unknown token is among them."""
+    def _encode_or_none(self, encode: Encode, text: str) -> list[int] | None:
+        """The ids, or None if they include an unknown token."""
         with _package_errors("this text cannot be encoded"):
             ids = list(encode(text))
         known = all(number in self._ids for number in set(ids)) and self._unknown not in ids
         return ids if known else None
 
-    def _unspelled(self, encode: Encode, text: str) -> str:
-        """The first character that cannot be encoded, with the word it stands in, for the error message."""
+    def _first_unspelled(self, encode: Encode, text: str) -> str:
+        """The first character that cannot be encoded, with its word, for the error message."""
         words = text.split()
-        word = words[self._first(encode, words, " ")] if words else ""
+        word = words[self._first_failing(encode, words, " ")] if words else ""
         for part, of in ((word, f" of {word[:40]!r}"), (text, "")):
-            char = part[self._first(encode, part, "")] if part else ""
-            if char and self._tried(encode, char) is None:
+            char = part[self._first_failing(encode, part, "")] if part else ""
+            if char and self._encode_or_none(encode, char) is None:
                 return f"{char!r} ({hex_bytes(char.encode('utf-8'))}){of}"
         return brief(text, 80)
 
-    def _first(self, encode: Encode, parts: Sequence[str], between: str) -> int:
-        """Where the first part is that cannot be encoded, if one cannot by itself: halves are tried, so it takes about
-        as long as to encode the text once more."""
+    def _first_failing(self, encode: Encode, parts: Sequence[str], between: str) -> int:
+        """The index of the first part that cannot be encoded, if a part fails by itself. A binary search, so it takes
+        about as long as encoding the text once more.
+        """
         begin, end = 0, len(parts)
         while end - begin > 1:
             middle = (begin + end) // 2
-            if self._tried(encode, between.join(parts[begin:middle])) is None:
+            if self._encode_or_none(encode, between.join(parts[begin:middle])) is None:
                 end = middle
             else:
                 begin = middle
@@ -135,7 +136,7 @@ def huggingface_encoder(data: Mapping[str, Any], *, special: bool = False) -> En
         special: names of special tokens in the text become those tokens.
 
     Raises:
-        VocabularyError: the package does not read the file, encodes at random, or numbers added tokens otherwise.
+        VocabularyError: the package cannot read the file, encodes randomly, or numbers added tokens differently.
     """
     if data["model"].get("dropout"):
         raise VocabularyError("text cannot be encoded exactly as this tokenizer does: its merges are dropped at random")
@@ -154,7 +155,7 @@ def _model_ids(model: Mapping[str, Any]) -> Sequence[int]:
 
 
 def _without_unknown(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The file, so that a BPE model fails where it would give its unknown token or leave text out."""
+    """The file, changed so that a BPE model fails where it would return its unknown token or skip text."""
     model = data["model"]
     if isinstance(model["vocab"], dict):
         model = model | {"unk_token": _NO_TOKEN, "merges": merge_pairs(model["vocab"], model["merges"])}
@@ -177,7 +178,7 @@ def _json_tokenizer(data: Mapping[str, Any], special: bool) -> Encode:
 
 
 def _ids_of(tokenizer: Any) -> Encode:
-    """The tokenizer's function from text to ids, with `_UNKNOWN` where it fails for want of an unknown token."""
+    """The tokenizer's function from text to ids, with `_UNKNOWN` if it fails because there is no unknown token."""
 
     def encode(text: str) -> Sequence[int]:
         try:
@@ -199,7 +200,7 @@ def _steps(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_prefix(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The normalizer and pre-tokenizer without the steps that put a space before a text."""
+    """The normalizer and pre-tokenizer without the steps that add a leading space to a text."""
     return {name: _step_without_prefix(step, 0) for name, step in _steps(data).items()}
 
 
@@ -222,7 +223,7 @@ def merge_pairs(vocab: Mapping[str, int], merges: Sequence[Any]) -> list[tuple[s
     """Merge rules, "left right" or [left, right], as pairs.
 
     Raises:
-        VocabularyError: a rule does not have two sides, or one of the sides or what it makes is not a token.
+        VocabularyError: a rule does not have two sides, or one of the sides or the merged text is not a token.
     """
     pairs: list[tuple[str, str]] = []
     for rank, merge in enumerate(merges):
@@ -246,15 +247,15 @@ def byte_level_encoder(
     added: Mapping[str, int],
     prefix_space: bool,
 ) -> Encoder:
-    """A byte-level BPE tokenizer from its parts, as GGUF files hold them.
+    """A byte-level BPE tokenizer from its parts, as in GGUF files.
 
     Args:
         vocab: token in GPT-2's byte alphabet -> id.
-        merges: the merge rules, first come first.
-        patterns: of the pre-tokenizer, each applied to the chunks of the one before.
-        whole_first: a chunk that is a token is that token, whatever the merges give ("ignore_merges").
+        merges: the merge rules, by priority.
+        patterns: of the pre-tokenizer, each applied to the chunks of the previous one.
+        whole_first: a chunk that is a token becomes this token, regardless of the merges ("ignore_merges").
         added: tokens that are taken out of the text before anything else: text -> id.
-        prefix_space: a space is put before text that does not start with one.
+        prefix_space: add a space before text that does not start with one.
 
     Raises:
         VocabularyError: a merge rule is malformed or names no token.
@@ -292,7 +293,7 @@ def ranks_encoder(ranks: Mapping[bytes, int], pattern: str | None, *, offset: in
         offset: a token's id is its rank plus this.
 
     Raises:
-        VocabularyError: the pattern is not one that tiktoken reads.
+        VocabularyError: tiktoken cannot read the pattern.
     """
     tiktoken = _package("tiktoken")
     with _package_errors("the package tiktoken cannot read this tokenizer"):
@@ -302,7 +303,7 @@ def ranks_encoder(ranks: Mapping[bytes, int], pattern: str | None, *, offset: in
     singles = frozenset(token[0] for token in ranks if len(token) == 1)
 
     def encode(text: str) -> list[int]:
-        # tiktoken panics over a byte that is no token.
+        # tiktoken panics on a byte that is not a token.
         if len(singles) < 256 and not singles.issuperset(text.encode("utf-8")):
             return [_UNKNOWN]
         return [number + offset for number in encoding.encode_ordinary(text)]
@@ -318,10 +319,10 @@ def sentencepiece_encoder(model: bytes, size: int) -> Encoder:
 
     Args:
         model: the bytes of a .model file, a serialised `ModelProto`.
-        size: the number of pieces that count; what has a higher id is unknown.
+        size: the number of pieces that count; higher ids are unknown.
 
     Raises:
-        VocabularyError: the package does not read the model.
+        VocabularyError: the package cannot read the model.
     """
     package = _package("sentencepiece")
 
@@ -330,7 +331,7 @@ def sentencepiece_encoder(model: bytes, size: int) -> Encoder:
             return package.SentencePieceProcessor(model_proto=proto)
 
     processor = load(model)
-    # Protocol buffers merge what is appended: a normalizer_spec (field 3) without add_dummy_prefix (3) and without
+    # Protocol buffers merge appended fields: a normalizer_spec (field 3) without add_dummy_prefix (3) and without
     # remove_extra_whitespaces (4).
     continued = b"\x1a\x04\x18\x00\x20\x00"
     return _PackageEncoder(

@@ -2,8 +2,8 @@
 
 In: a path. Out: a `Source`. Models "gpt2" (byte-level BPE: tokens in GPT-2's alphabet, merge rules, the name of a
 pre-tokenizer) and "llama" (SentencePiece: pieces with scores). Token types: 1 normal, 2 unknown, 3 control, 4 user
-defined (text, taken out before splitting), 5 unused, 6 byte. Source: llama.cpp, src/llama-vocab.cpp.
-A pre-tokenizer that is not in the table below leaves the tokens usable, and `encode` refuses with its name.
+defined (text, taken out before splitting), 5 unused, 6 byte. Source: llama.cpp, src/llama-vocab.cpp. If a pre-tokenizer
+is not in the table below, the tokens are still usable, but `encode` raises an error with its name.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _END_KEYS: Final = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
 def read_gguf(file: str | PathLike[str] | GgufFile) -> Source:
-    """The vocabulary of a GGUF file: a path, or a file that is open.
+    """The vocabulary of a GGUF file, given as a path or an open file.
 
     Raises:
-        VocabularyError: the file is corrupt, holds no tokenizer, or one of another kind.
+        VocabularyError: the file is corrupt, or contains no tokenizer, or one of another kind.
     """
     if not isinstance(file, GgufFile):
         check_path("path", file, "the path of a GGUF file")
@@ -100,7 +100,7 @@ def _unknown_model(model: object) -> VocabularyError:
 
 
 def _flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
-    """A boolean of the metadata; `default` where the file has none."""
+    """A boolean of the metadata; `default` if it is missing."""
     found = metadata.get(key, default)
     if not isinstance(found, bool):
         raise VocabularyError(f"{key} is {brief(found)}, not a boolean")
@@ -129,7 +129,7 @@ def _ends(metadata: Mapping[str, Any], special: Mapping[int, str], count: int) -
 
 
 def _size(metadata: Mapping[str, Any], count: int) -> int:
-    """The number of logits: the declared vocabulary size where that is larger than the list of tokens."""
+    """The number of logits: the declared vocabulary size, or the number of tokens if that is larger."""
     declared = metadata.get(f"{metadata.get('general.architecture')}.vocab_size", 0)
     if type(declared) is not int or declared > MAX_SIZE:
         raise VocabularyError(f"the declared vocabulary size is {brief(declared, 40)}")

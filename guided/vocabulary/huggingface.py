@@ -1,11 +1,10 @@
 """Hugging Face: fast tokenizers of transformers, `tokenizers.Tokenizer`, and tokenizer.json files.
 
-In: an object with `backend_tokenizer` or `to_str`, a path, or a hub's name. Out: a `Source`. Only the JSON is read;
-the package tokenizers is imported when text is first encoded. What a token spells follows from the decoder: "ByteLevel"
+In: an object with `backend_tokenizer` or `to_str`, a path, or a hub's name. Out: a `Source`. Only the JSON is read; the
+package tokenizers is imported when text is first encoded. The decoder determines what a token spells: "ByteLevel"
 (GPT-2's alphabet), or U+2581 for a space with byte pieces such as <0x0A> ("Metaspace", or "Replace" and
-"ByteFallback").
-WordPiece, WordLevel and decoders whose output for one token depends on its neighbours are refused: no fixed bytes, no
-exact masks.
+"ByteFallback"). WordPiece, WordLevel and decoders whose output for one token depends on its neighbours are refused:
+without fixed bytes, there are no exact masks.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def read_huggingface(tokenizer: Any) -> Source:
 
 
 def _declared_ends(path: Path, special: Mapping[int, str]) -> set[int]:
-    """What tokenizer_config.json and generation_config.json in the same folder say."""
+    """The end tokens in tokenizer_config.json and generation_config.json in the same folder."""
     ends: set[int] = set()
     config, generation = path.with_name("tokenizer_config.json"), path.with_name("generation_config.json")
     if config.is_file():
@@ -150,7 +149,7 @@ def _vocab(model: dict[str, Any]) -> dict[str, int]:
 
 def _spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool, bool]:
     """How tokens are spelled: (in GPT-2's byte alphabet, with byte pieces)."""
-    decoders = _flattened(data.get("decoder"))
+    decoders = _flatten(data.get("decoder"))
     kinds = [decoder["type"] for decoder in decoders]
     if "ByteLevel" in kinds:
         return True, False
@@ -167,8 +166,8 @@ def _spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool, bool]:
     return False, "ByteFallback" in kinds or bool(model.get("byte_fallback"))
 
 
-def _flattened(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The steps of a decoder, in order; a "Sequence" may hold others."""
+def _flatten(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The steps of a decoder, in order; a "Sequence" may contain others."""
     steps, levels = [decoder] if decoder else [], 0
     while any(step["type"] == "Sequence" for step in steps):
         levels += 1

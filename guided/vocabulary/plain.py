@@ -1,9 +1,9 @@
 """Encoders for vocabularies that come without a tokenizer.
 
-`FewestTokens`: any list of byte strings. The fewest tokens that spell the text; among those, the one whose last token
-is longest, then the one before it, and so on; among ids that spell the same bytes, the lowest. Dynamic programming
-over the positions of the text: O(bytes x distinct token lengths with the same first byte).
-`Characters`: one token for each character.
+`FewestTokens`: for any list of byte strings. It uses the fewest tokens that spell the text. Among those encodings, it
+chooses the one whose last token is longest, then the one before it, and so on. Among ids that spell the same bytes, it
+chooses the lowest. Dynamic programming over the positions of the text: O(bytes x distinct token lengths with the same
+first byte). `Characters`: one token for each character.
 """
 
 from __future__ import annotations

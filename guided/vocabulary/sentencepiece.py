@@ -1,12 +1,12 @@
 """SentencePiece .model files.
 
-In: a file that holds the protocol buffer `ModelProto` (https://github.com/google/sentencepiece,
+In: a file with the protocol buffer `ModelProto` (https://github.com/google/sentencepiece,
 src/sentencepiece_model.proto). Out: a `Source`. `model_proto` writes such a file from the pieces of a GGUF file.
 
-The few fields that say what pieces spell are read here: the package sentencepiece does not tell all of them, and is
-needed for encoding only. Every length is checked against the bytes that are left, and what is built is a small
-multiple of the file. Control, unknown and unused pieces have no bytes; byte pieces are one byte; elsewhere U+2581 is
-a space. Pieces may spell the same bytes twice. Cost: one pass.
+The few fields that define what pieces spell are read here: the package sentencepiece does not expose all of them, and
+is only needed for encoding. Every length is checked against the remaining bytes, and the result is a small multiple of
+the file's size. Control, unknown and unused pieces have no bytes; byte pieces are one byte; in other pieces U+2581 is a
+space. Several pieces may spell the same bytes. Cost: one pass.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def read_sentencepiece(path: str | PathLike[str]) -> Source:
 
 
 def piece_tokens(pieces: Sequence[str], types: Sequence[int], *, escape: bool = True) -> list[bytes | None]:
-    """The bytes of each piece by id; with `escape` U+2581 is a space.
+    """The bytes of each piece by id; with `escape`, U+2581 is a space.
 
     Raises:
-        VocabularyError: a byte piece is not spelled as one.
+        VocabularyError: a byte piece has the wrong form.
     """
     out: list[bytes | None] = []
     for piece, type_ in zip(pieces, types, strict=True):
@@ -92,9 +92,9 @@ def special_pieces(pieces: Sequence[str], types: Sequence[int]) -> dict[int, str
 def model_proto(
     pieces: Sequence[str], scores: Sequence[float], types: Sequence[int], *, dummy_prefix: bool, collapse: bool
 ) -> bytes:
-    """A BPE model as the package sentencepiece reads it.
+    """A BPE model in the form that the package sentencepiece reads.
 
-    The package wants an unknown piece, and all 256 byte pieces or none: those that are missing are added at the end,
+    The package requires an unknown piece, and either all 256 byte pieces or none. Missing ones are added at the end,
     where their ids are past those of the vocabulary.
 
     Raises:
@@ -118,14 +118,14 @@ def model_proto(
 
 
 def _number(field: int, value: int) -> bytes:
-    return _encoded(field << 3 | _VARINT) + _encoded(value)
+    return _encode_varint(field << 3 | _VARINT) + _encode_varint(value)
 
 
 def _message(field: int, content: bytes) -> bytes:
-    return _encoded(field << 3 | _BYTES) + _encoded(len(content)) + content
+    return _encode_varint(field << 3 | _BYTES) + _encode_varint(len(content)) + content
 
 
-def _encoded(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -134,7 +134,7 @@ def _encoded(value: int) -> bytes:
 
 
 def _model(data: bytes) -> tuple[list[str], list[int], bool, int]:
-    """Pieces, their types, whether U+2581 is a space, and the id that is declared to end a text."""
+    """Pieces, their types, whether U+2581 is a space, and the declared end id."""
     pieces: list[str] = []
     types: list[int] = []
     trainer: dict[int, Any] = {}
@@ -179,7 +179,9 @@ def _piece(data: bytes, start: int, end: int) -> tuple[str, int]:
 
 
 def _fields(data: bytes, position: int, end: int) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: (number, value); bytes are given as (start, end), 32 and 64 bits as they are stored."""
+    """The fields of a message: (number, value). Bytes are returned as (start, end), 32 and 64 bits as
+    they are stored.
+    """
     while position < end:
         key, position = _varint(data, position, end)
         kind = key & 7

@@ -1,8 +1,8 @@
 """The result of a tokenizer reader for `Vocabulary`, and helpers that all readers share.
 
-`Source` holds the tokens, the end ids, the names of the special tokens and a factory of the encoder: encoding needs
+`Source` has the tokens, the end ids, the names of the special tokens and a factory of the encoder: encoding needs
 tables that masks do not, so they are built when text is first encoded. `no_encoder(reason)` is the factory for a
-tokenizer whose ids can be read but whose way of encoding is not known: it refuses, with the reason.
+tokenizer whose ids can be read but whose encoding is unknown: it raises an error with the reason.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = [
 
 
 class Encoder(Protocol):
-    """Text -> token ids, as a tokenizer would give them."""
+    """Text -> token ids, as the tokenizer computes them."""
 
     def encode(self, text: str, continued: bool = False) -> list[int]:
-        """The ids of `text`, which holds no lone surrogate; VocabularyError for text that no tokens spell.
+        """The ids of `text`, which has no lone surrogate. Raises VocabularyError for text that no tokens spell.
 
-        With `continued` the text goes on after other text: no space is put before it.
+        With `continued`, the text continues other text: no space is added before it.
         """
         ...
 
@@ -48,7 +48,7 @@ MAX_SIZE: Final = 1 << 24  # ids; the largest vocabularies in use have some 900,
 LONGEST_TOKEN: Final = (1 << 16) - 1  # bytes; the core counts the depth of its trie in 16 bits
 MAX_BYTES: Final = 1 << 24  # of all tokens; the core's trie takes up to 85 times as many
 
-# Control tokens that models end an answer with. Files often declare one end token of several, so the names count too.
+# Control tokens with which models end an answer. Files often declare only one of several, so the names count, too.
 END_NAMES: Final = frozenset(
     {
         "<|endoftext|>",
@@ -72,18 +72,19 @@ END_NAMES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A tokenizer as read: `Vocabulary` checks it and keeps it.
+    """The contents of a tokenizer file. `Vocabulary` validates and stores it.
 
     Attributes:
-        tokens: the bytes of each id, None where it has none.
+        tokens: the bytes of each id, or None.
         eos_token_ids: the end ids.
         special_tokens: id -> name.
-        encoder: makes the encoder; None: encode by the fewest tokens.
-        size: number of logits, where the source says more than the tokens do.
-        special_encoder: makes an encoder that reads names of special tokens as these tokens; None: a text is cut at
+        encoder: creates the encoder; None: encode by the fewest tokens.
+        size: the number of logits, if the source specifies more than the tokens.
+        special_encoder: creates an encoder that reads names of special tokens as these tokens; None: a text is split at
             these names, and the parts are encoded one by one.
-        byte_pairs: makes the rules by which a text is spelled, or says why they are not known.
-        markers: tokens of text that the tokenizer takes out of a text before anything else.
+        byte_pairs: creates the rules by which a text is spelled, or raises an error with the reason why they are
+            unknown.
+        markers: text tokens that the tokenizer takes out of a text before anything else.
     """
 
     tokens: Sequence[bytes | None]

@@ -1,7 +1,7 @@
 """How tokenizer files spell the bytes of a token.
 
-GPT-2's byte alphabet writes each byte as one printable character ("Ġ" is a space); SentencePiece writes a space as
-U+2581 and a single byte as a name such as `<0x0A>`. `hex_bytes` is how error messages show bytes.
+GPT-2's byte alphabet writes each byte as one printable character ("Ġ" is a space). SentencePiece writes a space as
+U+2581 and a single byte as a name such as `<0x0A>`. `hex_bytes` shows bytes in error messages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SPACE: Final = "\u2581"
 
 @cache
 def byte_alphabet() -> tuple[str, ...]:
-    """GPT-2's printable character for each byte: itself where it is printable Latin-1, else U+0100 and up in order."""
+    """GPT-2's printable character for each byte: itself if it is printable Latin-1, else U+0100 and up in order."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
@@ -25,11 +25,11 @@ def byte_alphabet() -> tuple[str, ...]:
 @cache
 def _to_latin1() -> dict[int, int]:
     table = {ord(char): byte for byte, char in enumerate(byte_alphabet())}
-    return {code: table.get(code, 0x100) for code in range(0x144)}  # what is not in the alphabet must not encode
+    return {code: table.get(code, 0x100) for code in range(0x144)}  # other characters must fail to encode
 
 
 def from_byte_alphabet(spelling: str) -> bytes | None:
-    """The bytes that `spelling` represents, or None where a character is not of the alphabet."""
+    """The bytes that `spelling` represents, or None if a character is not in the alphabet."""
     try:
         return spelling.translate(_to_latin1()).encode("latin-1")
     except UnicodeEncodeError:

@@ -2,8 +2,8 @@
 
 In: JSON with `config` (pattern, sizes), `vocab` (rank and base64 bytes of each token) and `special_tokens`. Out: a
 `Source`. The special tokens come first: a token's id is its rank plus their number, and only as many tokens count as
-`default_vocab_size` leaves room for (131,072 of the 150,000 listed). Encoding is BPE by ranks. Source: mistral-common,
-tokens/tokenizers/tekken.py. Versions up to v7 may leave the special tokens out; theirs are known.
+fit into `default_vocab_size` (131,072 of the 150,000 listed). Encoding is BPE by ranks. Source: mistral-common,
+tokens/tokenizers/tekken.py. Versions up to v7 may omit the special tokens; these are known.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read_tekken(path: str | PathLike[str]) -> Source:
     """The vocabulary of a tekken.json.
 
     Raises:
-        VocabularyError: the file is not of this format, or contradicts itself.
+        VocabularyError: the file is not in this format, or is inconsistent.
     """
     data = read_json(path)
     try:

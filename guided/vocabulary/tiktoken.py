@@ -1,10 +1,9 @@
 """tiktoken: an `Encoding` object, or a ranks file.
 
 In: an object with `_mergeable_ranks`, `_special_tokens` and `_pat_str`, or a file of lines "base64 rank". Out: a
-`Source`.
-A token's id is its rank; ranks that are missing are holes; special tokens have ids of their own. Encoding is BPE by
-ranks behind the pre-tokenizer pattern. Source: https://github.com/openai/tiktoken (load.py, educational.py).
-Cost: one pass, about a microsecond per token. tiktoken itself is imported when text is first encoded.
+`Source`. A token's id is its rank; missing ranks are holes; special tokens have their own ids. Encoding is BPE by ranks
+after the pre-tokenizer pattern. Source: https://github.com/openai/tiktoken (load.py, educational.py). Cost: one pass,
+about a microsecond per token. tiktoken itself is imported when text is first encoded.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def tokens_by_rank(ranks: Mapping[bytes, int]) -> list[bytes | None]:
     """The tokens by id, None in the holes.
 
     Raises:
-        VocabularyError: two tokens have one rank, or a rank is far past the number of tokens.
+        VocabularyError: two tokens have the same rank, or a rank is far past the number of tokens.
     """
     largest = max(ranks.values(), default=-1)
     if largest >= min(MAX_SIZE, 2 * len(ranks) + 65_536) or min(ranks.values(), default=0) < 0:
@@ -73,7 +72,7 @@ def tokens_by_rank(ranks: Mapping[bytes, int]) -> list[bytes | None]:
 
 
 def _names(special: Mapping[int, str] | Mapping[str, int]) -> dict[int, str]:
-    """Special tokens as id -> name, given either way round."""
+    """Special tokens as id -> name, given in either direction."""
     pairs: list[tuple[Any, Any]] = [
         (key, value) if isinstance(value, str) else (value, key) for key, value in special.items()
     ]
@@ -82,7 +81,7 @@ def _names(special: Mapping[int, str] | Mapping[str, int]) -> dict[int, str]:
 
 
 def _ranks(data: bytes, path: Path) -> dict[bytes, int]:
-    """The lines of a ranks file; the file is at least as long as what is built from it is large."""
+    """The lines of a ranks file. The result is at most as large as the file."""
     lines = data.splitlines()
     ranks: dict[bytes, int] = {}
     try:

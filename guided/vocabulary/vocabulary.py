@@ -1,11 +1,11 @@
 """`Vocabulary`: the bytes of each token id.
 
-In: a list of byte strings, or a tokenizer (GGUF, Hugging Face, tiktoken, SentencePiece, tekken, characters).
-Out: `size`, `tokens`, `eos_token_ids`, `special_tokens`, and `encode` and `decode`.
+In: a list of byte strings, or a tokenizer (GGUF, Hugging Face, tiktoken, SentencePiece, tekken, characters). Out:
+`size`, `tokens`, `eos_token_ids`, `special_tokens`, and `encode` and `decode`.
 
-An id without text is None: holes, padding, end tokens and special tokens. Special tokens are named in `special_tokens`
-and are reached by name in a grammar, never by the bytes of their name. Two ids may spell the same bytes. Immutable;
-may be shared between threads. Encoding tables are built when text is first encoded, not before.
+An id without text is None: holes, padding, end tokens and special tokens. `special_tokens` names the special tokens. A
+grammar refers to them by name, never by the bytes of their name. Two ids may spell the same bytes. Immutable; may be
+shared between threads. Encoding tables are built when text is first encoded.
 """
 
 from __future__ import annotations
@@ -45,19 +45,20 @@ class Vocabulary:
     """Token id -> bytes.
 
     Args:
-        tokens: the bytes of each id; None for an id without text. A token has at most 65,535 bytes, all of them have
-            at most 16 MiB.
-        eos_token_ids: the ids that end an output, at least one. They may lie past `tokens`. They have no bytes,
-            whatever `tokens` holds for them. Programs that end outputs themselves use `Vocabulary.without_end`.
-        special_tokens: id -> name of control tokens. They too have no bytes.
-        size: number of logits, where the model's head is padded past the largest id.
+        tokens: the bytes of each id; None for an id without text. A token has at most 65,535 bytes, and all tokens
+            together at most 16 MiB.
+        eos_token_ids: the ids that end an output, at least one. They may be past `tokens`. They have no bytes, even if
+            `tokens` has some for them. Programs that end outputs themselves use `Vocabulary.without_end`.
+        special_tokens: id -> name of control tokens. They have no bytes either.
+        size: the number of logits, if the model's head is padded past the largest id.
 
     Attributes:
         tokens: as given, with None for every id that has no text.
-        size: one more than the largest id, or the larger `size` that was given. Ids from `len(tokens)` on have no text.
+        size: one more than the largest id, or the given `size` if that is larger. Ids from `len(tokens)` on have no
+            text.
         eos_token_ids: the end ids.
         special_tokens: id -> name.
-        text_markers: tokens of text that the tokenizer takes out of a text before anything else, such as `<think>`.
+        text_markers: text tokens that the tokenizer takes out of a text before anything else, such as `<think>`.
 
     Raises:
         VocabularyError: a token is not bytes, empty or too long, no id ends an output, an id is out of range, or `size`
@@ -111,7 +112,7 @@ class Vocabulary:
         """A vocabulary in which no token ends an output: the program does, when `matcher.is_accepting()`.
 
         Raises:
-            VocabularyError: as the constructor, and if there are no tokens.
+            VocabularyError: as for the constructor, and if there are no tokens.
         """
         out = cls.__new__(cls)
         out._fill(tokens, frozenset(), special_tokens, size)
@@ -127,7 +128,7 @@ class Vocabulary:
         self.eos_token_ids = ends
         names = _checked_names(special_tokens)
         self.special_tokens = MappingProxyType(names)
-        self.tokens = _cleaned(tokens, self.eos_token_ids.union(names))
+        self.tokens = _without_texts(tokens, self.eos_token_ids.union(names))
         least = max(len(self.tokens), max(self.eos_token_ids, default=-1) + 1, max(names, default=-1) + 1)
         self.size = least if size is None else _checked_size(size)
         if not least <= self.size <= MAX_SIZE:
@@ -135,7 +136,7 @@ class Vocabulary:
         if self.size == 0:
             raise VocabularyError("the vocabulary has no tokens: give the bytes of each id")
         self.text_markers = ()
-        # Not a method: a vocabulary with other end tokens encodes with the tokens of this one.
+        # Not a method: a vocabulary with different end tokens encodes with the tokens of this one.
         self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
         self._encoder: Encoder | None = None
         self._pairs_factory: BytePairsFactory = no_byte_pairs("the vocabulary is a list of tokens")
@@ -146,7 +147,7 @@ class Vocabulary:
         return f"Vocabulary(size={self.size}, eos_token_ids={sorted(self.eos_token_ids)})"
 
     def token_bytes(self, id: int) -> bytes | None:
-        """The bytes of a token, or None if it has none. VocabularyError: `id` is not below `size`."""
+        """The bytes of a token, or None if it has none. Raises VocabularyError if `id` is not below `size`."""
         try:
             inside = 0 <= index(id) < self.size
         except TypeError:
@@ -156,15 +157,15 @@ class Vocabulary:
         return self.tokens[id] if id < len(self.tokens) else None
 
     def encode(self, text: str, *, continued: bool = False) -> list[int]:
-        """The ids that the tokenizer gives for `text`, without begin or end tokens.
+        """The tokenizer's ids for `text`, without begin or end tokens.
 
-        Names of special tokens in `text` are text like any other. Some tokenizers (SentencePiece) put a space before
-        the text, so that the ids decode to one byte more; with `continued` the text goes on after other text, and
-        they do not. A vocabulary made from a list of tokens alone uses the fewest tokens.
+        Names of special tokens in `text` are ordinary text. Some tokenizers (SentencePiece) add a space before the
+        text, so that the ids decode to one more byte. With `continued`, the text continues other text, and they do not.
+        A vocabulary created from a list of tokens uses the fewest tokens.
 
         Raises:
-            VocabularyError: characters that no tokens spell, a tokenizer whose way of encoding is not known, or the
-                package that encodes for it (tokenizers, tiktoken or sentencepiece) is not installed.
+            VocabularyError: no tokens spell a character, the tokenizer's encoding is unknown, or the package that
+                encodes for it (tokenizers, tiktoken or sentencepiece) is not installed.
         """
         _check_text(text)
         if self._encoder is None:
@@ -174,11 +175,11 @@ class Vocabulary:
     def encode_with_special(self, text: str) -> list[int]:
         """Like `encode`, but names of special tokens in `text` become those tokens: for rendered chat templates.
 
-        A tokenizer of Hugging Face does it in its own way (its tokens may strip the white space beside them); for the
-        others, the text is cut at the names, the longest first, and each part is encoded for itself.
+        Tokenizers of Hugging Face do this in their own way (their tokens may strip adjacent whitespace). For others,
+        the text is split at the names, longest first, and each part is encoded separately.
 
         Raises:
-            VocabularyError: as `encode`.
+            VocabularyError: as for `encode`.
         """
         _check_text(text)
         if self._special_factory is not None:
@@ -197,7 +198,7 @@ class Vocabulary:
         return out
 
     def byte_pairs(self) -> BytePairs:
-        """The rules by which the tokenizer spells a text, made anew at each call.
+        """The rules by which the tokenizer spells a text, created anew at each call.
 
         Raises:
             UnsupportedError: the tokenizer is not byte-level BPE, or has an unknown part.
@@ -217,9 +218,9 @@ class Vocabulary:
         eos_token_ids: Collection[int] | None = None,
         size: int | None = None,
     ) -> Self:
-        """The tokenizer of a GGUF file (models "gpt2" and "llama"); a `GgufFile` that is open is not read twice.
+        """The tokenizer of a GGUF file (models "gpt2" and "llama"). An open `GgufFile` is not read twice.
 
-        End tokens are those that the file declares, and control tokens with a name that is known to end an answer.
+        End tokens are those that the file declares, and control tokens with a known end name.
         """
         from guided.vocabulary.gguf_tokenizer import read_gguf
 
@@ -231,8 +232,8 @@ class Vocabulary:
     ) -> Self:
         """A fast tokenizer of transformers, a `tokenizers.Tokenizer`, the path of a tokenizer.json, or "org/model".
 
-        End tokens are what the tokenizer declares; for a path, what the tokenizer_config.json and
-        generation_config.json beside it declare; where nothing does, special tokens with a known name.
+        End tokens are those that the tokenizer declares; for a path, those in the tokenizer_config.json and
+        generation_config.json in its folder. If none is declared, special tokens with a known end name.
         """
         from guided.vocabulary.huggingface import read_huggingface
 
@@ -248,12 +249,12 @@ class Vocabulary:
         pattern: str | None = None,
         size: int | None = None,
     ) -> Self:
-        """A `tiktoken.Encoding`, or the path of a ranks file (base64 bytes and rank, one a line).
+        """A `tiktoken.Encoding`, or the path of a ranks file (base64 bytes and rank, one per line).
 
-        A ranks file says neither its end tokens, its special tokens (id -> name, or name -> id as tiktoken has it) nor
-        its pre-tokenizer: `pattern` is one of the names "gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", or
-        the regex itself. Without a pattern `encode` merges across the whole text, which spells it right but not
-        always as the model's own tokenizer does.
+        A ranks file specifies neither its end tokens, its special tokens (id -> name, or name -> id as in tiktoken) nor
+        its pre-tokenizer: `pattern` is one of the names "gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", or the
+        regex itself. Without a pattern, `encode` merges across the whole text. The result spells the text, but may
+        differ from that of the model's own tokenizer.
         """
         from guided.vocabulary.tiktoken import read_tiktoken
 
@@ -298,7 +299,7 @@ class Vocabulary:
         Tokens beyond the logits can never be generated and are left out; text is then encoded by the fewest tokens.
 
         Raises:
-            VocabularyError: as the constructor, and for an end token beyond the logits.
+            VocabularyError: as for the constructor, and for an end token beyond the logits.
         """
         ends = self.eos_token_ids if eos_token_ids is None else eos_token_ids
         size = self.size if size is None else _checked_size(size)
@@ -315,12 +316,12 @@ class Vocabulary:
 
     @classmethod
     def from_source(cls, source: Source) -> Self:
-        """A tokenizer that a reader of another kind has read, see `guided.vocabulary.source`."""
+        """The vocabulary of a custom reader's source, see `guided.vocabulary.source`."""
         return cls._from(lambda: source, None, None)
 
     @classmethod
     def _from(cls, read: Callable[[], Source], eos_token_ids: Collection[int] | None, size: int | None) -> Self:
-        """The vocabulary that a reader finds. A file that cannot be read is an error of the vocabulary here."""
+        """The vocabulary from a reader. A file that cannot be read raises VocabularyError here."""
         try:
             source = read()
         except ModelFileError as error:
@@ -350,7 +351,7 @@ def _check_text(text: str) -> None:
         raise VocabularyError(f"the text holds a lone surrogate at character {error.start}") from None
 
 
-def _cleaned(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tuple[bytes | None, ...]:
+def _without_texts(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tuple[bytes | None, ...]:
     """The tokens as a tuple, None for ids without text."""
     if isinstance(tokens, (str, bytes)):
         raise VocabularyError("tokens is a sequence of bytes, one for each id, not one string")

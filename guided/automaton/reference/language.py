@@ -6,20 +6,21 @@ state to the next, or to None if no output continues in this way. States with eq
 How: Earley's algorithm (CACM 13(2), 1970), with empty rules treated as by Aycock and Horspool (The Computer Journal
 45(6), 2002): a call of a nullable rule is also skipped, so a call that consumes nothing need not be completed. An item
 has three parts:
- - the terms of a rule that are still to be read (the part after the dot);
- - its *return*: what its callers do afterwards. Earley stores the column in which the rule began instead. The return is
-   the part of that column that can still matter, and it does not depend on how much has been read, so that the same
-   state is found again later in the text;
- - the open uniqueness scopes with the values seen in them (`uniqueness.py`). A callee starts with the scopes
-   of its caller and hands its own back, so calls of one rule with different scopes are different calls.
 
-Example: `list -> "x" | list "," "x"`. The start state has the items ["x"] and ["," "x"] waiting for a call of `list`
-to end. That call is made by `list` itself, so its return leads back to itself; after `x,x` the parser is in the same
-state as after `x`. Left recursion (hidden or not), cyclic rules and empty rules thus need no special case.
+- the terms of a rule that are still to be read (the part after the dot);
+- its *return*: the continuation of its callers. Earley stores the column in which the rule began instead. The return is
+  the part of that column that can still matter. It does not depend on how much has been read, so the same state can
+  occur again later in the text;
+- the open uniqueness scopes with the values seen in them (`uniqueness.py`). A callee starts with the scopes of its
+  caller and returns its own, so calls of one rule with different scopes are different calls.
 
-Only *productive* terms enter a state (`terms.py`), so a state exists exactly if some completion does. If
-values must differ, that is not enough: perhaps only values are left that were seen. Then a state is kept only if a
-search over at most `MAX_AHEAD` states finds a completion.
+Example: `list -> "x" | list "," "x"`. The start state has the items ["x"] and ["," "x"] waiting for a call of `list` to
+end. `list` itself makes that call, so its return leads back to itself; after `x,x` the parser is in the same state as
+after `x`. So left recursion (hidden or not), cyclic rules and empty rules need no special case.
+
+Only *productive* terms enter a state (`terms.py`), so a state exists exactly if some completion does. If values must
+differ, that is not enough: all remaining values may have been seen. Then a state is kept only if a search over at most
+`MAX_AHEAD` states finds a completion.
 
 Cost: a step is linear in the items of the state. States, returns and derivatives are memoised, at most `MAX_STATES` of
 them. With `Distinct`, each step may search.
@@ -48,15 +49,16 @@ MAX_AHEAD = 5_000
 
 
 Call: TypeAlias = tuple[Node, Scopes]
-"""A rule, or the item of a repetition, that is called, with the scopes that are open at its start."""
+"""A rule, or the item of a repetition, that is called, with the open scopes at its start."""
 
 
 class Return:
-    """The continuation of a call of `callee`: what the parser reads when the call ends. Compared by identity.
+    """The continuation of a call of `callee`: the terms that the parser reads when the call ends. Compared by identity.
 
-    `calls` are calls that began at one place in the text: callee -> {(what follows the call, owner of the caller)}. The
-    owner is the caller's return, or, if the caller was itself called at this place, its `Call`, to be looked up in
-    `calls` again. Left recursion is a cycle of such look-ups. `size` estimates the length of the shortest completion.
+    `calls` are calls that began at one position in the text: callee -> {(terms after the call, owner of the caller)}.
+    The owner is the caller's return, or, if the caller was itself called at this position, its `Call`, to be looked up
+    in `calls` again. Left recursion is a cycle of such look-ups. `size` estimates the length of the shortest
+    completion.
     """
 
     def __init__(self, callee: Call | None, calls: Calls, size: int = 0) -> None:
@@ -73,7 +75,7 @@ _END = Return(None, {})
 class State:
     """A set of items that wait for a byte or a control token. Compared by identity: equal sets are one object.
 
-    `viable` says whether some completion exists; None means that this is not known yet.
+    `viable` says whether some completion exists; None means unknown.
     """
 
     def __init__(self, items: frozenset[Item], accepting: bool, viable: bool | None = True) -> None:
@@ -93,7 +95,7 @@ class Language:
         self.control_tokens = self._terms.control_tokens
         """The control tokens that the grammar names."""
         self.limits = self._terms.limits
-        """The limits of tokens that some output meets."""
+        """The token limits that some output meets."""
         self.start = self._if_viable(self._close([((Ref(grammar.start),), _END, NO_SCOPES)]))
         """The state before the first byte, or None if the language is empty."""
         self.begin = self.start
@@ -105,17 +107,17 @@ class Language:
         return self._if_viable(self._step(state, byte))
 
     def special(self, state: State, names: Collection[int | str]) -> State | None:
-        """The state after a control token that has any of `names`, or None. Its name is no part of an entry's text."""
+        """The state after a control token with any of `names`, or None. Its name is not part of an entry's text."""
         return self._if_viable(self._special(state, names))
 
     def either(self, a: State | None, b: State | None) -> State | None:
-        """The union: the state that allows whatever `a` or `b` allows."""
+        """The union: the state that allows everything that `a` or `b` allows."""
         if a is None or b is None:
             return b if a is None else a
         return self._if_viable(self._state(a.items | b.items, a.accepting or b.accepting))
 
     def after_token(self, state: State, texts: Collection[bytes]) -> State | None:
-        """The state once a token ends here, of the texts of all tokens; see `limits.py`."""
+        """The state after a token ends here. `texts`: the texts of all tokens; see `limits.py`."""
         items: set[Item] = set()
         for rest, back, scopes in state.items:
             head = rest[0].after_token(texts) if isinstance(rest[0], Limited) else rest[0]
@@ -124,7 +126,7 @@ class Language:
         return self._if_viable(self._state(frozenset(items), state.accepting)) if items or state.accepting else None
 
     def check_limits(self, texts: Collection[bytes]) -> None:
-        """Raises `UnsupportedError` if some text does not fit into its limit of tokens."""
+        """Raise `UnsupportedError` if some text does not fit into its token limit."""
         for node in self.limits:
             run = self._terms.run(node.item)
             needed = fewest_tokens(run, texts) if run.may_go_on else 0
@@ -168,7 +170,7 @@ class Language:
             if item in seen or not all(self._terms.productive(term) for term in rest):
                 continue
             seen.add(item)
-            if not rest:  # The end of a call. If the call began here it consumed nothing, and was skipped already.
+            if not rest:  # The end of a call. If the call began here, it consumed nothing, and was skipped already.
                 accepting |= owner is _END
                 if isinstance(owner, Return):
                     todo.extend((after, back, scopes) for after, back in self.resumed(owner))
@@ -206,7 +208,7 @@ class Language:
         return self._states.setdefault((items, accepting), State(items, accepting, viable))
 
     def _call(self, head: Ref | Repeat) -> Iterator[tuple[Node, Rest]]:
-        """What `head` calls, and which terms remain of `head` afterwards."""
+        """The terms that `head` calls, and the terms of `head` that remain after each."""
         if isinstance(head, Ref):
             if self._terms.productive(head):
                 yield head, ()
@@ -223,7 +225,7 @@ class Language:
         return state if state is not None and state.viable else None
 
     def _search(self, start: State) -> None:
-        """Decides whether `start` has a completion, by a best-first search. The estimates affect only its time."""
+        """Decide whether `start` has a completion, by a best-first search. The estimates affect only its time."""
         before: dict[State, State | None] = {start: None}
         todo = [(self._size(start), 0, start)]
         while todo:
@@ -242,7 +244,7 @@ class Language:
                 if len(before) > MAX_AHEAD:
                     raise LimitExceeded("states", len(before), MAX_AHEAD, fixed=True)
                 heapq.heappush(todo, (self._size(after), len(before), after))
-        for state in before:  # all states that can be reached from them were visited, and none is viable
+        for state in before:  # all states reachable from them were visited, and none is viable
             state.viable = False
 
     def _size(self, state: State) -> int:
@@ -251,7 +253,7 @@ class Language:
     # ---- returns
 
     def _return(self, callee: Call | None, calls: Calls) -> Return:
-        """The return of a call of `callee`, with only those of `calls` that can be reached from it."""
+        """The return of a call of `callee`, with only those of `calls` that are reachable from it."""
         reached: dict[Call | None, frozenset[tuple[Rest, Owner]]] = {}
         todo = [callee]
         while todo:
@@ -279,7 +281,7 @@ class Language:
         return least
 
     def _resumptions(self, callee: Call | None, calls: Calls) -> Iterator[tuple[Rest, Owner]]:
-        """What follows `callee`. A caller that has nothing left to read is replaced by what follows that caller.
+        """The terms after `callee`. A caller with no terms left is replaced by its own continuation.
 
         This elimination of tail calls keeps the returns of right-recursive rules from growing with the text.
         """
@@ -296,7 +298,9 @@ class Language:
                     todo.append(owner)
 
     def resumed(self, back: Return) -> frozenset[tuple[Rest, Return]]:
-        """What follows a call with this return: remaining terms and the return of the caller. Empty for `_END`."""
+        """The continuation of a call with this return: remaining terms and the return of the caller.
+        Empty for `_END`.
+        """
         if back.resumed is None:
             back.resumed = frozenset(
                 (rest, owner if isinstance(owner, Return) else self._return(owner, back.calls))

@@ -1,11 +1,11 @@
-"""The twin of grammars with a lexer: which texts are cut and parsed, one byte at a time.
+"""The twin of grammars with a lexer, which lexes and parses one byte at a time.
 
 In: a `Grammar` in whose rules `Special(name)` is a terminal, and a `Lexer`. Out: states, as in `language.py`.
 
-Problem. A lexer decides without looking ahead: the longest match wins, even if the parser could then not go on. While
-text is being written, the lexer cannot know yet where a lexeme ends. After `<` the next byte may make it `<=`.
+Problem. A lexer decides without lookahead: the longest match wins, even if the parser cannot continue after it. While
+text is being written, the lexer cannot know yet where a lexeme ends. After `<`, the next byte may make it `<=`.
 
-A state is therefore a set of *readings*. Each is one way to cut what was written: the state of the parser, the
+A state is therefore a set of *readings*. Each is one way to split the text so far: the state of the parser, the
 terminals that may still match the current lexeme, and the *competitors*: for each lexeme that was ended here, the
 terminals that might have matched more. If a competitor matches, the lexer would not have ended there, and the reading
 is dropped.
@@ -14,17 +14,17 @@ is dropped.
 
     reading 1   a  <...      in a lexeme that can become LESS or LESS_OR_EQUAL
     reading 2   a  <  ...    LESS was ended; competitor: LESS_OR_EQUAL, which needs "="
-    next byte "=": the competitor matches, so reading 2 is dropped; reading 1 goes on
-    next byte "b": the competitor cannot match any more, reading 2 goes on without it; reading 1 is dropped
+    next byte "=": the competitor matches, so reading 2 is dropped; reading 1 continues
+    next byte "b": the competitor cannot match any more, reading 2 continues without it; reading 1 is dropped
 
-The terminals that are tried are those that the parser of the reading can take, or those of its context, and those that
-are ignored; of a lexer that is not contextual, all.
+A reading tries the terminals that its parser can take, or those of its context, and the ignored ones. A lexer that is
+not contextual tries all terminals.
 
 With indentation, a reading also has the stack of widths, the number of open brackets, and, in a lexeme that may become
-a newline, the width of its last line so far. All of it is known where the lexeme ends.
+a newline, the width of its last line so far. All of this is known where the lexeme ends.
 
-Cost: a step is linear in the readings and their terminals; whether a state can be completed is searched for, breadth
-first, `MAX_AHEAD` states at most. Slow on purpose.
+Cost: a step is linear in the readings and their terminals. A breadth-first search of at most `MAX_AHEAD` states decides
+whether a state can be completed. Slow on purpose.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from guided.ir.nodes import UTF8, Grammar, Node, Special
 __all__ = ["LexedLanguage", "LexedState", "Reading"]
 
 Match: TypeAlias = tuple[int, Run]
-"""A terminal under way: its number, and what it may still read."""
+"""A terminal that is being matched: its number, and what it may still read."""
 
 
-class Place(NamedTuple):
-    """What was read before the lexeme: the state of the parser, the stack of widths and the number of open brackets."""
+class LexerPosition(NamedTuple):
+    """The state before the current lexeme: the parser's state, the stack of widths and the number of open brackets."""
 
     parser: ParserState
     widths: tuple[int, ...] = (0,)
@@ -55,12 +55,12 @@ class Place(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One way to cut the text: see the head. `started`: the lexeme has at least one byte.
+    """One way to split the text: see the module's docstring. `started`: the lexeme has at least one byte.
 
-    `width`: how wide the last line of the lexeme is so far, if it may be a newline and has a line feed.
+    `width`: the width of the lexeme's last line so far, if it may be a newline and has a line feed.
     """
 
-    place: Place
+    position: LexerPosition
     started: bool
     matches: tuple[Match, ...]
     keywords: tuple[tuple[int, int, Run], ...]
@@ -98,21 +98,21 @@ class LexedLanguage:
         self._completable: dict[LexedState, bool] = {}
         start = self._parser.begin
         self.first: LexedState = (
-            frozenset() if start is None else frozenset({self._boundary(Place(start), frozenset())})
+            frozenset() if start is None else frozenset({self._begin_lexeme(LexerPosition(start), frozenset())})
         )
         """The readings before the first byte."""
 
     @cached_property
     def start(self) -> LexedState | None:
-        """The state before the first byte; None: the language is empty."""
+        """The state before the first byte, or None if the language is empty."""
         return self.first if self._is_completable(self.first) else None
 
     def accepting(self, state: LexedState) -> bool:
-        """Whether the text may end here: what a competitor would have needed does not come any more."""
-        return any(not reading.started and self._may_end(reading.place) for reading in state)
+        """Whether the text may end here. Then the competitors cannot match any more."""
+        return any(not reading.started and self._may_end(reading.position) for reading in state)
 
     def step(self, state: LexedState, byte: int) -> LexedState | None:
-        """The state after `byte`, or None where no completion is left."""
+        """The state after `byte`, or None if no completion is left."""
         after = self.read(state, byte)
         return after if self._is_completable(after) else None
 
@@ -123,11 +123,12 @@ class LexedLanguage:
         return frozenset(after for reading in state for after in self.read_one(reading, byte))
 
     def may_go_on(self, state: LexedState) -> bool:
-        """False: no output begins so, because no lexeme under way can end as one that may stand where it does.
+        """False: no output begins like this, because the current lexeme cannot end as any terminal that is allowed
+        here.
 
-        True says less than that there is an output, which `step` searches for.
+        True does not imply that there is an output; `step` searches for one.
         """
-        return any(not reading.started or any(self._places_after(reading)) for reading in state)
+        return any(not reading.started or any(self._allowed_endings(reading)) for reading in state)
 
     def accepts(self, data: bytes) -> bool:
         """Whether `data` is in the language."""
@@ -137,7 +138,7 @@ class LexedLanguage:
         return self.accepting(state)
 
     def run_of(self, terminal: int) -> Run:
-        """A terminal of which nothing has been read."""
+        """The run of a terminal of which nothing has been read."""
         return self._runs[terminal]
 
     # ---- stepping
@@ -146,33 +147,33 @@ class LexedLanguage:
         return self._spelling.run(regular(item, {}))
 
     def read_one(self, reading: Reading, byte: int) -> list[Reading]:
-        """The readings after `byte`: the lexeme ends with it, or goes on."""
+        """The readings after `byte`: the lexeme ends with it, or continues."""
         competitors = set()
         for competitor in reading.competitors:
-            matches = _advanced(competitor, byte)
-            if _matched(matches) is not None:
+            matches = _advance(competitor, byte)
+            if _matching_terminal(matches) is not None:
                 return []
-            if matches := _open(matches):
+            if matches := _unfinished(matches):
                 competitors.add(matches)
-        matches = _advanced(reading.matches, byte)
+        matches = _advance(reading.matches, byte)
         keywords = tuple((of, name, after) for of, name, run in reading.keywords for after in run.after(byte))
         width = self._width(reading.width, matches, byte)
         out = []
-        winner = _matched(matches)
+        winner = _matching_terminal(matches)
         if winner is not None:
-            place = self._after(reading.place, winner, self._name(winner, keywords), width)
-            left = _open(matches)
-            if place is not None:
-                out.append(self._boundary(place, frozenset(competitors | {left} if left else competitors)))
-        if matches := _open(matches):
-            out.append(Reading(reading.place, True, matches, keywords, frozenset(competitors), width))
+            position = self._after(reading.position, winner, self._name(winner, keywords), width)
+            left = _unfinished(matches)
+            if position is not None:
+                out.append(self._begin_lexeme(position, frozenset(competitors | {left} if left else competitors)))
+        if matches := _unfinished(matches):
+            out.append(Reading(reading.position, True, matches, keywords, frozenset(competitors), width))
         return out
 
     def _name(self, winner: int, keywords: tuple[tuple[int, int, Run], ...]) -> str:
-        """What the lexeme is: a keyword of the terminal that matched, or that terminal.
+        """The name of the lexeme: a keyword of the terminal that matched, or that terminal.
 
-        A lexeme of an ignored terminal is ignored, keyword or not; and a keyword counts even if it is ignored
-        elsewhere, so that the parser may refuse it.
+        A lexeme of an ignored terminal is ignored, keyword or not. A keyword counts even if it is ignored elsewhere, so
+        that the parser may refuse it.
         """
         name = self._lexer.terminals[winner].name
         if name not in self._lexer.ignored:
@@ -181,50 +182,54 @@ class LexedLanguage:
                     return self._lexer.terminals[keyword].name
         return name
 
-    def _after(self, place: Place, winner: int, name: str, width: int | None) -> Place | None:
-        """The place after a lexeme of the terminal `winner` that counts as `name`, or None if it cannot stand here."""
+    def _after(self, position: LexerPosition, winner: int, name: str, width: int | None) -> LexerPosition | None:
+        """The place after a lexeme of the terminal `winner` that counts as `name`, or None if it is
+        not allowed here.
+        """
         if self._lexer.terminals[winner].name in self._lexer.ignored:
-            return place
-        indentation, brackets = self._lexer.indentation, place.brackets
+            return position
+        indentation, brackets = self._lexer.indentation, position.brackets
         if indentation is None:
-            return self._shifted(place, name)
+            return self._shift(position, name)
         if name != indentation.newline:
-            after = self._shifted(place, name)
+            after = self._shift(position, name)
         elif brackets:
-            after = place
+            after = position
         else:
-            after = self._line_begun(place, indentation, width)
+            after = self._begin_line(position, indentation, width)
         if after is not None and name in indentation.opening:
             return after._replace(brackets=brackets + 1)
         if after is not None and name in indentation.closing:
             return after._replace(brackets=brackets - 1) if brackets else None
         return after
 
-    def _places_after(self, reading: Reading) -> Iterator[bool]:
-        """For each terminal that the lexeme under way may still count as, whether it may stand there."""
+    def _allowed_endings(self, reading: Reading) -> Iterator[bool]:
+        """For each terminal that the current lexeme may still count as, whether it is allowed here."""
         keywords = [(of, self._lexer.terminals[keyword].name) for of, keyword, _ in reading.keywords]
         for number, _ in reading.matches:
             names = [self._lexer.terminals[number].name, *(name for of, name in keywords if of == number)]
-            for name in names:  # how wide a line will be is open
-                yield number in self._newlines or self._after(reading.place, number, name, None) is not None
+            for name in names:  # the width of the line is still unknown
+                yield number in self._newlines or self._after(reading.position, number, name, None) is not None
 
-    def _shifted(self, place: Place, name: str) -> Place | None:
-        parser = self._parser.special(place.parser, {name})
-        return None if parser is None else place._replace(parser=parser)
+    def _shift(self, position: LexerPosition, name: str) -> LexerPosition | None:
+        parser = self._parser.special(position.parser, {name})
+        return None if parser is None else position._replace(parser=parser)
 
-    def _boundary(self, place: Place, competitors: frozenset[tuple[Match, ...]]) -> Reading:
+    def _begin_lexeme(self, position: LexerPosition, competitors: frozenset[tuple[Match, ...]]) -> Reading:
         """The reading in which a new lexeme begins."""
-        tried = self._tried(place.parser) | self._lexer.ignored
+        tried = self._candidates(position.parser) | self._lexer.ignored
         if self._lexer.indentation is not None:
             tried |= {self._lexer.indentation.newline}
         taken = {number for name, number in self._numbers.items() if name in tried}
-        embedded = {self._numbers[name] for number in taken for name in _embedded(self._lexer.terminals[number])}
+        embedded = {
+            self._numbers[name] for number in taken for name in _embedded_keywords(self._lexer.terminals[number])
+        }
         matches = [(number, self._runs[number]) for number in sorted(taken - embedded)]
         keywords = [entry for number in sorted(taken) for entry in self._keywords[number] if entry[1] in taken]
-        return Reading(place, False, tuple(matches), tuple(keywords), competitors)
+        return Reading(position, False, tuple(matches), tuple(keywords), competitors)
 
-    def _tried(self, parser: ParserState) -> frozenset[str]:
-        """The terminals that the parser can take, or, by the marks that it could take, those of Lark's table."""
+    def _candidates(self, parser: ParserState) -> frozenset[str]:
+        """The terminals that the parser can take, and those that the contexts of Lark's table add."""
         if not self._lexer.contextual:
             return frozenset(self._numbers)
         takes = frozenset(str(rest[0].token) for rest, _, _ in parser.items if isinstance(rest[0], Special))
@@ -245,25 +250,25 @@ class LexedLanguage:
         too_wide = self._lexer.indentation.most_width + 1
         return None if width is None else min(width + columns.get(byte, 0), too_wide)
 
-    def _line_begun(self, place: Place, indentation: Indentation, width: int | None) -> Place | None:
+    def _begin_line(self, position: LexerPosition, indentation: Indentation, width: int | None) -> LexerPosition | None:
         """The place after a newline, and the indentation or the dedentations that follow it."""
-        after = self._shifted(place, indentation.newline)
+        after = self._shift(position, indentation.newline)
         if after is None or width is None:
             return None
-        if width > place.widths[-1]:
-            if width > indentation.most_width or len(place.widths) >= indentation.most_levels:
+        if width > position.widths[-1]:
+            if width > indentation.most_width or len(position.widths) >= indentation.most_levels:
                 return None
-            return self._shifted(after._replace(widths=(*place.widths, width)), indentation.indent)
+            return self._shift(after._replace(widths=(*position.widths, width)), indentation.indent)
         while after is not None and width < after.widths[-1]:
-            after = self._shifted(after._replace(widths=after.widths[:-1]), indentation.dedent)
+            after = self._shift(after._replace(widths=after.widths[:-1]), indentation.dedent)
         return after if after is not None and width == after.widths[-1] else None
 
-    def _may_end(self, place: Place) -> bool:
-        """Whether the text may end here: one dedentation for each width that is left."""
-        after: Place | None = place
-        for _ in place.widths[1:]:
+    def _may_end(self, position: LexerPosition) -> bool:
+        """Whether the text may end here, after one dedentation for each remaining width."""
+        after: LexerPosition | None = position
+        for _ in position.widths[1:]:
             if after is not None and self._lexer.indentation is not None:
-                after = self._shifted(after, self._lexer.indentation.dedent)
+                after = self._shift(after, self._lexer.indentation.dedent)
         return after is not None and after.parser.accepting
 
     # ---- completions
@@ -290,8 +295,8 @@ class LexedLanguage:
         return self._completable[start]
 
 
-def _advanced(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
-    """The terminals after `byte`, without those behind the first that matches: they can not win any more."""
+def _advance(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
+    """The terminals after `byte`, without those behind the first that matches: they can no longer win."""
     out: list[Match] = []
     for terminal, run in matches:
         after = [(terminal, further) for further in run.after(byte)]
@@ -301,15 +306,15 @@ def _advanced(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
     return tuple(out)
 
 
-def _matched(matches: tuple[Match, ...]) -> int | None:
+def _matching_terminal(matches: tuple[Match, ...]) -> int | None:
     """The terminal that matches here."""
     return next((terminal for terminal, run in matches if run.may_stop), None)
 
 
-def _open(matches: tuple[Match, ...]) -> tuple[Match, ...]:
+def _unfinished(matches: tuple[Match, ...]) -> tuple[Match, ...]:
     """The terminals that may still match more."""
     return tuple(match for match in matches if match[1].may_go_on)
 
 
-def _embedded(terminal: Terminal) -> list[str]:
+def _embedded_keywords(terminal: Terminal) -> list[str]:
     return [keyword.name for keyword in terminal.keywords if keyword.embedded]

@@ -5,16 +5,16 @@ the *live* bytes, those that occur in some token. Out: a `Run`, which is a posit
 node may end here, whether anything can follow, and to which runs a byte leads.
 
 How: Brzozowski's derivatives ("Derivatives of regular expressions", JACM 11(4), 1964). The derivative of a language by
-a character is what may follow that character; as nodes are normalised, there are finitely many. For example, the
-derivative of `ab|ac` by `a` is `b|c`. Derivatives are taken by code points, because `Not` and `Length` speak of code
+a character is what may follow that character; since nodes are normalised, there are finitely many. For example, the
+derivative of `ab|ac` by `a` is `b|c`. Derivatives are taken by code points, because `Not` and `Length` are about code
 points. Bytes come in between: an encoding writes a character as positional digits, one byte each, so a run inside a
 character also knows the form of the encoding, the number of digits read and their sum so far. Bytes that spell no code
-points are in no language, not even in one under `Not`.
+points are in no language, not even in a language under `Not`.
 
 A run is *alive* if some text of live bytes completes it. Runs that are not alive are never returned.
 
-Cost: one derivative for each interval into which the node's character classes cut the code points; to decide whether a
-run is alive, up to `MAX_STATES` derivatives are searched. This module is slow on purpose: it builds no automaton and
+Cost: one derivative for each interval into which the node's character classes divide the code points. To decide whether
+a run is alive, up to `MAX_STATES` derivatives are searched. This module is slow on purpose: it builds no automaton and
 minimises nothing.
 """
 
@@ -52,8 +52,9 @@ from guided.meter import spend
 __all__ = ["MAX_DEPTH", "MAX_NODES", "MAX_STATES", "Run", "Spelling", "derive", "in_bounds", "nullable", "regular"]
 
 MAX_STATES = 50_000
-"""The most states of a language, and the most alternatives in the derivatives of one search. Beyond it
-`LimitExceeded` is raised."""
+"""The most states of a language, and the most alternatives in the derivatives of one search. Beyond it, `LimitExceeded`
+is raised.
+"""
 
 MAX_DEPTH = 100
 """The deepest nesting of nodes in a rule, and of nodes and rules inside one regular node."""
@@ -64,13 +65,13 @@ EVERYTHING: Node = Not(EMPTY)
 
 
 def in_bounds(low: int, high: int | None) -> bool:
-    """Whether some count lies in `low`..`high`."""
+    """Whether some count is in `low`..`high`."""
     return high is None or max(low, 0) <= high
 
 
 # Normalising constructors. Unions and intersections are flattened and their operands treated as sets (associativity,
 # commutativity and idempotence), which makes the number of different derivatives finite, as Brzozowski proved. Operands
-# are ordered by hash: any order would do as long as equal sets have the same one.
+# are ordered by hash: any order works if equal sets have the same order.
 
 
 def seq(items: Iterable[Node]) -> Node:
@@ -227,7 +228,7 @@ def derive(node: Node, point: int) -> Node:
 
 
 def _borders(node: Node) -> Iterator[int]:
-    """Where derivatives may change: between two neighbouring borders, all code points have the same derivative."""
+    """The borders between derivatives: all code points between two adjacent borders have the same derivative."""
     match node:
         case Chars(ranges):
             for low, high in ranges:
@@ -251,7 +252,7 @@ def _borders(node: Node) -> Iterator[int]:
 
 
 def _width(node: Node) -> int:
-    """The number of operands in a derivative: a measure of the work that it takes to derive it again."""
+    """The number of operands in a derivative: a measure of the work of deriving it again."""
     match node:
         case Alt(items) | And(items):
             return sum(map(_width, items))
@@ -334,7 +335,7 @@ class Spelling:
         return self._alive[term]
 
     def _derive(self, term: Node) -> tuple[tuple[Ranges, Node], ...]:
-        """All derivatives of `term` but the empty one, each with its characters. One is derived per interval."""
+        """All non-empty derivatives of `term`, each with its characters. Computed once per interval."""
         if term not in self._derivatives:
             spend()
             groups: dict[Node, list[tuple[int, int]]] = {}
@@ -385,7 +386,7 @@ class Run:
         """The runs after `byte` as the next digit of form `number`.
 
         `reach` are the code points that the digits read so far can still become; some derivative must be by one of
-        them. Inside a character the run keeps the term. Only the last digit selects the derivative.
+        them. Inside a character, the run keeps the term. Only the last digit selects the derivative.
         """
         form, sums = self.spelling.forms[number]
         for span in form.digits[self.digit]:

@@ -1,16 +1,17 @@
-"""The terms of a grammar: which are nullable, which are productive, and how one is expanded into others.
+"""The terms of a grammar: which are nullable, which are productive, and how they are expanded into others.
 
-A *term* is what the parser (`language.py`) finds in a rule: an IR node, or what remains of one that has been
-read in part. The remaining part of a regular node is a `Run`, that of a permutation is its `Members`; a `Mark` or an
-`Open` says where uniqueness scopes and their entries begin and end (`uniqueness.py`).
+A *term* is a part of a rule for the parser (`language.py`): an IR node, or the rest of a node that has been read in
+part. The rest of a regular node is a `Run`, and that of a permutation is its `Members`. A `Mark` or an `Open` says
+where uniqueness scopes and their entries begin and end (`uniqueness.py`).
 
 In: a `Grammar` and the live bytes, those that occur in some token. Out, for each term:
- - whether it is *nullable*: its language contains the empty text;
- - whether it is *productive*: its language contains some text of live bytes and control tokens;
- - the sequences of terms that it expands to.
 
-How: nullable and productive rules are least fixpoints, found by iterating over all rules until nothing changes. What
-`Distinct` forbids is not considered here, because it depends on the text.
+- whether it is *nullable*: its language contains the empty text;
+- whether it is *productive*: its language contains some text of live bytes and control tokens;
+- the sequences of terms that it expands to.
+
+How: nullable and productive rules are least fixpoints, found by iterating over all rules until nothing changes. The
+effect of `Distinct` is not considered here, because it depends on the text.
 
 Cost: each fact is decided once for each term and round. The nesting of nodes is limited to `MAX_DEPTH`. Not supported:
 `Encoded` inside `And`, `Not`, `Length` or another `Encoded`. Combine the items first, then encode the result.
@@ -61,9 +62,9 @@ __all__ = ["Members", "Rest", "Term", "Terms"]
 
 @dataclass(frozen=True)
 class Members:
-    """What remains of a `Permutation`.
+    """The rest of a `Permutation`.
 
-    `seen` are the members that were written, as far as they matter for what may follow; `count` is how many members
+    `seen` are the relevant members that were written: those that affect what may follow. `count` is how many members
     were written (see `choices`).
     """
 
@@ -88,13 +89,13 @@ class Members:
         return not self.whole.ordered or all(slots[i] < slots[at] and not members[i].repeatable for i in self.seen)
 
     def choices(self) -> Iterator[tuple[int, Members]]:
-        """The members that may come next, each with what remains after it."""
+        """The members that may come next, each with the rest after it."""
         whole = self.whole
         if whole.max is not None and self.count >= whole.max:
             return
-        # To keep states few, what makes no difference is forgotten: without an upper bound, a count above the lower
-        # bound is like the bound itself (1 is kept apart from 0: a separator comes before all members but the first);
-        # a repeatable member is not recorded unless it is required or a condition or an order depends on it.
+        # To keep the number of states small, irrelevant facts are forgotten. Without an upper bound, a count above the
+        # lower bound is equivalent to the bound itself (1 differs from 0: a separator precedes all members but the
+        # first). A repeatable member is not recorded unless it is required or a condition or an order depends on it.
         top = max(whole.min, 1) if whole.max is None else whole.max
         for i, member in enumerate(whole.members):
             if self.is_open(i):
@@ -128,7 +129,7 @@ class Terms:
     """The terms of one grammar. `live` are the bytes that occur in some token.
 
     Raises:
-        SpecError: a reference to no rule, or an empty item where the IR forbids it.
+        SpecError: a reference to a missing rule, or an empty item where the IR forbids it.
         LimitExceeded: nodes are nested too deeply.
     """
 
@@ -136,7 +137,7 @@ class Terms:
         self.rules, self._live = grammar.rules, live
         self._spellings: dict[Encoding, Spelling] = {}
         self._runs: dict[Node, Run] = {}
-        self._known: dict[Term, bool] = {}  # productive or not
+        self._productive_cache: dict[Term, bool] = {}  # productive or not
         self._nullable_rules: set[str] = set()
         self._productive_rules: set[str] = set()
         self._check()
@@ -148,7 +149,7 @@ class Terms:
         self.has_uniqueness = any(isinstance(node, Distinct) for node in self._nodes())
         """Whether values must differ anywhere in the grammar."""
         self.limits = list(self._limits(grammar.start))
-        """The limits of tokens that some output meets."""
+        """The token limits that some output meets."""
 
     def expand(self, head: Term) -> Iterator[Rest]:
         """The sequences of terms whose union has the same language as `head`."""
@@ -174,7 +175,7 @@ class Terms:
                 yield (Mark.BEGIN, item, Mark.END)
             case Dispatch(automaton, _, items):
                 yield (self.run(automaton),)
-                yield from ((self.run(led), item) for led, item in zip(_led(head), items, strict=True))
+                yield from ((self.run(led), item) for led, item in zip(_texts_before_items(head), items, strict=True))
             case Text() | Chars() | Automaton() | And() | Not() | Length() | Encoded():
                 yield (self.run(head),)
 
@@ -204,10 +205,10 @@ class Terms:
     # ---- facts
 
     def _least(self, holds: Callable[[Node], bool], into: set[str]) -> None:
-        """Least fixpoint: adds rules to `into` until it has all for which `holds`, which reads `into`, is true."""
+        """Least fixpoint: add rules to `into` until it has all for which `holds`, which reads `into`, is true."""
         grown = True
         while grown:
-            self._known.clear()
+            self._productive_cache.clear()
             found = {name for name, node in self.rules.items() if name not in into and holds(node)}
             into |= found
             grown = bool(found)
@@ -225,7 +226,7 @@ class Terms:
             case Repeat(item, low, high):
                 return in_bounds(low, high) and (low <= 0 or self.nullable(item))
             case Dispatch(automaton, _, items):
-                ways = zip(_led(term), items, strict=True)
+                ways = zip(_texts_before_items(term), items, strict=True)
                 return self.nullable(automaton) or any(self.nullable(led) and self.nullable(item) for led, item in ways)
             case Permutation():
                 return Members(term).may_stop
@@ -245,10 +246,10 @@ class Terms:
 
     def productive(self, term: Term) -> bool:
         """Whether the language of `term` contains a text of live bytes and control tokens."""
-        if term not in self._known:
+        if term not in self._productive_cache:
             spend()
-            self._known[term] = self._decide_productive(term)
-        return self._known[term]
+            self._productive_cache[term] = self._decide_productive(term)
+        return self._productive_cache[term]
 
     def _decide_productive(self, term: Term) -> bool:
         match term:
@@ -261,7 +262,7 @@ class Terms:
             case Repeat(item, low, high):
                 return in_bounds(low, high) and (low <= 0 or self.productive(item))
             case Dispatch(automaton, _, items):
-                ways = zip(_led(term), items, strict=True)
+                ways = zip(_texts_before_items(term), items, strict=True)
                 return self.run(automaton).alive or any(
                     self.run(led).alive and self.productive(item) for led, item in ways
                 )
@@ -296,7 +297,9 @@ class Terms:
         return all(missing) and fewest <= min(upper_bounds)
 
     def _finishable(self, rest: Members) -> bool:
-        """As `_fillable`, with conditions, slots or an order: a search over all sets of members that can be written."""
+        """Like `_fillable`, with conditions, slots or an order: a search over all sets of members
+        that can be written.
+        """
         todo, visited = [rest], {rest}
         while todo:
             at = todo.pop()
@@ -311,7 +314,7 @@ class Terms:
         return False
 
     def size(self, term: Term) -> int:
-        """An estimate of how long the shortest text of `term` is. It orders searches and decides nothing."""
+        """An estimate of the length of the shortest text of `term`. It orders searches and decides nothing."""
         match term:
             case Seq(items):
                 return sum(self.size(item) for item in items)
@@ -344,7 +347,7 @@ class Terms:
     # ---- checks
 
     def _nodes(self) -> Iterator[Node]:
-        """Every node of every rule, but for the insides of regular and encoded nodes.
+        """Every node of every rule, except the insides of regular and encoded nodes.
 
         Raises:
             LimitExceeded: nodes are nested deeper than `MAX_DEPTH`.
@@ -365,7 +368,7 @@ class Terms:
                     todo.extend((item, depth + 1) for item in (separator, *(member.item for member in members)))
 
     def _check(self) -> None:
-        """Raises `SpecError` or `UnsupportedError` for what the IR excludes or this module does not support."""
+        """Raise `SpecError` or `UnsupportedError` for what the IR excludes or this module does not support."""
         for node in self._nodes():
             match node:
                 case Ref(name) if name not in self.rules:
@@ -376,7 +379,7 @@ class Terms:
                     self.run(item)
 
     def _check_empty(self) -> None:
-        """Raises `SpecError` for an item that may be empty where the IR excludes this."""
+        """Raise `SpecError` for an item that may be empty where the IR excludes this."""
         for node in self._nodes():
             match node:
                 case Permutation(members) if any(self.nullable(member.item) for member in members):
@@ -388,8 +391,8 @@ class Terms:
             raise SpecError(f"{what} may be empty", hint="take the empty case out of it")
 
 
-def _led(node: Dispatch) -> list[Automaton]:
-    """For each item the texts before it: those that lead the automaton into one state."""
+def _texts_before_items(node: Dispatch) -> list[Automaton]:
+    """For each item, the texts before it: those that lead the automaton into its state."""
     plain = [(False, edges) for _, edges in node.automaton.states]
     out = []
     for at in node.exits:

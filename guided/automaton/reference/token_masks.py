@@ -1,18 +1,18 @@
 """The readable twin of the native core: the exact token masks of a grammar over a vocabulary, by definition.
 
 The native core caches, shares and skips. This module does none of that: it defines what a mask is, and the tests
-compare the core with it. It has the same operations and no code in common.
+compare the core with it. It has the same operations, but shares no code.
 
 In: an IR `Grammar`, the bytes of each token id, the end tokens, and the names of the control tokens. Out: states, the
 token ids that are allowed in a state, and the fewest tokens from a state to the end of an output.
 
 A token is allowed if, after its bytes, an accepting state can still be reached *in tokens*. If every byte that occurs
 in a token is also a token by itself, it is enough that there is a state after its bytes, because every state has a
-completion in live bytes (`language.py`). Otherwise the graph of states and tokens is searched from each
-successor, breadth first. Example: with the tokens `a` and `bc`, the grammar `a|aab` does not allow `a` after `a`: a `b`
-would have to follow, and no token spells it.
+completion in live bytes (`language.py`). Otherwise the graph of states and tokens is searched from each successor,
+breadth first. Example: with the tokens `a` and `bc`, the grammar `a|aab` does not allow `a` after `a`: a `b` would have
+to follow, and no token spells it.
 
-End tokens and control tokens spell no text, whatever bytes they have. Ids without bytes (None or empty) are allowed
+End tokens and control tokens spell no text, regardless of their bytes. Ids without bytes (None or empty) are allowed
 only where the grammar names them. A grammar names a control token by its id or by its name.
 
 Cost: a mask tries every token. Searches are memoised by state and raise `LimitExceeded` after `MAX_SEARCH` states; they
@@ -47,8 +47,8 @@ class ReferenceGrammar:
 
     Raises:
         SpecError: the language is empty, or the grammar is malformed.
-        VocabularyError: the grammar names a control token that is not there, or the tokens cannot write any output.
-        UnsupportedError: a text does not fit into its limit of tokens.
+        VocabularyError: the grammar names a missing control token, or the tokens cannot write any output.
+        UnsupportedError: a text does not fit into its token limit.
         LimitExceeded: a search visits too many states.
     """
 
@@ -81,7 +81,7 @@ class ReferenceGrammar:
         self._start = start
 
     def _control_ids(self, size: int, special_tokens: Mapping[int, str]) -> dict[int, frozenset[int | str]]:
-        """The control tokens that the grammar names: id -> what the grammar calls it (names, or the id itself)."""
+        """The control tokens that the grammar names: id -> the grammar's names for it (names, or the id itself)."""
         found: dict[int, set[int | str]] = {}
         for name in self._language.control_tokens:
             if isinstance(name, str):
@@ -126,7 +126,7 @@ class ReferenceGrammar:
         return {token for token in self._ids() if self.accept_token(state, token) is not None}
 
     def min_tokens(self, state: State) -> int | None:
-        """The fewest tokens to the end of an output, the end token included, or None if there is no way."""
+        """The fewest tokens to the end of an output, including the end token, or None if there is no way."""
         if self.terminated(state):
             return 0
         if not self._ends:
@@ -137,7 +137,7 @@ class ReferenceGrammar:
         return None if fewest is None else fewest + 1
 
     def budget_mask(self, state: State, n: int) -> set[int]:
-        """The ids that are allowed next if the output must be complete within `n` tokens, this one included."""
+        """The ids that are allowed next if the output must be complete within `n` tokens, including this one."""
         allowed = set()
         for token in self._ids():
             after = self.accept_token(state, token)

@@ -1,7 +1,7 @@
-"""The part of the twin for `OtherTokens`: a grammar in which the tokens that are left are written out.
+"""The part of the twin for `OtherTokens`: a grammar in which the remaining tokens are written out.
 
-In: a grammar, the ids that have text, the names of control tokens. Out: the grammar without `OtherTokens`. A node that
-holds none remains the same object. Cost: linear in the grammar, and in the vocabulary for each `OtherTokens`.
+In: a grammar, the ids that have text, the names of control tokens. Out: the grammar without `OtherTokens`. A node
+without it remains the same object. Cost: linear in the grammar, and in the vocabulary for each `OtherTokens`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from guided.ir.tokens import other_tokens
 
 __all__ = ["without_other_tokens"]
 
-_AROUND = (Seq, Alt, Repeat, Permutation, Member, Dispatch, Distinct, Entry)
+_CONTAINERS = (Seq, Alt, Repeat, Permutation, Member, Dispatch, Distinct, Entry)
 _PARTS = ("item", "items", "members", "separator")
 
 
@@ -42,7 +42,7 @@ def without_other_tokens(grammar: Grammar, text_ids: Collection[int], special_to
         if isinstance(node, tuple):
             parts = tuple([spelled(part) for part in node])
             return node if all(new is old for new, old in zip(parts, node, strict=True)) else parts
-        if isinstance(node, _AROUND):
+        if isinstance(node, _CONTAINERS):
             old = {part.name: getattr(node, part.name) for part in fields(node) if part.name in _PARTS}
             new = {name: spelled(part) for name, part in old.items()}
             return node if all(new[name] is old[name] for name in old) else replace(node, **new)

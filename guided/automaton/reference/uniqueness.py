@@ -1,22 +1,22 @@
 """Values that must differ from each other: the uniqueness scopes that are open while a text is read.
 
 A grammar marks the part of the output whose values must differ with `Distinct`, and each such value with `Entry`. This
-module follows these marks along one text and refuses an entry whose value the scope has seen already.
+module follows these marks along one text and refuses an entry whose value the scope has already seen.
 
 In: the bytes of the text, one at a time, and the marks between them. Out: the stack of open scopes, innermost last, or
 None if an entry has just ended with a seen value. Each scope stores the values of its completed entries (its *seen
-set*) and the text of each entry that is still being written, innermost last. Outside of all scopes the stack is
-`NO_SCOPES`, and entries are ignored. White space outside of strings does not belong to an entry's text.
+set*) and the text of each unfinished entry, innermost last. Outside all scopes, the stack is `NO_SCOPES`, and entries
+are ignored. Whitespace outside strings is not part of an entry's text.
 
 Example: `[1, 2, 1.0]` with `uniqueItems`. The seen set grows to {1} and to {1, 2}. The third entry, `1.0`, ends with a
 value that is in it, so the result is None.
 
-Values are compared as JSON Schema compares them: strings after decoding, numbers by their numeric value, arrays item by
-item, objects as sets of members. A text that is not JSON is equal only to itself. A member that is written twice counts
-once. Values are parsed with Python's `json`.
+Values are compared as in JSON Schema: strings after decoding, numbers by their numeric value, arrays item by item,
+objects as sets of members. A text that is not JSON is equal only to itself. A member that is written twice counts once.
+Values are parsed with Python's `json`.
 
 Cost: each byte copies the stack, and the end of an entry parses its text. At most `MAX_OPEN` scopes and entries may be
-open at once and an exponent may have at most `MAX_EXPONENT` digits; beyond that `LimitExceeded` is raised.
+open at once, and an exponent may have at most `MAX_EXPONENT` digits; beyond that, `LimitExceeded` is raised.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["NO_SCOPES", "Mark", "Open", "Scopes", "apply_mark", "json_value", "r
 MAX_OPEN = 50
 """The most scopes and entries that may be open at once."""
 MAX_EXPONENT = 1000
-"""The most characters of an exponent, its sign included."""
+"""The most characters of an exponent, including its sign."""
 
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 
@@ -43,8 +43,8 @@ _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 class Scope(NamedTuple):
     """One open uniqueness scope.
 
-    `known` are strings that count as seen from the start, `values` the values of completed entries, `entries` the texts
-    of the entries that are being written.
+    `known` are strings that count as seen from the start, `values` the values of completed entries, and `entries` the
+    texts of unfinished entries.
     """
 
     known: frozenset[str]
@@ -74,14 +74,14 @@ class Mark(Enum):
 def apply_mark(scopes: Scopes, mark: Mark | Open) -> Scopes | None:
     """The open scopes after `mark`, or None if the entry that ends has a seen value."""
     if isinstance(mark, Open):
-        return _bounded((*scopes, Scope(mark.known)))
+        return _check_open((*scopes, Scope(mark.known)))
     if not scopes:
         return scopes
     outer, scope = scopes[:-1], scopes[-1]
     if mark is Mark.CLOSE:
         return outer
     if mark is Mark.BEGIN:
-        return _bounded((*outer, scope._replace(entries=(*scope.entries, b""))))
+        return _check_open((*outer, scope._replace(entries=(*scope.entries, b""))))
     value = json_value(scope.entries[-1])
     if value in scope.values or value in scope.known:
         return None
@@ -93,7 +93,7 @@ def read_byte(scopes: Scopes, byte: int) -> Scopes:
     return tuple(scope._replace(entries=tuple(_longer(text, byte) for text in scope.entries)) for scope in scopes)
 
 
-def _bounded(scopes: Scopes) -> Scopes:
+def _check_open(scopes: Scopes) -> Scopes:
     opened = sum(1 + len(scope.entries) for scope in scopes)
     if opened > MAX_OPEN:
         raise LimitExceeded("depth", opened, MAX_OPEN, fixed=True)
@@ -121,7 +121,7 @@ def _inside_string(text: bytes) -> bool:
 def json_value(text: bytes) -> Hashable:
     """The value that `text` spells. Texts with equal JSON values have equal results; only strings become `str`."""
     try:
-        return _frozen(
+        return _hashable(
             json.loads(
                 text.decode(),
                 parse_int=_number,
@@ -137,16 +137,16 @@ def json_value(text: bytes) -> Hashable:
 
 
 class _Members(list[tuple[str, object]]):
-    """The members of an object, as they were written."""
+    """The members of an object, as written."""
 
 
-def _frozen(value: object) -> Hashable:
+def _hashable(value: object) -> Hashable:
     """A hashable form of a value from `json`. Numbers are tuples here because in Python `True == 1`."""
     match value:
         case _Members():
-            return ("object", frozenset((name, _frozen(inner)) for name, inner in value))
+            return ("object", frozenset((name, _hashable(inner)) for name, inner in value))
         case list():
-            return ("array", tuple(_frozen(inner) for inner in value))
+            return ("array", tuple(_hashable(inner) for inner in value))
         case str() | bool() | None | tuple():
             return value
     raise TypeError(f"not from JSON: {type(value).__name__}")

@@ -1,1 +1,3 @@
-"""What several front ends share: rules of many grammars in one table, searches in automata, findings of lint."""
+"""The common part of several front ends: a table for the rules of many grammars, searches in
+automata, lint findings.
+"""

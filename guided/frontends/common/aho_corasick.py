@@ -8,7 +8,7 @@
 In: the strings. Out: regular nodes (`Automaton`) over code points.
 
 How: the trie of all strings with failure links (Aho and Corasick, "Efficient string matching", 1975) is a deterministic
-automaton whose state is the longest suffix of the text that begins one of the strings. What it leads to, for the ends
+automaton whose state is the longest suffix of the text that begins one of the strings. Its transitions, for the ends
 "ab" and "b c":
 
     text            state       a           b           ' '         other
@@ -17,16 +17,16 @@ automaton whose state is the longest suffix of the text that begins one of the s
     ...b            "b"         "a"         "b"         "b "        ""
     ...b' '         "b "        "a"         "b"         ""          ""          and c: end "b c"
 
-A marker ends the text as soon as it is complete. Three cases need a rule. Of several markers that are complete at the
-same character the longest one counts. A marker that continues this one ("<tool>!" after "<tool>") may follow: then
-there is either what comes after "<tool>", or "!", and only strings within "<tool>!" matter. A string of `never` that is
-complete forbids the text, even if a marker is complete at the same character. So a marker that has another string
-inside of it may be unreachable, as "abc" is beside "b"; `unreachable` names these.
+A marker ends the text as soon as it is complete. Three cases need a rule. If several markers are complete at the same
+character, the longest one counts. A marker may extend another one ("<tool>!" extends "<tool>"): after "<tool>", either
+its continuation or "!" follows, and only strings within "<tool>!" matter. A string of `never` that is complete forbids
+the text, even if a marker is complete at the same character. So a marker that contains another string may be
+unreachable, such as "abc" beside "b"; `unreachable` lists these.
 
 Cost: states linear in the characters of the strings, and for each state as many edges as it has characters that do not
-lead back to the start. `dispatch` is one automaton for all ends; each `until` is one of its own.
+lead back to the start. `dispatch` is one automaton for all ends; each `until` is a separate automaton.
 
-What it does not do: repeat. That is the caller's grammar.
+What it does not do: repeat. The caller's grammar does that.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ class FreeText:
 
     Attributes:
         without: the texts in which no end and no forbidden string occurs.
-        unreachable: the indices of the ends that no text ends with, because another string is always complete before.
-        states: of the automaton that they share, none accepting.
-        complete: for each end the state in which it is complete; None if that is never.
+        unreachable: the indices of the ends that no text ends with, because another string is always complete before
+            them.
+        states: of the shared automaton, none accepting.
+        complete: for each end, the state in which it is complete; None if there is none.
     """
 
     without: Node
@@ -84,7 +85,7 @@ def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits 
     """
     limits = Limits() if limits is None else limits
     trie = _Trie(limits)
-    numbers = {text: number for number, text in reversed(list(enumerate(ends)))}  # of equal ends the first
+    numbers = {text: number for number, text in reversed(list(enumerate(ends)))}  # the first of equal ends
     for text, number in numbers.items():
         trie.add(text, number)
     for text in never:
@@ -102,9 +103,9 @@ class _Trie:
 
     Attributes:
         own: for each node the string that it spells: the index of an end, _FORBIDDEN or _NO_STRING.
-        complete: for each node the node of the longest string that its text ends with, -1 if there is none. A forbidden
-            string prevails.
-        steps: for each node the characters that do not lead back to node 0, and where they lead.
+        complete: for each node, the node of the longest string that its text ends with, or -1. A forbidden string takes
+            precedence.
+        steps: for each node, the characters that do not lead back to node 0, and their targets.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -115,7 +116,7 @@ class _Trie:
         self.steps: list[dict[str, int]] = []
 
     def add(self, text: str, number: int) -> None:
-        """Add a string; its number may also be _FORBIDDEN."""
+        """Add a string. Its number may also be _FORBIDDEN."""
         at = 0
         for char in text:
             if char not in self.children[at]:
@@ -128,7 +129,7 @@ class _Trie:
         self.own[at] = number
 
     def link(self) -> None:
-        """Compute `steps` and `complete`, from the nodes of shorter texts to those of longer ones."""
+        """Compute `steps` and `complete`, from nodes of shorter texts to nodes of longer ones."""
         self.steps = [{} for _ in self.children]
         self.complete = [-1 if own == _NO_STRING else at for at, own in enumerate(self.own)]
         failures = [0] * len(self.children)
@@ -151,13 +152,13 @@ class _Trie:
 
 
 class _Layout:
-    """From the trie to the states that can be reached.
+    """Maps the trie to the reachable states.
 
-    A node has up to two states. The first one is for texts in which nothing was complete before. At the node of an end
-    there is a second one, and from there the text may go on along the trie to a longer end, through second states.
+    A node has up to two states. The first one is for texts in which nothing was complete before. The node of an end has
+    a second one, from which the text may continue along the trie to a longer end, through second states.
 
     Attributes:
-        edges: of each state.
+        edges: the edges of each state.
         plain: the states in which nothing is complete yet.
         ends: for each end, by its index, the state in which it is complete.
     """
@@ -176,7 +177,7 @@ class _Layout:
                 self.plain.append(number)
             elif trie.own[at] >= 0:
                 self.ends[trie.own[at]] = number
-            self.edges.append(self._continued(at) if second else self._free(at))
+            self.edges.append(self._continue(at) if second else self._free(at))
 
     def _number(self, at: int, second: bool) -> int:
         number = self._numbers.setdefault((at, second), len(self._order))
@@ -185,7 +186,7 @@ class _Layout:
         return number
 
     def _free(self, at: int) -> _Edges:
-        """The edges of a first state: every character leads somewhere, unless it completes a forbidden string."""
+        """The edges of a first state: every character leads to a state, unless it completes a forbidden string."""
         trie, edges = self._trie, list[tuple[int, int, int]]()
         steps = sorted((ord(char), to) for char, to in trie.steps[at].items())
         for low, high in ALL_CHARS:
@@ -201,8 +202,8 @@ class _Layout:
                 edges.append((low, high, 0))
         return tuple(edges)
 
-    def _continued(self, at: int) -> _Edges:
-        """The edges of a second state: to a longer end, unless another string inside of it is complete before."""
+    def _continue(self, at: int) -> _Edges:
+        """The edges of a second state: to a longer end, unless another string inside it is complete before."""
         children = sorted(self._trie.children[at].items())
         going = [(ord(char), child) for char, child in children if self._trie.complete[child] in (-1, child)]
         return tuple(
@@ -211,7 +212,7 @@ class _Layout:
 
 
 def _accepting(states: Sequence[tuple[bool, _Edges]], accepting: Iterable[int]) -> Automaton:
-    """The states, of which these accept; the others remain the same objects."""
+    """The states with these as the accepting ones. All others remain the same objects."""
     chosen = list(states)
     for number in accepting:
         chosen[number] = (True, states[number][1])

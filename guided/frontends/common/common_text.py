@@ -1,10 +1,10 @@
-"""A shortest text of two regular languages. In: two nodes, walked as automata (`regular_texts.py`). Out: a text, or
-None.
+"""A shortest text that two regular languages share. In: two nodes, walked as automata (`regular_texts.py`). Out: a
+text, or None.
 
-How: a search over pairs of states, breadth first, for the intersection (Hopcroft and Ullman 1979, section 3.2). Of the
-characters of a step the plainest is taken: a letter or a digit, or another character that can be shown.
+How: a breadth-first search over pairs of states, for the intersection (Hopcroft and Ullman 1979, section 3.2). Each
+step prefers the plainest character: a letter or a digit, or another printable character.
 
-Cost: the pairs that are reached, times their edges; past `most` pairs it gives up.
+Cost: the reachable pairs, times their edges. The search gives up beyond `most` pairs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLAIN: Ranges = ((ord("a"), ord("z")), (ord("A"), ord("Z")), (ord("0"), ord("9"
 
 
 def common_text(first: Node, second: Node, most: int = 50_000) -> str | None:
-    """See the head.
+    """A shortest text that both nodes generate, or None.
 
     Raises:
         LimitExceeded: more than `most` pairs of states would be visited.

@@ -1,13 +1,14 @@
-"""How many values a node generates, if they are finitely many. In: a node of the IR, and the rules. Out: a bound.
+"""The number of values that a node generates, if it is finite. In: a node of the IR, and the rules. Out: a bound.
 
     "a" | "b" [0-9]{2}      at most 101
-    [0-9]+                  None: without a bound
+    [0-9]+                  None: unbounded
 
-Spellings of one character count once. And how often a repetition in a uniqueness scope can be taken: each time it has
-an entry whose value differs from all others, so no more often than there are values of that entry.
+Different spellings of a character count once. Also computes how often a repetition in a uniqueness scope can be taken:
+each round has an entry whose value differs from all others, so there are at most as many rounds as values of this
+entry.
 
-What it does not do: a bound may be too high, since a text may be generated in two ways. None may be said of what is
-finite (complements, permutations, the spellings of numbers).
+What it does not do: exact counts. A bound may be too high, since a text may be generated in two ways. It may be None
+for finite languages (complements, permutations, the spellings of numbers).
 
 Cost: linear in the nodes; each rule is counted once.
 """
@@ -23,7 +24,7 @@ from guided.ir.nodes import Alt, And, Chars, Distinct, Encoded, Entry, Length, N
 __all__ = ["FiniteValues"]
 
 _LONG: Final = 60
-_MOST: Final = 1 << _LONG  # larger bounds are not told from this one
+_MOST: Final = 1 << _LONG  # larger bounds are treated as this one
 
 
 class FiniteValues:
@@ -34,7 +35,7 @@ class FiniteValues:
         self._counts: dict[str, int | None] = {}
 
     def count(self, node: Any) -> int | None:
-        """At most how many values a node generates; None: no bound is known."""
+        """An upper bound on the number of values that a node generates; None if no bound is known."""
         match node:
             case Text() | Special():
                 return 1
@@ -47,17 +48,17 @@ class FiniteValues:
             case And(items):
                 return min((found for item in items if (found := self.count(item)) is not None), default=None)
             case Repeat(item, low, high):
-                return self._repeated(item, low, high)
+                return self._count_repetition(item, low, high)
             case Length(item) | Encoded(item) | Entry(item) | Distinct(item):
                 return self.count(item)
             case Ref(name):
                 if name not in self._counts:
-                    self._counts[name] = None  # while it is counted: it contains itself
+                    self._counts[name] = None  # while it is being counted: it contains itself
                     self._counts[name] = self.count(self._rules[name])
                 return self._counts[name]
         return None
 
-    def _repeated(self, item: Node, low: int, high: int | None) -> int | None:
+    def _count_repetition(self, item: Node, low: int, high: int | None) -> int | None:
         found = self.count(item)
         if high == 0 or found == 0:
             return 0 if low else 1
@@ -66,7 +67,7 @@ class FiniteValues:
         return min(_MOST, (high - low + 1) * prod([found] * min(high, _LONG)))
 
     def most_entries(self, node: Any) -> int | None:
-        """How often a part can be taken in one uniqueness scope, because of what it enters each time; None: any."""
+        """How often a part can be taken in one uniqueness scope, since each round adds an entry. None: any number."""
         match node:
             case Entry(item):
                 return self.count(item)

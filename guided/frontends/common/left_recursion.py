@@ -1,9 +1,9 @@
-"""Rules that begin with themselves. In: a grammar. Out: those of its regions' rules that do.
+"""Rules that begin with themselves. In: a grammar. Out: its left-recursive rules with a region.
 
-    sum[capture]: sum "+" NUMBER | NUMBER          how many sums begin at the first number is known at the end only
+    sum[capture]: sum "+" NUMBER | NUMBER          how many sums begin at the first number is only known at the end
 
-A rule begins with another one that stands at the front of an alternative, behind nothing but what may be empty.
-Cost: linear in the nodes, and in the rules for each region.
+A rule begins with another rule if an alternative starts with it, after nothing but nullable parts. Cost: linear in the
+nodes, and in the rules for each region.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = ["check_regions", "is_nullable", "left_recursive", "recursion_error"]
 
 
 def check_regions(grammar: Grammar) -> None:
-    """Raises UnsupportedError where a rule with a region begins with itself."""
+    """Raise UnsupportedError if a rule with a region begins with itself."""
     for name in left_recursive(grammar):
         raise recursion_error(grammar.origins.get(name) or name)
 
 
 def recursion_error(name: str) -> UnsupportedError:
-    """What is wrong with a region whose rule begins with itself."""
+    """The error for a region whose rule begins with itself."""
     return UnsupportedError(
         f"{name} is captured, or has a temperature, and begins with itself",
         hint='write the recursion on the right (a: b "+" a | b), or as a repetition (a: b ("+" b)*)',
@@ -53,8 +53,8 @@ def recursion_error(name: str) -> UnsupportedError:
 
 
 def left_recursive(grammar: Grammar) -> list[str]:
-    """See the head."""
-    if not isinstance(grammar, Grammar) or not grammar.regions:  # what is no grammar is refused where it is compiled
+    """The rules with a region that begin with themselves."""
+    if not isinstance(grammar, Grammar) or not grammar.regions:  # anything but a grammar is refused when it is compiled
         return []
     empty: set[str] = set()
     while True:
@@ -79,7 +79,7 @@ def _begins_with(name: str, grammar: Grammar, corners: Callable[[str], frozenset
 
 
 def _corners(root: Node, empty: Collection[str], done: dict[int, bool]) -> frozenset[str]:
-    """The rules that stand at the front of a node."""
+    """The rules with which a node can begin."""
     out, met, todo = set[str](), set[int](), [root]
     while todo:
         node = todo.pop()
@@ -94,7 +94,7 @@ def _corners(root: Node, empty: Collection[str], done: dict[int, bool]) -> froze
                     todo.append(item)
                     if not is_nullable(item, empty, done):
                         break
-            case And() | Not() | Length() | Encoded() | MaxTokens():  # regular: their rules are looked through
+            case And() | Not() | Length() | Encoded() | MaxTokens():  # regular: their rules are expanded
                 pass
             case Dispatch(automaton, exits, items):
                 todo += [item for at, item in zip(exits, items, strict=True) if at == automaton.start]
@@ -106,7 +106,7 @@ def _corners(root: Node, empty: Collection[str], done: dict[int, bool]) -> froze
 
 
 def is_nullable(root: Node, empty: Collection[str] = (), done: dict[int, bool] | None = None) -> bool:
-    """Whether the empty text is one of a node's, if it is one of the rules `empty`; `done` takes what was found."""
+    """Whether a node generates the empty text, if the rules in `empty` do. `done` caches results."""
     done = {} if done is None else done
     todo = [root]
     while todo:

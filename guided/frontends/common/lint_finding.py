@@ -1,4 +1,4 @@
-"""A finding of `guided lint`, of any kind of specification. It computes nothing."""
+"""A finding of `guided lint`, for any kind of specification. Data only."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class LintFinding:
         kind: "unbounded", "long", "recursion", "ambiguous", "collision", "keyword", "not-compared", "empty-rule",
             "unused" or "cycle".
         place: the part of the specification, as a name with a line, or a JSON Pointer.
-        message: what is there, and what it does.
-        hint: what to write instead ("" if there is nothing to say).
+        message: the finding and its effect.
+        hint: what to write instead ("" if there is no advice).
         example: a text that shows it ("" if there is none).
-        matters: whether output may get worse by it; else it is worth knowing only.
+        matters: whether it can degrade the output; otherwise it is informational.
     """
 
     kind: str

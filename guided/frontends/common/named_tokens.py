@@ -1,8 +1,8 @@
-"""Where a text names a token of the vocabulary: `<think>`, `<|call|>`, `<[128000]>`, `<[1,5-9]>`. In: the text, and the
-token. Out: its place, for the error of a token that the vocabulary does not have.
+"""Finds where a text names a token of the vocabulary: `<think>`, `<|call|>`, `<[128000]>`, `<[1,5-9]>`. In: the text,
+and the token. Out: its location, for the error about a token that the vocabulary lacks.
 
-The core knows the token and not the text: whether a vocabulary has a token is asked only when a grammar is compiled for
-it. In texts with another notation, as JSON, the name of the token is looked for.
+The core knows the token, but not the text: tokens are only looked up when a grammar is compiled for a vocabulary. In
+texts with other notations, such as JSON, the name of the token is searched for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _IDS: Final = re.compile(r"<\[\^?([\d,-]+)\]>")
 
 
 def place_of_token(text: str, token: int | str) -> tuple[int, int] | None:
-    """The first place at which a text names a token; None if it does not, as when a file that it imports does."""
+    """The first span in which a text names a token. None if there is none, for example if an imported file names it."""
     for each in words(text):
         if each.kind == "special" and (each.text == token or (isinstance(token, int) and _has(each.text, token))):
             return each.span

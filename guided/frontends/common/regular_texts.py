@@ -1,11 +1,12 @@
-"""The texts of a regular node, as an automaton that is walked as far as somebody asks. In: a node. Out: states.
+"""The texts of a regular node, as an automaton that is only built as far as it is walked. In: a node. Out: states.
 
-An `Automaton` is walked as it is. Another node is walked by its derivatives (`regex/derivatives.py`), so counts are not
-unrolled: of `(ab){2,50000}`, as many states are visited as a text has characters.
+An `Automaton` is walked directly. Any other node is walked by its derivatives (`regex/derivatives.py`), so counts are
+not unrolled: for `(ab){2,50000}`, a text visits as many states as it has characters.
 
-Cost: a few steps for each state that is visited. Past `most` terms, `TooLarge` is raised.
+Cost: a few steps for each visited state. Beyond `most` terms, `TooLarge` is raised.
 
-`keeps_counts` says what is too large to unroll, and `has_texts` that a node surely has texts, from each of its states.
+`keeps_counts` says whether counts are too large to unroll, and `has_texts` whether a node certainly has texts, from
+each of its states.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
 __all__ = ["Edges", "Texts", "has_texts", "keeps_counts"]
 
 _MOST: Final = 200_000
-_MOST_ROUNDS: Final = 1_000  # that are unrolled
+_MOST_ROUNDS: Final = 1_000  # the most rounds that are unrolled
 
 Edges: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 def keeps_counts(tree: Tree) -> bool:
-    """Whether a regular expression has counts that are not to be unrolled."""
+    """Whether a regular expression has counts that are too large to unroll."""
     return positions(tree) - positions(tree, unrolled=False) > _MOST_ROUNDS
 
 
 def has_texts(node: Node) -> bool:
-    """Whether a node surely has texts, and each walk through it leads to one: nothing in it is an intersection."""
+    """Whether a node certainly has texts, and each walk through it leads to one: it contains no intersection."""
     match node:
         case Chars(ranges):
             return ranges != ()
@@ -48,7 +49,7 @@ def has_texts(node: Node) -> bool:
 
 
 class Texts:
-    """See the head. A state is a number."""
+    """The automaton of a node. A state is a number."""
 
     def __init__(self, node: Node, most: int = _MOST) -> None:
         self._automaton = node if isinstance(node, Automaton) else None
@@ -70,11 +71,11 @@ class Texts:
         return self._edges[state]
 
     def is_live(self, state: int) -> bool:
-        """Whether a text can be completed from the state; of a node with intersections, as far as is seen."""
+        """Whether a text can be completed from the state. May be an overestimate for nodes with intersections."""
         return state != NONE if self._automaton is None else state in self._live
 
     def longest_match(self, text: str) -> int:
-        """The length of the longest beginning of a text that is one of these; 0 if there is none."""
+        """The length of the longest prefix of a text that the node generates; 0 if there is none."""
         at, taken = self.start, 0
         for read, char in enumerate(text, 1):
             following = [to for low, high, to in self.edges(at) if low <= ord(char) <= high]

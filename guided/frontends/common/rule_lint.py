@@ -1,11 +1,11 @@
-"""What may go wrong with rules, in any notation: those that generate nothing, stand for themselves, or are not used.
+"""Lint for rules, in any notation: rules that generate nothing, derive themselves, or are not used.
 
-In: rules of the IR and the name of the first. Out: remarks. A rule is *reached* if the first one leads to it. Rules
-that generate nothing are the complement of a least fixpoint (`productive.py`). A rule *stands for itself* if a rule
-that it can be replaced by, with nothing around it, leads back to it: one text then has endlessly many trees.
+In: rules of the IR and the name of the start rule. Out: findings. A rule is *reached* if the start rule leads to it.
+The rules that generate nothing are the complement of a least fixpoint (`productive.py`). A rule *derives itself* if it
+can be replaced by a chain of single rules that leads back to it: then one text has infinitely many parse trees.
 
-Cost: linear in the rules and their references. What it does not do: operations on regular languages count as neither
-empty, nor as having the empty text.
+Cost: linear in the rules and their references. What it does not do: examine operations on regular languages, which
+count as non-empty and as lacking the empty text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["lint_rules", "reached", "recursive", "unused"]
 
 
 def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str]) -> Iterator[LintFinding]:
-    """Rules that are reached and generate nothing, and those that stand for themselves. `place`: of a rule."""
+    """Reached rules that generate nothing, and rules that derive themselves. `place` returns the location of a rule."""
     names = reached(rules, start)
     living = generating(names, rules)
     for name in names:
@@ -29,7 +29,7 @@ def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str
             message = "it generates nothing: each of its alternatives needs one that never ends"
             yield LintFinding("empty-rule", place(name), message, "give it an alternative without itself")
     empty = _nullable(rules, names)
-    cyclic = _in_cycles({name: dict.fromkeys(_alone(rules[name], empty)) for name in names})
+    cyclic = _in_cycles({name: dict.fromkeys(_single_rules(rules[name], empty)) for name in names})
     for name in names:
         if name in cyclic:
             message = "it can be made of itself alone, so one text has endlessly many trees"
@@ -37,36 +37,36 @@ def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str
 
 
 def unused(what: str, place: str) -> LintFinding:
-    """What is said of a rule, a terminal or a definition that no output uses."""
+    """The finding for a rule, a terminal or a definition that no output uses."""
     return LintFinding("unused", place, f"no output uses the {what}", "delete it, or use it", matters=False)
 
 
 def reached(rules: Mapping[str, Node], start: str) -> list[str]:
-    """The rules that the first one leads to, in the order in which they are met."""
+    """The rules that are reachable from the start rule, in the order of discovery."""
     met = {start: None}
     todo = [start]
     for name in todo:  # grows while it is read
-        more = [one for one in _referred(rules[name]) if one not in met] if name in rules else []
+        more = [one for one in _referenced_rules(rules[name]) if one not in met] if name in rules else []
         met |= dict.fromkeys(more)
         todo += more
     return todo
 
 
 def recursive(rules: Mapping[str, Node]) -> list[str]:
-    """The rules that contain themselves, by way of others or directly."""
-    cyclic = _in_cycles({name: _referred(node) for name, node in rules.items()})
+    """The rules that contain themselves, directly or through other rules."""
+    cyclic = _in_cycles({name: _referenced_rules(node) for name, node in rules.items()})
     return [name for name in rules if name in cyclic]
 
 
-def _referred(node: Node) -> dict[str, None]:
-    """The rules that a rule refers to, in the order in which they are written."""
+def _referenced_rules(node: Node) -> dict[str, None]:
+    """The rules that a rule refers to, in the order of the text."""
     return dict.fromkeys(part.name for part in parts_of(node) if isinstance(part, Ref))
 
 
 def _in_cycles(following: Mapping[str, Iterable[str]]) -> set[str]:
-    """The names that lead back to themselves: strongly connected components, Tarjan 1972."""
+    """The names that lead back to themselves: strongly connected components (Tarjan 1972)."""
     number: dict[str, int] = {}
-    lowest: dict[str, int] = {}  # of the names whose component is not complete
+    lowest: dict[str, int] = {}  # of names whose component is incomplete
     stack: list[str] = []
     out = set[str]()
     path: list[tuple[str, Iterator[str]]] = []
@@ -92,7 +92,7 @@ def _in_cycles(following: Mapping[str, Iterable[str]]) -> set[str]:
                 lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[name])
             if lowest[name] == number[name]:
                 is_cyclic = stack[-1] != name or name in following.get(name, ())
-                while name in lowest:  # the component is what the stack has down to the name
+                while name in lowest:  # the component is the stack down to this name
                     each = stack.pop()
                     del lowest[each]
                     if is_cyclic:
@@ -101,10 +101,10 @@ def _in_cycles(following: Mapping[str, Iterable[str]]) -> set[str]:
 
 
 def _nullable(rules: Mapping[str, Node], names: Sequence[str]) -> set[str]:
-    """The rules that have the empty text. Those that are met late are looked at first: others are made of them."""
+    """The rules that generate the empty text. Rules discovered late come first, since others consist of them."""
     users: dict[str, list[str]] = {}
     for name in names:
-        for each in _referred(rules[name]):
+        for each in _referenced_rules(rules[name]):
             users.setdefault(each, []).append(name)
     out = set[str]()
     work = list(names)
@@ -137,21 +137,21 @@ def _is_nullable(node: Node, empty: set[str]) -> bool:
     return False
 
 
-def _alone(node: Node, empty: set[str]) -> Iterator[str]:
-    """The rules that a node can be replaced by, with nothing around them."""
+def _single_rules(node: Node, empty: set[str]) -> Iterator[str]:
+    """The rules by which a node can be replaced, without other parts."""
     match node:
         case Ref(name):
             yield name
         case Alt(items):
             for item in items:
-                yield from _alone(item, empty)
+                yield from _single_rules(item, empty)
         case Seq(items):
             lacking = [at for at, item in enumerate(items) if not _is_nullable(item, empty)]
             for at, item in enumerate(items):
                 if lacking in ([], [at]):
-                    yield from _alone(item, empty)
+                    yield from _single_rules(item, empty)
         case Repeat(item, low, high):
             if high != 0 and (low <= 1 or _is_nullable(item, empty)):
-                yield from _alone(item, empty)
+                yield from _single_rules(item, empty)
         case MaxTokens(item):
-            yield from _alone(item, empty)
+            yield from _single_rules(item, empty)

@@ -1,7 +1,7 @@
-"""Rules of many grammars in one table. In: grammars, one by one. Out: rules whose names do not collide.
+"""Merges the rules of many grammars into one table. In: grammars, one by one. Out: rules whose names do not collide.
 
-Rules of a grammar are visible only inside of it, so a rule whose name is taken is renamed, with the references to it.
-Cost: linear in the grammars; nodes without references remain the same objects.
+Rules of a grammar are only visible inside it, so a rule whose name is taken is renamed, together with the references to
+it. Cost: linear in the grammars; nodes without references remain the same objects.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the table
 
 
 class RuleTable:
-    """The rules so far, what they stand for, and what is asked of their texts."""
+    """The rules so far, their origins and regions."""
 
     def __init__(self) -> None:
         self.rules: dict[str, Node] = {}
@@ -52,20 +52,20 @@ class RuleTable:
         self.composed = False  # whether a part has a lexer
         self.regions: dict[str, Region] = {}
         self.schemas: dict[str, Embedded] = {}
-        self._taken: Counter[str] = Counter()  # how many rules were called so, where a name was not free
-        self._closed: ByIdentity[Any, Any] = ByIdentity()
+        self._name_counts: Counter[str] = Counter()  # for each name that was not free, how many rules have it
+        self._without_references: ByIdentity[Any, Any] = ByIdentity()
 
     def define(self, name: str, origin: str, node: Node) -> str:
-        """A rule under a name that no other has."""
+        """Add a rule. If the name is taken, a number is appended."""
         free = name
         while free in self.rules:
-            self._taken[name] += 1
-            free = f"{name} {self._taken[name] + 1}"
+            self._name_counts[name] += 1
+            free = f"{name} {self._name_counts[name] + 1}"
         self.rules[free], self.origins[free] = node, origin
         return free
 
     def embed(self, grammar: Grammar) -> Node:
-        """A grammar's rules beside those that are there already; one with a lexer remains a whole."""
+        """Add a grammar's rules to the table. A grammar with a lexer remains a unit."""
         if grammar.lexer is not None:
             if grammar.regions:
                 raise UnsupportedError(
@@ -81,10 +81,10 @@ class RuleTable:
         done: ByIdentity[Any, Any] = ByIdentity()
         for name, node in grammar.rules.items():
             spend()
-            self.rules[names[name]] = run(_renamed(node, names, done, self._closed))
+            self.rules[names[name]] = run(_rename(node, names, done, self._without_references))
         self.regions |= {names[name]: region for name, region in grammar.regions.items() if name in names}
         self.schemas |= {names[name]: schema for name, schema in grammar.schemas.items()}
-        start: Node = run(_renamed(Ref(grammar.start), names, done, self._closed))
+        start: Node = run(_rename(Ref(grammar.start), names, done, self._without_references))
         return start
 
 
@@ -94,7 +94,7 @@ _CHILDREN: Mapping[type, tuple[str, ...]] = {
     Permutation: ("members", "separator"),
     Dispatch: ("automaton", "items"),
 }
-"""The fields that hold nodes."""
+"""The fields that contain nodes."""
 
 
 def children(node: Any) -> list[Any]:
@@ -109,7 +109,7 @@ def children(node: Any) -> list[Any]:
 
 
 def parts_of(node: Any) -> Iterator[Any]:
-    """A node and all nodes below it, each object once, in the order in which they are written."""
+    """A node and all nodes below it, each object once, in the order of the text."""
     met: ByIdentity[Any, None] = ByIdentity()
     work = [node]
     while work:
@@ -122,9 +122,9 @@ def parts_of(node: Any) -> Iterator[Any]:
 
 
 def with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
-    """A node, or a tuple of them, with its parts changed; the same object if none was.
+    """A node, or a tuple of nodes, with its parts changed. Returns the same object if nothing changed.
 
-    Yields what it waits for, as `run` wants it.
+    Yields generators whose results it needs, for `run`.
     """
     if isinstance(node, tuple):
         parts = []
@@ -138,13 +138,13 @@ def with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]]) 
     return node if all(new[name] is old[name] for name in old) else replace(node, **new)
 
 
-def _renamed(
+def _rename(
     node: Any, names: Scope, done: ByIdentity[Any, Any], closed: ByIdentity[Any, Any]
 ) -> Generator[Any, Any, Any]:
-    """A node, or a tuple of them, with its references renamed; what holds none remains the same object.
+    """A node, or a tuple of nodes, with its references renamed. Nodes without references remain the same objects.
 
-    `closed` takes the nodes without references, which many grammars share as the same objects.
-    Yields what it waits for, as `run` wants it: nodes may nest deeper than Python's stack.
+    `closed` collects the nodes without references, which many grammars share as the same objects. Yields generators
+    whose results it needs, for `run`, since nodes may nest deeper than Python's stack.
     """
     if node in closed:
         return node
@@ -156,7 +156,7 @@ def _renamed(
             raise SpecError(f"the grammar refers to {node.name!r}, which is not defined", hint=defined_here("", names))
         out = Ref(names[node.name])
     else:
-        out = yield with_children(node, lambda part: _renamed(part, names, done, closed))
+        out = yield with_children(node, lambda part: _rename(part, names, done, closed))
     if out is node and not isinstance(node, Ref):
         closed[node] = node
     else:
@@ -165,7 +165,7 @@ def _renamed(
 
 
 def defined_here(name: str, scope: Scope) -> str:
-    """What to say of a rule that is not defined."""
+    """A hint for an undefined rule."""
     if not scope:
         return "write guided.rules(start, name=...) around it"
     close = close_name(name, scope)

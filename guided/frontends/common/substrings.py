@@ -1,10 +1,11 @@
-"""The texts that are some consecutive pieces of a list, as an automaton. In: pieces. Out: a node of the IR.
+"""The texts that consist of consecutive pieces of a list, as an automaton. In: pieces. Out: a node of the IR.
 
-How: the suffix automaton of the pieces, each taken as one letter, accepts just the sequences of consecutive pieces, and
-has at most two states for each piece (Blumer et al., "The smallest automaton recognizing the subwords of a text",
-1985). Then each letter is spelled out in characters. One piece may begin another, so that is made deterministic.
+How: the suffix automaton of the pieces, with each piece as one letter, accepts exactly the sequences of consecutive
+pieces, and has at most two states for each piece (Blumer et al., "The smallest automaton recognizing the subwords of a
+text", 1985). Then each letter is spelled out in characters. A piece may be a prefix of another one, so the result is
+made deterministic.
 
-Cost: linear in the text's length for pieces that do not begin one another, as words and single characters.
+Cost: linear in the text's length if no piece is a prefix of another one, such as words and single characters.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ __all__ = ["of_pieces"]
 
 
 def of_pieces(given: Iterable[str], limits: Limits) -> Automaton:
-    """The automaton of these pieces; empty ones say nothing. LimitExceeded: they are too long."""
+    """The automaton of these pieces. Empty pieces are ignored. Raises LimitExceeded if they are too long."""
     pieces = [piece for piece in given if piece]
     size = sum(map(len, pieces))
     if 2 * size > limits.nodes:
         raise LimitExceeded("nodes", 2 * size, limits.nodes)
     numbers = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
-    return _spelled(_suffix_automaton([numbers[piece] for piece in pieces]), list(numbers), limits)
+    return _spell_out(_suffix_automaton([numbers[piece] for piece in pieces]), list(numbers), limits)
 
 
 def _suffix_automaton(letters: Sequence[int]) -> list[dict[int, int]]:
-    """The edges of each state; state 0 is the first one, and all accept."""
+    """The edges of each state. State 0 is the start, and all states accept."""
     edges: list[dict[int, int]] = [{}]
     link, length = [-1], [0]
     last = 0
@@ -59,8 +60,10 @@ def _suffix_automaton(letters: Sequence[int]) -> list[dict[int, int]]:
     return edges
 
 
-def _spelled(edges: list[dict[int, int]], pieces: list[str], limits: Limits) -> Automaton:
-    """The same over characters. A state is a set of (state, piece, characters read of it); no piece: at its border."""
+def _spell_out(edges: list[dict[int, int]], pieces: list[str], limits: Limits) -> Automaton:
+    """The automaton over characters. A state is a set of (state, piece, characters read of it); no piece: between
+    pieces.
+    """
     border = frozenset({(0, -1, 0)})
     numbers: dict[frozenset[tuple[int, int, int]], int] = {border: 0}
     sets = [border]

@@ -3,19 +3,20 @@
     root  ::= item+
     item  ::= "- " [^\\r\\n]+ "\\n"
 
-How: `tokens.py` cuts the text into tokens, `rules.py` reads the rules, `characters.py` what literals and classes mean,
-`macros.py` xgrammar's macros, and `options.py` its options of rules. The translation is direct: a literal is `Text`, a
-class is `Chars`, and a rule is a rule, recursive in any way. `why_empty.py` explains why a grammar generates nothing.
+How: `tokens.py` splits the text into tokens, and `rules.py` reads the rules. `characters.py` interprets literals and
+classes, `macros.py` xgrammar's macros, and `options.py` its options of rules. The translation is direct: a literal is
+`Text`, a class is `Chars`, and a rule is a rule, with any recursion. `why_empty.py` explains why a grammar generates
+nothing.
 
-The two dialects are read as one. Whatever one of them accepts has its meaning, but for what they read differently:
+Both dialects are read as one. A text that either dialect accepts has that dialect's meaning, except where they differ:
 
-- `\\x` takes two digits, as in llama.cpp; a third one is warned of.
+- `\\x` takes two digits, as in llama.cpp; a third one causes a warning.
 - `[^]` is any character, as in xgrammar; `[]` is refused.
-- `{m,n}` is exact; llama.cpp takes every n above 2000 for unbounded.
-- A rule that is defined twice is refused, as in xgrammar; in llama.cpp the last one counts.
+- `{m,n}` is exact; llama.cpp treats every n above 2000 as unbounded.
+- A rule that is defined twice is refused, as in xgrammar; in llama.cpp the last definition counts.
 
-What it does not do: recursion on the left through a long counted repetition (`root ::= root{2,300} "a" | "b"`) is
-refused, as the core does not take it, and so are options of rules that only a printed grammar of xgrammar has.
+What it does not do: left recursion through a long counted repetition (`root ::= root{2,300} "a" | "b"`) is refused,
+since the core does not support it. So are options of rules that occur only in printed grammars of xgrammar.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ _RULE_OF_LARK: Final = re.compile(r"^[^\S\n]*[?!]*[A-Za-z_]\w*(?:\.-?\d+)?\s*(?:
 
 
 def is_gbnf(text: str) -> bool:
-    """Whether a grammar whose notation is not told is in GBNF or EBNF: it has `::=`, and no rule of Lark, `name: ...`.
+    """Whether a grammar of unspecified notation is in GBNF or EBNF: it has `::=`, and no rule of Lark, `name: ...`.
 
-    A grammar of Lark may have `::=` in a literal. Linear in the text.
+    A Lark grammar may contain `::=` in a literal. Linear in the text.
     """
     return "::=" in text and not _RULE_OF_LARK.search(text)
 
@@ -59,13 +60,13 @@ def gbnf_to_grammar(
     """The grammar of a GBNF text.
 
     Args:
-        root: the rule to begin with.
-        allow_special_tokens: whether the text may name tokens that are to be written, such as `<|call|>`. Texts of
-            strangers should not. Tokens that are excluded (`!<name>`) may always be named.
-        xgrammar: where the two dialects differ, the text is xgrammar's: `\\x` takes all digits that follow, `[]` is
-            a class without characters, and the flag i of `Regex` folds the letters of ASCII alone.
-        found: takes what is read and not enforced; without it, it is warned of.
-        ask_why_empty: raise the error of a grammar that generates nothing, if it is one.
+        root: the start rule.
+        allow_special_tokens: whether the text may require tokens in the output, such as `<|call|>`. Set it to False for
+            untrusted input. Excluded tokens (`!<name>`) may always be named.
+        xgrammar: where the dialects differ, use xgrammar's: `\\x` takes all digits that follow, `[]` is a class without
+            characters, and the flag i of `Regex` folds only ASCII letters.
+        found: the parts that are read but not enforced are appended to it. Without it, they cause a warning.
+        ask_why_empty: raise an error if the grammar generates nothing.
 
     Raises:
         SpecError: the text is malformed, a rule is missing, or a token is named without permission.
@@ -105,7 +106,7 @@ def _without_root(text: str, root: str, rules: Mapping[str, Rule]) -> SpecError:
 
 
 def _lines(text: str, rules: Mapping[str, Rule]) -> list[tuple[str, int]]:
-    """The line of each rule, which are in the order of the text."""
+    """The line of each rule. Rules are in the order of the text."""
     out, line, at = [], 1, 0
     for rule in rules.values():
         line += text.count("\n", at, rule.span[0])
@@ -123,7 +124,7 @@ def _with_options(text: str, rule: Rule, rules: Mapping[str, Rule]) -> Node:
             f"max_chars, max_tokens and lazy are for a regular language, and {reason}",
             text=text, span=options.span, hint="write the repetition with * or {m,n}, without recursion",
         )  # fmt: skip
-    if options.lazy:  # no text goes on after one that is complete
+    if options.lazy:  # no text continues after a complete one
         node = And((node, Not(Seq((node, Repeat(ANY_CHAR, 1, None))))))
     if options.max_chars is not None:
         node = Length(node, 0, options.max_chars)
@@ -131,7 +132,7 @@ def _with_options(text: str, rule: Rule, rules: Mapping[str, Rule]) -> Node:
 
 
 def _not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:
-    """Why a rule has no automaton of its own, or nothing: a walk over what it refers to, depth first."""
+    """Why a rule is not a regular language, or "". A depth-first walk over the rules that it refers to."""
     done, path = set[str](), [rule.name]
     waiting = [iter(dict.fromkeys(rule.refers))]
     open_ = {rule.name}

@@ -1,8 +1,9 @@
-r"""What literals and character classes mean. In: a token of the text. Out: a string, or ranges of code points.
+r"""The meaning of literals and character classes. In: a token of the text. Out: a string, or ranges of code points.
 
-Escapes are those of llama.cpp, \xHH \uHHHH \UHHHHHHHH \t \r \n \\ \" \[ \] \-, and what xgrammar has besides: \/ \' \?
-\b \f \a \v \0 \e, and in a class a backslash before any mark of a regular expression. In one case the two differ: after
-\x llama.cpp reads two digits, xgrammar as many as there are. Here it is two, and a warning where a third one follows.
+Escapes are those of llama.cpp, \xHH \uHHHH \UHHHHHHHH \t \r \n \\ \" \[ \] \-, and the additional ones of xgrammar: \/
+\' \? \b \f \a \v \0 \e, and in a class a backslash before any punctuation of regular expressions. The dialects differ
+in one case: after \x, llama.cpp reads two digits, and xgrammar all digits. Here \x takes two, and a third one causes a
+warning.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ _SIMPLE: Final = {
 }  # fmt: skip
 _IN_CLASS: Final = {**_SIMPLE, **{char: ord(char) for char in "^$.*+(){}|"}}
 _DIGITS: Final = {"x": (1, 2), "u": (4, 4), "U": (8, 8)}
-_MOST_DIGITS: Final = 16  # of xgrammar's \\x; a code point has no more than six, and zeros before them
+_MOST_DIGITS: Final = 16  # of xgrammar's \\x; a code point has at most six, after leading zeros
 _HEX: Final = re.compile("[0-9a-fA-F]*")
 _CLASSES: Final = {"d": "[0-9]", "D": "[^0-9]", "w": "[A-Za-z0-9_]", "W": "[^A-Za-z0-9_]", "s": r"[ \t\r\n]",
                    "S": r"[^ \t\r\n]"}  # fmt: skip
 
 
 class Characters:
-    """Reads the literals and classes of one text; what it warns of is appended to `found`.
+    """Reads the literals and classes of one text, and appends warnings to `found`.
 
-    `xgrammar`: the text is xgrammar's, so that \\x takes all digits, and [] is no error.
+    `xgrammar`: the text is in xgrammar's dialect, so \\x takes all digits, and [] is not an error.
     """
 
     def __init__(self, text: str, found: list[Finding], xgrammar: bool = False) -> None:
-        self._text, self._found, self._xgrammar = text, found, xgrammar
+        self._text, self._findings, self._xgrammar = text, found, xgrammar
 
     def literal(self, token: Token) -> str:
-        """The text that a literal stands for."""
+        """The text of a literal."""
         codes: list[str] = []
         at = token.start + 1
         while at < token.end - 1:
@@ -81,7 +82,7 @@ class Characters:
         return complement(chosen) if negated else chosen
 
     def _character(self, at: int, simple: dict[str, int]) -> tuple[int, int]:
-        """A code point, escaped or not, and where the text goes on."""
+        """A code point, escaped or not, and the offset after it."""
         text = self._text
         char = text[at]
         if char != "\\":
@@ -110,7 +111,7 @@ class Characters:
                 "there is no such character", text=text, span=(at, at + 2 + used), hint="the last one is \\U0010FFFF"
             )
         if letter == "x" and len(digits) > most:
-            self._found.append(
+            self._findings.append(
                 Finding(
                     f"offset {at}",
                     "\\x",

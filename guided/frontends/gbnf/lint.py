@@ -1,4 +1,4 @@
-"""What may go wrong with a text of GBNF or EBNF. In: its grammar. Out: remarks on its rules, see `rule_lint.py`."""
+"""Lint for GBNF or EBNF. In: a grammar. Out: findings on its rules, see `rule_lint.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["lint_gbnf"]
 
 
 def lint_gbnf(grammar: Grammar) -> Iterator[LintFinding]:
-    """Rules that generate nothing, that stand for themselves, or that no output uses."""
+    """Rules that generate nothing, that derive themselves, or that no output uses."""
     yield from lint_rules(grammar.rules, grammar.start, grammar.origins.__getitem__)
     used = set(reached(grammar.rules, grammar.start))
     for name in grammar.rules:

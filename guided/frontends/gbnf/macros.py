@@ -1,20 +1,20 @@
 """xgrammar's macros in a GBNF text. In: the tokens of their arguments. Out: nodes of the IR.
 
-    Regex("[a-z]+")                           what the pattern matches as a whole
-    Regex("[^0-9]+", json_string=true)        ... as far as a JSON string holds it without an escape
+    Regex("[a-z]+")                           the texts that the pattern matches as a whole
+    Regex("[^0-9]+", json_string=true)        ... those that a JSON string can contain without an escape
     Regex("yes|no", flags="i")                ... with flags: i, s, u
-    Substring("to ", "be ", "or ")            some of these that follow each other, or none
-    Token(17, 18)   ExcludeToken(17)          one token of these; one that has text, and is none of these
+    Substring("to ", "be ", "or ")            consecutive pieces of this list, or none
+    Token(17, 18)   ExcludeToken(17)          one of these tokens; one token with text that is not among these
     TagDispatch(("<a>", body), excludes=("</s>",), loop_after_dispatch=true)
     TokenTagDispatch((17, body), excludes=(18,), loop_after_dispatch=true)
 
 `TagDispatch` is free text up to one of its tags, then the rule of that tag, and then free text again; with
-`loop_after_dispatch=false` it ends with the rule. It may end within free text. Where a tag is complete is decided by
-`guided.frontends.common.aho_corasick`. `TokenTagDispatch` is the same with tokens: free text is any tokens with text,
-but none of those that are named.
+`loop_after_dispatch=false` it ends with the rule. It may end within free text. `guided.frontends.common.aho_corasick`
+decides where a tag is complete. `TokenTagDispatch` is the same with tokens: free text is any tokens with text, except
+the named ones.
 
-Regular expressions are read by `patterns.py`. With `flags` a dot is a line end only if they say s; i is that of
-ECMA-262, so of all scripts; in a text that is xgrammar's, it folds the letters of ASCII alone.
+`patterns.py` reads regular expressions. With `flags`, a dot matches a line end only if they contain s. The flag i is
+that of ECMA-262, for all scripts; in texts of xgrammar's dialect, it folds only ASCII letters.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["MACROS", "Macros"]
 MACROS: Final = ("Regex", "Substring", "Token", "ExcludeToken", "TagDispatch", "TokenTagDispatch")
 
 _JSON_CHARS: Final = repeat(Chars(charset([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])), 0, None)
-"""What a JSON string holds as it is: no quotation mark, backslash or control character."""
+"""The characters that a JSON string contains without escapes: no quotation mark, backslash or control character."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ class _Value:
 
 
 class Macros:
-    """Reads macros; the reader has the tokens and the rules."""
+    """Reads macros. The reader provides the tokens and the rules."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
     def read(self, name: Token) -> Node:
-        """The node of a macro; the reader stands at its parenthesis."""
+        """The node of a macro. The reader is at its parenthesis."""
         read: Callable[[Token, list[_Value], dict[str, _Value]], Node] = {
             "Regex": self._regex,
             "Substring": self._substring,
@@ -73,7 +73,7 @@ class Macros:
     # --- the macros
 
     def _regex(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named, "json_string", "flags")
+        self._check_names(named, "json_string", "flags")
         if len(given) != 1 or not isinstance(given[0].value, str):
             raise self._reader.error("Regex takes one pattern, as a literal", name, 'write Regex("[a-z]+")')
         pattern = given[0]
@@ -91,22 +91,22 @@ class Macros:
         return conj(node, _JSON_CHARS) if json_string else node
 
     def _substring(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named)
+        self._check_names(named)
         for piece in given:
             if not isinstance(piece.value, str):
                 raise self._reader.error("Substring takes texts", piece.token, 'write Substring("to ", "be")')
         return of_pieces([piece.value for piece in given], self._reader.limits)
 
     def _token(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named)
+        self._check_names(named)
         return self._reader.special(self._ids(name, given), name)
 
     def _exclude_token(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named)
+        self._check_names(named)
         return self._reader.other_tokens(self._ids(name, given))
 
     def _tag_dispatch(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named, "loop_after_dispatch", "excludes")
+        self._check_names(named, "loop_after_dispatch", "excludes")
         pairs = self._pairs(given, str, '("<tag>", rule)')
         excludes = self._excludes(named, str, '("</s>",)')
         for tag, _ in pairs:
@@ -124,7 +124,7 @@ class Macros:
         return self._dispatch(named, [free.dispatch([rule for _, rule in pairs])], free.without)
 
     def _token_tag_dispatch(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
-        self._known(named, "loop_after_dispatch", "excludes")
+        self._check_names(named, "loop_after_dispatch", "excludes")
         pairs = self._pairs(given, int, "(128000, rule)")
         excludes = self._excludes(named, int, "(128001,)")
         triggers = {tag.value for tag, _ in pairs}
@@ -142,7 +142,7 @@ class Macros:
             return seq((repeat(alt(bodies), 0, None), free))
         return alt((*bodies, free))
 
-    # --- what they take
+    # --- the values of arguments
 
     def _pairs(self, given: list[_Value], kind: type, form: str) -> list[tuple[_Value, Ref]]:
         """The triggers with references to their rules."""
@@ -187,9 +187,9 @@ class Macros:
         given = named["flags"]
         if not isinstance(given.value, str) or not set(given.value) <= set("isu"):
             raise self._reader.error("the flags are some of i, s and u", given.token, 'write flags="is"')
-        return "".join(sorted(set(given.value) - {"u"}))  # patterns are about code points anyway
+        return "".join(sorted(set(given.value) - {"u"}))  # patterns are about code points in any case
 
-    def _known(self, named: dict[str, _Value], *known: str) -> None:
+    def _check_names(self, named: dict[str, _Value], *known: str) -> None:
         for name, value in named.items():
             if name not in known:
                 close = close_name(name, known)
@@ -199,7 +199,7 @@ class Macros:
     # --- the syntax of arguments
 
     def _arguments(self, name: Token) -> tuple[list[_Value], dict[str, _Value]]:
-        """Those without a name, and those with one."""
+        """The positional and the named arguments."""
         reader = self._reader
         opened = reader.next()
         given: list[_Value] = []
@@ -215,7 +215,7 @@ class Macros:
                 given.append(self._value(nested=False))
             if not self._comma():
                 break
-        self._closed(opened)
+        self._close_arguments(opened)
         return given, named
 
     def _value(self, nested: bool) -> _Value:
@@ -233,7 +233,7 @@ class Macros:
                 values.append(self._value(nested=True))
                 if not self._comma():
                     break
-            self._closed(token)
+            self._close_arguments(token)
             return _Value(token, values)
         raise reader.error("an argument is missing here", token, "a literal, a number, true, false, a rule or a tuple")
 
@@ -244,7 +244,7 @@ class Macros:
             return True
         return False
 
-    def _closed(self, opened: Token) -> None:
+    def _close_arguments(self, opened: Token) -> None:
         token = self._reader.next()
         if token.kind != ")":
             raise self._reader.error("a comma or ) is missing here", token, "arguments are separated by commas")

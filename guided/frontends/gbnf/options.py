@@ -1,11 +1,11 @@
-"""The options of a rule, in brackets after its name, as xgrammar has them. In: the bracket. Out: what it asks for.
+"""The options of a rule, in brackets after its name, as in xgrammar. In: the bracket. Out: the options.
 
-    max_chars=n           at most so many characters         max_tokens=n      written in at most so many tokens
-    capture, capture="x"  its text is found again            temperature=0.7   the sampler takes this within its text
-    lazy                  its text ends as soon as it can
+    max_chars=n           at most n characters               max_tokens=n      written in at most n tokens
+    capture, capture="x"  capture its text                   temperature=0.7   the sampler's temperature within its text
+    lazy                  its text ends as early as possible
 
-The first two and `lazy` count or cut the texts of a regular language. What xgrammar writes into a grammar that it
-prints (`stop_capture`, `capture_hidden_...`) is refused: it refers to numbers of that grammar.
+The first two options and `lazy` restrict the texts of a regular language. Options that only xgrammar's printed grammars
+contain (`stop_capture`, `capture_hidden_...`) are refused: they refer to numbers of that grammar.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _REFUSED: Final = dict.fromkeys(
     ("what a capture hides is not told by numbers of bytes and rules", "write the grammar in Lark: suffix, stop"),
 )  # fmt: skip
 _COUNTS: Final = {"max_chars": "characters", "max_tokens": "tokens"}
-_KNOWN: Final = (*_COUNTS, "capture", "temperature", "lazy", *_REFUSED)
+_OPTION_NAMES: Final = (*_COUNTS, "capture", "temperature", "lazy", *_REFUSED)
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """What is asked of a rule.
+    """The options of a rule.
 
     Attributes:
-        max_chars: the most code points that it writes; None: any number.
-        max_tokens: the most tokens that it is written in; None: any number.
+        max_chars: the most code points of its text; None: any number.
+        max_tokens: the most tokens of its text; None: any number.
         capture: the name under which its text is captured; empty: none.
-        temperature: what the sampler takes within its text; None: what it takes anyway.
-        lazy: whether its text ends as soon as it can.
-        span: the bracket.
+        temperature: the sampler's temperature within its text; None: the temperature of the request.
+        lazy: whether its text ends as early as possible.
+        span: the span of the bracket.
     """
 
     max_chars: int | None = None
@@ -62,14 +62,14 @@ class RuleOptions:
 
     @property
     def region(self) -> Region | None:
-        """What is asked of the texts, without a change of which there are."""
+        """The options that do not change which texts the rule has."""
         if not self.capture and self.temperature is None:
             return None
         return Region(capture=self.capture, temperature=self.temperature)
 
 
 def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
-    """The options in the bracket behind the name of a rule.
+    """The options in the bracket after the name of a rule.
 
     Raises:
         SpecError: an option that is unknown, given twice, or has a wrong value. UnsupportedError: one that is refused.
@@ -83,9 +83,9 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
                 "the options of a rule are malformed", text=text, span=(at, bracket.end), hint="write [max_chars=10]"
             )
         option = match[1]
-        if option not in _KNOWN:
-            close = close_name(option, _KNOWN)
-            hint = f"did you mean {close!r}?" if close else f"the options are {', '.join(_KNOWN[:5])}"
+        if option not in _OPTION_NAMES:
+            close = close_name(option, _OPTION_NAMES)
+            hint = f"did you mean {close!r}?" if close else f"the options are {', '.join(_OPTION_NAMES[:5])}"
             raise SpecError(f"the option {option!r} is unknown", text=text, span=match.span(1), hint=hint)
         if option in given:
             raise SpecError(f"the option {option!r} is given twice", text=text, span=match.span(1))

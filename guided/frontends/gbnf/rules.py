@@ -1,15 +1,15 @@
-"""From the tokens of a GBNF text to rules of the IR. In: the text. Out: for each rule its node and what it refers to.
+"""From the tokens of a GBNF text to rules of the IR. In: the text. Out: for each rule, its node and its references.
 
-How: first the names that the text defines are collected, since a rule may be used before it is defined. Then the body
-of each rule is read in one pass, with a list of the groups that are open: nesting costs memory only, and `Limits.depth`
-bounds it.
+How: the names that the text defines are collected first, since a rule may be used before it is defined. Then the body
+of each rule is read in one pass, with a list of the open groups: nesting costs memory only, and `Limits.depth` bounds
+it.
 
-Two readings depend on the names. A dot is part of a name for xgrammar, and any character for llama.cpp. `a.b` is a name
-where the text defines `a.b`, which only xgrammar lets it do, and else a, any character, and b. `Token`, `Regex` and the
-others are macros unless the text defines a rule of that name.
+Two readings depend on the names. A dot is part of a name in xgrammar, and any character in llama.cpp. `a.b` is a name
+if the text defines `a.b`, which only xgrammar allows; otherwise it is a, any character, and b. `Token`, `Regex` and
+similar names are macros unless the text defines a rule with that name.
 
-A rule goes on until the next `name ::=` at the beginning of a line. So line ends separate rules wherever llama.cpp
-wants them to, and are blanks wherever xgrammar lets them be.
+A rule continues until the next `name ::=` at the beginning of a line. So line ends separate rules where llama.cpp
+requires it, and are blanks where xgrammar allows it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .tokens import MOST_DIGITS, Token, number_of, tokens_of
 
 __all__ = ["Rule", "read_rules"]
 
-"""Digits of a bound; a longer one is as large as no output is long."""
+"""The most digits of a bound. A longer bound exceeds the length of any output."""
 
 
 @dataclass(slots=True)
@@ -40,10 +40,10 @@ class Rule:
     """One rule.
 
     Attributes:
-        name, span: its name and where it is defined.
-        node: what it generates, before its options.
-        options: what stands in brackets after its name.
-        refers: the rules that it names, in order.
+        name, span: its name and the span of its definition.
+        node: the language of its body, before its options apply.
+        options: the options in brackets after its name.
+        refers: the names of the rules that it refers to, in order.
         has_tokens: whether it names tokens of the vocabulary.
     """
 
@@ -57,7 +57,7 @@ class Rule:
 
 @dataclass(slots=True)
 class _Group:
-    """An open group, or the body of a rule: its finished alternatives, and the items of the current one."""
+    """An open group, or the body of a rule: its finished alternatives, and the items of the current alternative."""
 
     opened: Token
     alternatives: list[Node] = field(default_factory=list)
@@ -65,12 +65,12 @@ class _Group:
     repeatable: bool = False
 
     def add(self, node: Node) -> None:
-        """An item, to which a repetition may be applied."""
+        """Add an item, which a repetition may follow."""
         self.items.append(node)
         self.repeatable = True
 
     def close_alternative(self) -> None:
-        """The items so far are an alternative."""
+        """Make an alternative of the items so far."""
         self.alternatives.append(seq(self.items))
         self.items, self.repeatable = [], False
 
@@ -83,11 +83,12 @@ class _Group:
 def read_rules(
     text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool = False
 ) -> dict[str, Rule]:
-    """The rules of a grammar, by name, in their order; `xgrammar`: see `gbnf_to_grammar`.
+    """The rules of a grammar, by name, in their order. `xgrammar`: see `gbnf_to_grammar`.
 
     Raises:
-        SpecError: with the place: what is malformed, not defined, or names a token without permission.
-        UnsupportedError: what is valid, and not enforced.
+        SpecError: with its location: the text is malformed, a name is undefined, or a token is named without
+            permission.
+        UnsupportedError: the text is valid, but not enforced.
         LimitExceeded: groups nest deeper than `limits.depth`.
     """
     return Reader(text, limits, allow_special_tokens, found, xgrammar).rules()
@@ -99,7 +100,7 @@ class Reader:
     def __init__(
         self, text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool
     ) -> None:
-        self.text, self.limits, self.allowed, self.found = text, limits, allow_special_tokens, found
+        self.text, self.limits, self.allow_special_tokens, self.findings = text, limits, allow_special_tokens, found
         self.characters, self.is_xgrammar = Characters(text, found, xgrammar), xgrammar
         self.tokens = tokens_of(text)
         self.at = 0
@@ -122,7 +123,7 @@ class Reader:
         return out
 
     def _definitions(self) -> list[tuple[int, int]]:
-        """For each rule the number of the token that names it, and of the first one of its body."""
+        """For each rule, the index of the token that names it, and of the first token of its body."""
         out: list[tuple[int, int]] = []
         tokens = self.tokens
         for number, mark in enumerate(tokens):
@@ -154,9 +155,9 @@ class Reader:
     # --- a body
 
     def _body(self, end: int) -> None:
-        """Read the tokens up to number `end`, which is the beginning of the next rule or the end."""
+        """Read the tokens up to index `end`, which is the beginning of the next rule or the end."""
         groups = [_Group(self.tokens[self.at - 1])]
-        ahead = 0  # how many groups were open where the assertion began that is being read
+        ahead = 0  # how many groups were open at the beginning of the current assertion
         while self.at < end:
             spend()
             token = self.tokens[self.at]
@@ -172,7 +173,7 @@ class Reader:
                     raise self.error("no group is open here", token, 'as a literal it is ")"')
                 node = groups.pop().node()
                 if ahead and len(groups) == ahead:  # it restricts nothing
-                    self._ended(end)
+                    self._check_end(end)
                 else:
                     groups[-1].add(node)
             elif token.kind == "|":
@@ -185,7 +186,9 @@ class Reader:
         self.rule.node = groups[0].node()
 
     def _complete(self, group: _Group, end: int) -> None:
-        """An empty alternative may stand at the end of a line, but not where the next rule is taken for its rest."""
+        """Check for a missing alternative. An empty one is allowed at the end of a line, unless the next rule could be
+        part of it.
+        """
         last = self.tokens[end - 1]
         following = self.tokens[end]
         if following.kind != "end" and (last.kind == "|" or last is group.opened):
@@ -221,7 +224,7 @@ class Reader:
             group.items.append(repeat(item, low, high))
 
     def _bounds(self) -> tuple[int, int | None]:
-        """The bounds between { and }; xgrammar writes -1 for no upper one."""
+        """The bounds between { and }. In xgrammar, -1 means no upper bound."""
         opened = self.tokens[self.at - 1]
         first = self.next()
         if first.kind == "," or not first.text.isdigit():
@@ -248,7 +251,7 @@ class Reader:
     def _assertion(self, token: Token, groups: Sequence[_Group]) -> int:
         if len(groups) > 1:
             raise self.error("an assertion stands at the end of a rule, outside of groups", token)
-        self.found.append(
+        self.findings.append(
             Finding(
                 self.place(token), "(=", "a lookahead assertion restricts nothing; in xgrammar it is a hint for speed",
                 "what must follow is written where the rule is used",
@@ -256,7 +259,7 @@ class Reader:
         )  # fmt: skip
         return len(groups)
 
-    def _ended(self, end: int) -> None:
+    def _check_end(self, end: int) -> None:
         if self.at < end:
             raise self.error("nothing follows an assertion in its rule", self.tokens[self.at], "write it before (=")
 
@@ -268,12 +271,12 @@ class Reader:
         elif token.text in MACROS and self.tokens[self.at].kind == "(":
             group.add(self.macros.read(token))
         elif "." in token.text:
-            self._dotted(token, group)
+            self._add_dotted(token, group)
         else:
-            raise self._undefined(token)
+            raise self._undefined_error(token)
 
-    def _dotted(self, token: Token, group: _Group) -> None:
-        """A run with dots that is no name: each dot is any character."""
+    def _add_dotted(self, token: Token, group: _Group) -> None:
+        """A run with dots that is not a name: each dot is any character."""
         at = token.start
         for number, part in enumerate(token.text.split(".")):
             if number:
@@ -285,11 +288,11 @@ class Reader:
     def refer(self, token: Token) -> Ref:
         """A reference to a rule that the text defines."""
         if token.text not in self.defined:
-            raise self._undefined(token)
+            raise self._undefined_error(token)
         self.rule.refers.append(token.text)
         return Ref(token.text)
 
-    def _undefined(self, token: Token) -> SpecError:
+    def _undefined_error(self, token: Token) -> SpecError:
         called = self.tokens[self.at].kind == "("
         close = close_name(token.text, [*self.defined, *(MACROS if called else ())])
         hint = f"did you mean {close!r}?" if close else f'as a literal it is "{token.text}"'
@@ -312,8 +315,8 @@ class Reader:
         return self.other_tokens((named,)) if negated else self.special((named,), token)
 
     def special(self, named: Sequence[int | str], token: Token) -> Node:
-        """One of these tokens; `token` is the place that names them."""
-        if not self.allowed:
+        """One of these tokens. `token` is the source location that names them."""
+        if not self.allow_special_tokens:
             raise self.error(
                 "the grammar names a token of the vocabulary, which is not allowed", token,
                 "a text is matched as a literal; allow_special_tokens=True lets a grammar name control tokens",
@@ -322,14 +325,14 @@ class Reader:
         return alt([Special(one) for one in dict.fromkeys(named)])
 
     def other_tokens(self, named: Sequence[int | str]) -> Node:
-        """One token that has text, and is none of these."""
+        """One token that has text, and is not among these."""
         self.rule.has_tokens = True
         return OtherTokens(tuple(dict.fromkeys(named)), 1, 1)
 
-    # --- what all of them use
+    # --- common helpers
 
     def next(self) -> Token:
-        """The next token; the end does not pass."""
+        """The next token. The end is never passed."""
         token = self.tokens[self.at]
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return token

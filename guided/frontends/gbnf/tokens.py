@@ -1,8 +1,8 @@
-"""The tokens of a GBNF text. In: the text. Out: a list of tokens with their places; the last one is the end.
+"""The tokens of a GBNF text. In: the text. Out: a list of tokens with their locations; the last one is the end.
 
-A token is a name, a literal, a character class, a token of the model's vocabulary (`<name>`, `<[id]>`, `!<name>`), or a
-mark such as `::=` or `{`. Blanks, line ends and comments stand between them. What is inside of literals and classes is
-read when it is used (`characters.py`). Cost: one pass.
+A token is a name, a literal, a character class, a token of the model's vocabulary (`<name>`, `<[id]>`, `!<name>`), or
+punctuation such as `::=` or `{`. Blanks, line ends and comments separate them. The content of literals and classes is
+read on use (`characters.py`). Cost: one pass.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Token:
     """One token.
 
     Attributes:
-        kind: "name", "literal", "class", "vocabulary", "end", or the mark itself.
+        kind: "name", "literal", "class", "vocabulary", "end", or the punctuation itself.
         start, end: its span in the text.
-        text: what stands there.
+        text: its source text.
         first: whether it is the first on its line.
     """
 
@@ -36,7 +36,7 @@ class Token:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Its span in the text."""
+        """The span in the text."""
         return self.start, self.end
 
 
@@ -74,7 +74,7 @@ def tokens_of(text: str) -> list[Token]:
     """The tokens of a grammar.
 
     Raises:
-        SpecError: a character that begins no token, or a literal or class that is never closed.
+        SpecError: a character that begins no token, or a literal or class that is not closed.
     """
     out: list[Token] = []
     at, first = 0, True
@@ -95,7 +95,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def number_of(digits: str) -> int:
-    """The value of digits; `BEYOND_LIMITS` for very many, whose conversion would take quadratic time."""
+    """The value of digits. `BEYOND_LIMITS` for very long numbers, whose conversion would take quadratic time."""
     significant = digits.lstrip("0")
     return int(significant or "0") if len(significant) <= MOST_DIGITS else BEYOND_LIMITS
 

@@ -1,9 +1,9 @@
-"""Why does a grammar generate nothing? In: the rules. Out: the error that names the rule that cannot end.
+"""Explains why a grammar generates nothing. In: the rules. Out: an error that names the rule that cannot end.
 
-A rule is productive if some text ends it. The productive rules are found by going over the rules until nothing changes.
-In a grammar of which the root is not among them, every rule on the way from the root needs another one like that; the
-way ends in a rule that needs itself, or that contradicts itself. This is asked only where the grammar is known to be
-empty. Cost: at most `_PASSES` passes; beyond them nothing is said.
+A rule is productive if some text ends it. Productive rules are found by iterating over the rules until nothing changes.
+If the root is not productive, every rule on the path from the root needs another unproductive rule; the path ends in a
+rule that needs itself, or that contradicts itself. This runs only if the grammar is known to be empty. Cost: at most
+`_PASSES` passes; beyond these, nothing is reported.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def why_empty(text: str, root: str, rules: Mapping[str, Rule]) -> None:
     name, path = root, dict[str, None]()
     while name and name not in path:
         path[name] = None
-        name = next(_needed(rules[name].node, productive), "")
+        name = next(_missing_parts(rules[name].node, productive), "")
     last = name or list(path)[-1]
     loop = list(path)[list(path).index(last) :]
     if not name:
@@ -54,14 +54,15 @@ def why_empty(text: str, root: str, rules: Mapping[str, Rule]) -> None:
 
 
 def _ends(node: Node, productive: Container[str]) -> bool:
-    """Whether some text ends the node, if the rules that are not known to be productive generate nothing."""
-    return next(_needed(node, productive), None) is None
+    """Whether some text ends the node, if rules that are not known to be productive generate nothing."""
+    return next(_missing_parts(node, productive), None) is None
 
 
-def _needed(node: Node, productive: Container[str]) -> Iterator[str]:
-    """What a node lacks to generate something: the names of rules, or "" for what generates nothing by itself.
+def _missing_parts(node: Node, productive: Container[str]) -> Iterator[str]:
+    """The missing parts that keep a node from generating something: names of rules, or "" for a part that is empty by
+    itself.
 
-    Of alternatives it is what the first one lacks. Nothing where the node generates a text.
+    For alternatives, the missing parts of the first one. Empty if the node generates a text.
     """
     match node:
         case Ref(name) if name not in productive:
@@ -70,12 +71,12 @@ def _needed(node: Node, productive: Container[str]) -> Iterator[str]:
             yield ""
         case Seq(items):
             for item in items:
-                yield from _needed(item, productive)
+                yield from _missing_parts(item, productive)
         case Alt(items):
-            lacks = [next(_needed(item, productive), None) for item in items]
+            lacks = [next(_missing_parts(item, productive), None) for item in items]
             if None not in lacks:
                 yield from (lack for lack in lacks[:1] or [""] if lack is not None)
         case Repeat(item, low, _) if low:
-            yield from _needed(item, productive)
+            yield from _missing_parts(item, productive)
         case _:
             pass

@@ -1,12 +1,11 @@
 """JSON Schema -> grammar. In: a schema (JSON text, dict or bool) and options. Out: an IR `Grammar`, or a report.
 
-    documents/   text -> values -> schemas with their locations, references resolved
-    algebra/     schemas -> what they ask of a value, as a union of shapes; conjunction, negation, conditions, counts
-    text/        shapes -> IR rules: how values that satisfy them are written
+    documents/   text -> values -> schemas with their locations; resolves references
+    algebra/     schemas -> the values they allow, as a union of shapes; conjunction, negation, conditions, counts
+    text/        shapes -> IR rules that say how these values are written
 
-Each keyword is enforced exactly, or refused with its JSON Pointer. The table of keywords is in
-`documents/keywords.py`. Two limits are stated at the head of `text/numbers.py` (spellings of numbers with an
-exponent) and of `formats/`.
+Each keyword is enforced exactly, or refused with its JSON Pointer. `documents/keywords.py` has the table of keywords.
+`text/numbers.py` (spellings of numbers with an exponent) and `formats/` each state one limit in their docstrings.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What is asked of each open value of an unfinished JSON text, if more text should follow.
+"""Finds what an unfinished JSON text must satisfy, value by value, if more text should follow.
 
-In: a text, and what should follow it. Out: the values that are under way, each with how it would go on:
+In: a text, and the text that should follow. Out: the open values, each with its continuation:
 
-    {"year": 20    with  20} behind it       the object: {"year": 202, and as a whole {"year": 2020}
-                                              its member: 202, and as a whole 2020
+    {"year": 20    followed by  20}     the object: {"year": 202, and as a whole {"year": 2020}
+                                        its member: 202, and as a whole 2020
 
-A key that is being written is a place of its own. So is a value that has not begun, if `[`, `,` or the key before it is
-what is asked: a value that nothing can satisfy is refused there.
+A key that is being written is listed separately. So is a value that has not begun, if the next character is `[` or `,`,
+or completes its key: a value that nothing can satisfy is refused there.
 
 Cost: linear in the text, for each open value.
 """
@@ -28,8 +28,9 @@ _ENDS: Final = (b",", b"}", b"]", b" ", b"\n", b"\r", b"\t")
 
 
 class Asked(NamedTuple):
-    """What should follow a text: the first character, which is refused; it with all behind it; whether that is the
-    end. An empty character asks for the end itself."""
+    """What should follow a text: its first character, which is refused; all of it; whether the output ends after it. An
+    empty character stands for the end itself.
+    """
 
     character: bytes
     rest: bytes
@@ -37,7 +38,7 @@ class Asked(NamedTuple):
 
 
 class Longer(NamedTuple):
-    """A longer text of a value; whether that is all of it."""
+    """A continued text of a value, and whether the value is complete."""
 
     text: bytes
     is_whole: bool
@@ -48,12 +49,12 @@ class Place:
     """An open value, or the key that is being written.
 
     Attributes:
-        token: its key or number in the value around it.
-        text: what was written of it; empty before its first character.
-        keys: of an object, the keys that were written.
-        new_keys: those that are complete with the next character.
-        character, value: it with the next character, and with all that is asked; None where that is not known, or
-            no JSON.
+        token: its key or index in the enclosing value.
+        text: the part that was written; empty before its first character.
+        keys: the keys that were written, if it is an object.
+        new_keys: the keys that the next character completes.
+        character, value: its text with the next character, and with all of the following text; None if unknown or not
+            JSON.
         inside: the values in it.
         is_name: whether it is a key.
     """
@@ -68,12 +69,12 @@ class Place:
     is_name: bool = False
 
     def longer(self, question: Question) -> Longer | None:
-        """How the value would go on."""
+        """The continued text of the value."""
         return self.character if question == "character" else self.value
 
 
 def places_asked(text: bytes, asked: Asked, is_json: Callable[[bytes, bool], bool]) -> Place | None:
-    """The outermost value, with the others in it; None between whole values."""
+    """The outermost open value, which contains the others. None between whole values."""
     values = open_values(text)
     if not values:
         return None
@@ -108,7 +109,7 @@ def places_asked(text: bytes, asked: Asked, is_json: Callable[[bytes, bool], boo
 def _with_character(
     text: bytes, values: Sequence[OpenValue], number: int, character: bytes, is_json: Callable[[bytes, bool], bool]
 ) -> Longer | None:
-    """A value with the next character; if a number ends before it, the number as a whole."""
+    """The text of a value with the next character. If a number ends before this character, the whole number."""
     written = text[values[number].start :]
     if character and is_json(written + character, False):
         return Longer(written + character, False)
@@ -123,14 +124,14 @@ def _with_character(
 
 
 def _all_of_it(text: bytes, ends: bool, is_json: Callable[[bytes, bool], bool]) -> Longer | None:
-    """The JSON value at the beginning of a text, or what there is of it; None if that is no JSON."""
+    """The JSON value at the beginning of a text, or its unfinished beginning. None if that is not JSON."""
     spend(len(text))
     decoded = text.decode(errors="replace")
     try:
         _, end = json.JSONDecoder().raw_decode(decoded)
     except (ValueError, RecursionError):
         return Longer(text, False) if is_json(text, False) else None
-    if end == len(decoded) and not ends and decoded[-1] not in '"}]le':  # a number, which may go on
+    if end == len(decoded) and not ends and decoded[-1] not in '"}]le':  # a number, which may continue
         return Longer(text, False)
     value = decoded[:end].encode()
     return Longer(value, True) if text.startswith(value) else None

@@ -1,11 +1,12 @@
-"""The report: what happens to each keyword of a schema? In: a schema. Out: a `Report`. Nothing is raised.
+"""Reports what happens to each keyword of a schema. In: a schema. Out: a `Report`. Nothing is raised.
 
-`mistakes` says only what makes it no JSON Schema, for those who do not compile it.
+`mistakes` lists only what makes a value an invalid JSON Schema, for callers that do not compile it.
 
-There is one entry for each keyword of each subschema: enforced, refused (with the reason and a hint), an annotation,
-or ignored (with the reason and a hint). Notes tell of stated limits where they apply. `ok` says whether the schema
-compiles. It may compile although a definition is refused, if nothing refers to it. Likewise `findings` are the
-ignored keywords of which a compilation warns: those at the locations that it reaches.
+A report has one entry for each keyword of each subschema: enforced, refused (with the reason and a hint), an
+annotation, or ignored (with the reason and a hint). Notes mention documented limits where they apply. `ok` says whether
+the schema compiles. A schema may compile although a definition is refused, if nothing refers to that definition.
+Likewise, `findings` contains only the ignored keywords at locations that a compilation reaches, since it warns only of
+these.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multip
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What happens to one keyword. `pointer` is its place in the schema."""
+    """What happens to one keyword. `pointer` is its location in the schema."""
 
     pointer: str
     keyword: str
@@ -50,9 +51,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All entries, in the order of the schema. `ok`: the schema compiles. `error`: why not.
+    """All entries, in the order of the schema. `ok`: the schema compiles. `error`: why it does not.
 
-    `findings`: what a compilation warns of.
+    `findings`: the warnings of a compilation.
     """
 
     entries: tuple[Entry, ...]
@@ -65,7 +66,7 @@ class Report:
         return self.error is None
 
     def with_status(self, status: str) -> tuple[Entry, ...]:
-        """The entries of one status."""
+        """The entries with the given status."""
         return tuple(entry for entry in self.entries if entry.status == status)
 
     def __str__(self) -> str:
@@ -103,14 +104,15 @@ def check_json_schema(
 
 
 def mistakes(schema: object) -> list[SpecError]:
-    """What makes a value no JSON Schema, in its order: values that keywords do not have. References are not followed.
+    """What makes a value an invalid JSON Schema, in its order: keywords with invalid values. References are not
+    followed.
 
     Raises:
-        SpecError: it is no object or boolean of JSON. LimitExceeded: it is too large.
+        SpecError: the value is not a JSON object or boolean. LimitExceeded: it is too large.
     """
     try:
         reader = Reader(Library(schema, DEFAULTS, {}, NO_LIMITS_GIVEN), DEFAULTS, NO_LIMITS_GIVEN)
-    except UnsupportedError:  # a dialect that is not known, whose keywords may have other values
+    except UnsupportedError:  # an unknown dialect, whose keywords may have other values
         return []
     found = [problem for _, problems in _problems(reader) for problem in problems]
     return [
@@ -121,7 +123,7 @@ def mistakes(schema: object) -> list[SpecError]:
 
 
 def _problems(reader: Reader) -> Iterator[tuple[Schema, list[Problem]]]:
-    """Each subschema of the main document, and what is wrong with its keywords."""
+    """Each subschema of the main document, with the problems of its keywords."""
     for place in _all_schemas(reader.library):
         problems = list[Problem]()
         reader.read(place, problems)
@@ -165,7 +167,7 @@ def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced
 
 
 def _entry(schema: Schema, keyword: str, reader: Reader) -> Entry:
-    """What happens to a keyword that is neither refused nor told of."""
+    """What happens to a keyword that is neither refused nor reported as ignored."""
     pointer, draft = schema.at(keyword), schema.document.draft
     if keyword in DESCRIBING:
         return Entry(pointer, keyword, "annotation")
@@ -200,7 +202,7 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
 
 
 def pattern_notes(pattern: str, pointer: str, keyword: str) -> Iterator[Entry]:
-    """A note on a pattern of ECMA-262 that is valid without the flag u only."""
+    """A note on an ECMA-262 pattern that is valid only without the flag u."""
     problem = refused_with_u(pattern)
     if problem is not None:
         reason = f"read as ECMA-262 does without the flag u, which refuses it: {problem.message}"

@@ -1,5 +1,5 @@
-"""From a schema to its grammar: the pipeline. In: a schema and options. Out: an IR `Grammar`. Errors show their
-place.
+"""The pipeline from a schema to its grammar. In: a schema and options. Out: an IR `Grammar`. Errors include their
+location.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def json_schema_to_grammar(
 ) -> Grammar:
     """The JSON texts whose values satisfy the schema, as a grammar.
 
-    `schema` is JSON text, or a dict or bool as `json.loads` gives; `registry` maps URIs to schemas of either kind.
-    With `ask_for_values=False` an unsatisfiable schema is no error here: the compiler of the grammar notices it, and
-    calls again for the reason. `notation` says how values are written, if not as JSON. Keywords that are read and not
-    enforced are added to `found`; without a list they are warned of (`GuidedWarning`).
-    Raises SpecError (invalid, or no value satisfies it), UnsupportedError (a keyword is not enforced) or LimitExceeded.
+    `schema` is JSON text, or a dict or bool as returned by `json.loads`; `registry` maps URIs to schemas of either
+    kind. With `ask_for_values=False`, an unsatisfiable schema is not an error here: the compiler of the grammar notices
+    it, and calls again for the reason. `notation` says how values are written, if not as JSON. Keywords that are read
+    but not enforced are appended to `found`; without this list, they cause a `GuidedWarning`. Raises SpecError (the
+    schema is invalid, or no value satisfies it), UnsupportedError (a keyword cannot be enforced) or LimitExceeded.
     """
     parts: list[object] = []
     try:
@@ -55,7 +55,8 @@ def json_schema_to_grammar(
             grammar = lowering.grammar(asked=ask_for_values)
             unenforced = _unenforced(library, options) if library.noteworthy else []
     except (SpecError, UnsupportedError) as error:
-        # A pointer into the main document begins with a slash; a problem inside a pattern shows the pattern itself.
+        # A pointer into the main document begins with a slash. For a problem inside a pattern, the error shows the
+        # pattern.
         if isinstance(schema, str) and not error.text and (error.pointer == "" or error.pointer.startswith("/")):
             error.text, error.span = schema, locate(schema, error.pointer)
         raise
@@ -70,7 +71,9 @@ def json_schema_to_grammar(
 
 
 def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:
-    """What is not enforced at the locations that were reached, each once. With `strict` the first is an error."""
+    """The keywords that are not enforced at reached locations, each once. With `strict`, the first one is raised as an
+    error.
+    """
     told: dict[str, Finding] = {}
     unenforced = Unenforced(library, options)
     for place in library.noteworthy:

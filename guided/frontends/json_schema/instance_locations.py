@@ -1,22 +1,22 @@
-"""Which schemas apply where an unfinished JSON text ends. In: a schema, a text, and a judge: a function that says
-whether a text can be the beginning of one of a grammar. Out: JSON Pointers.
+"""Finds the schemas that apply where an unfinished JSON text ends. In: a schema, a text, and a judge: a function that
+says whether a text can be the beginning of a text of some grammar. Out: JSON Pointers.
 
     {"properties": {"age": {"type": "integer", "minimum": 1}}}      after  {"age":    /properties/age
 
-Which keywords refuse what would follow is found in `refusing.py`.
+`refusing.py` finds the keywords that refuse a continuation.
 
-How: the text says which values are open (`written.py`). From the root on, a schema applies to a value through
-`properties`, `items` and the like of the schemas that apply to the value around it, and through `$ref`, `allOf` and
-the like of those that apply to the value itself. A branch of `anyOf` or `oneOf`, a `then` or an `else` is left out if
-what was written of the value can no longer satisfy it together with the schema that it is a branch of. `not` names
-no schema.
+How: the text shows which values are open (`unfinished_json.py`). Starting at the root, a schema applies to a value
+through `properties`, `items` and similar keywords of the schemas of the enclosing value, and through `$ref`, `allOf`
+and similar keywords of other schemas of the same value. A branch of `anyOf` or `oneOf`, a `then` or an `else` is left
+out if the written part of the value can no longer satisfy it together with the schema that contains it. Schemas below
+`not` are not reported.
 
-Why places are not carried in the automaton: there equal schemas are one rule, small ones stand in place, and
-alternatives are merged. A rule for each place would undo that, at a cost in each compilation, for what only
-explanations need.
+Why the automaton does not record locations: equal schemas share one rule, small schemas are inlined, and alternatives
+are merged. A rule for each location would undo this and slow down each compilation, although only explanations need the
+locations.
 
-Cost: that of compiling the branches that apply, alone; at most `MOST_JUDGED` of them for a text, and no longer than the
-meter around it allows (`guided/meter.py`). Beyond these, branches count as open, and `is_partial` is true.
+Cost: compiling each applicable branch by itself; at most `MOST_JUDGED` branches for a text, and only while the
+surrounding meter allows it (`guided/meter.py`). Further branches count as open, and `is_partial` is true.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ __all__ = ["MOST_JUDGED", "UNEVALUATED", "InstanceLocations", "Judge", "Level"]
 MOST_JUDGED: Final = 300
 
 Judge: TypeAlias = Callable[[bytes, bool], bool]
-"""Of a text of one grammar: whether it is the beginning of one; with True: whether it is a whole one."""
+"""Whether a text is the beginning of a text of one grammar; with True: whether it is a complete one."""
 
 UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _AS_LOOSE: Final[JsonSchemaKeywords] = {
     "whitespace": "json", "surrounding_whitespace": False, "property_order": "any", "additional_properties": None,
     "unknown_format": "ignore", "strict": False,
 }  # fmt: skip
-"""How texts are judged. Digits and characters are as the options say: else `10` could be the beginning of `10e-1`."""
+"""Options for judging texts. Digits and characters keep the caller's options: else `10` could begin `10e-1`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """An open value, and what was written of it.
+    """An open value, and the written part of it.
 
     Attributes:
         asserted: the schemas that it must satisfy.
-        schemas: all that apply. An item need not satisfy those of `contains`.
+        schemas: all schemas that apply. An item need not satisfy those of `contains`.
     """
 
     value: OpenValue
@@ -71,37 +71,37 @@ class Level:
 
 
 class InstanceLocations:
-    """Explains texts of one schema. `compiled`: makes the judge of a grammar. Not thread-safe.
+    """Explains texts of one schema. `compiled` creates the judge of a grammar. Not thread-safe.
 
     Attributes:
-        is_partial: whether the last answer says less than all, because a bound was reached.
+        is_partial: whether the last answer is incomplete, because a bound was reached.
     """
 
     def __init__(self, source: Embedded, limits: Limits, compiled: Callable[[Grammar], Judge]) -> None:
         self._options = source.options.changed(**_AS_LOOSE)
-        self._limits, self._compiled, self._prefix = limits, compiled, source.prefix
+        self._limits, self._compile_judge, self._prefix = limits, compiled, source.prefix
         self.library = Library(source.schema, self._options, source.registry, limits)
         self.reader = Reader(self.library, self._options, limits)
         self._expander = Expander(self.reader, self._options, limits)
         self._judges: dict[tuple[Schema, ...], Judge | None] = {}
-        self._changed: dict[tuple[Schema, tuple[str, ...]], Schema] = {}
-        self._left = MOST_JUDGED
+        self._variants: dict[tuple[Schema, tuple[str, ...]], Schema] = {}
+        self._judgements_left = MOST_JUDGED
         self.is_partial = False
 
     def begin(self) -> None:
-        """Begin a new text: the bounds are those of one."""
-        self.is_partial, self._left = False, MOST_JUDGED
+        """Start a new text, and reset the bounds, which apply to one text."""
+        self.is_partial, self._judgements_left = False, MOST_JUDGED
         if len(self._judges) >= MOST_JUDGED:
             self._judges.clear()
 
     def pointers(self, text: bytes) -> tuple[str, ...]:
-        """The schemas that apply to the innermost open value to which some do; the root where the text is whole."""
+        """The schemas that apply to the innermost open value to which any apply. The root if the text is complete."""
         levels = self._levels(text)
         found = next((level.schemas for level in reversed(levels) if level.schemas), (self.library.root,))
-        return self.named(schema.where for schema in found)
+        return self.full_pointers(schema.where for schema in found)
 
-    def named(self, pointers: Iterable[str]) -> tuple[str, ...]:
-        """Pointers as they are in the whole specification, each once."""
+    def full_pointers(self, pointers: Iterable[str]) -> tuple[str, ...]:
+        """Pointers into the whole specification, without duplicates."""
         return tuple(dict.fromkeys(self._prefix + pointer for pointer in pointers))
 
     # --- the schemas of a value
@@ -123,7 +123,7 @@ class InstanceLocations:
         return out
 
     def _closure(self, roots: Iterable[Schema], text: bytes, keys: Sequence[str]) -> tuple[Schema, ...]:
-        """These schemas, and those that apply to the same value by way of them."""
+        """These schemas, and the schemas that they apply to the same value."""
         out: dict[Schema, None] = {}
         work = list(reversed(tuple(roots)))
         while work:
@@ -141,7 +141,7 @@ class InstanceLocations:
         return [keyword for keyword in schema.constraints if schema.known(keyword)]
 
     def _branches(self, schema: Schema, keyword: str, text: bytes, keys: Sequence[str]) -> list[Schema]:
-        """The schemas that a keyword applies to the same value, without those that the text has left."""
+        """The schemas that a keyword applies to the same value, without branches that the text rules out."""
         if keyword in REFERENCES:
             return [self.library.resolve(schema, keyword)]
         if keyword == "allOf":
@@ -156,14 +156,16 @@ class InstanceLocations:
         return []
 
     def open_branches(self, schema: Schema, keyword: str, text: bytes) -> list[Schema]:
-        """The branches of `anyOf` or `oneOf` that the text has not left."""
+        """The branches of `anyOf` or `oneOf` that the text does not rule out."""
         beside = schema
         if keyword == "anyOf" and not any(map(schema.known, UNEVALUATED)):
-            beside = self.without(schema, keyword)  # the same, and smaller
+            beside = self.without(schema, keyword)  # the same, but smaller
         return [one for one in self.reader.branches(schema, keyword) if self.is_open((beside, one), text)]
 
     def open_cases(self, schema: Schema, text: bytes) -> list[tuple[str, Schema]]:
-        """Of an `if`: "then", "else" or both, each with the condition under which it applies, if the text allows it."""
+        """For an `if`: "then", "else" or both, each with the condition under which it applies, if
+        the text allows it.
+        """
         condition = self.library.child(schema, "if")
         out = []
         for name, holds in (("then", condition), ("else", self.reader.negation.of(condition))):
@@ -173,7 +175,7 @@ class InstanceLocations:
         return out
 
     def dependent(self, schema: Schema, keyword: str, keys: Sequence[str]) -> list[Schema]:
-        """The schemas of `dependentSchemas` or `dependencies` that the members which were written call for."""
+        """The schemas of `dependentSchemas` or `dependencies` that the written members require."""
         named = schema.get(keyword)
         assert isinstance(named, dict)
         return [self.library.child(schema, keyword, key) for key in keys if isinstance(named.get(key), dict | bool)]
@@ -181,9 +183,9 @@ class InstanceLocations:
     def children(
         self, schemas: Iterable[Schema], text: bytes, keys: Sequence[str], token: str | int | None
     ) -> tuple[Schema, ...]:
-        """The schemas that these, which apply to a value, apply to its member or item `token`.
+        """The schemas that the schemas of a value apply to its member or item `token`.
 
-        `text`, `keys`: what was written of the value around it.
+        `text`, `keys`: the written part of the enclosing value.
         """
         return tuple(dict.fromkeys(one for schema in schemas for one in self._inner(schema, text, keys, token)))
 
@@ -195,7 +197,7 @@ class InstanceLocations:
         return [schema for schema in found if self.is_open((schema,), text)]
 
     def _inner(self, schema: Schema, text: bytes, keys: Sequence[str], token: str | int | None) -> Iterator[Schema]:
-        """Those of one schema."""
+        """The schemas that one schema applies to the member or item."""
         if isinstance(schema.value, bool):
             return
         yield from self._member(schema, token) if isinstance(token, str) else self._item(schema, token or 0)
@@ -206,7 +208,7 @@ class InstanceLocations:
                 yield self.library.child(schema, name)
 
     def _evaluates(self, schema: Schema, token: str | int | None, is_own: bool) -> bool:
-        """Whether a schema says something of the member or item, so that it is not left to `unevaluated...`."""
+        """Whether a schema constrains the member or item, so that `unevaluated...` does not apply to it."""
         if isinstance(schema.value, bool):
             return False
         if not is_own and schema.known(UNEVALUATED[isinstance(token, int)]):
@@ -232,31 +234,33 @@ class InstanceLocations:
         return self.changed(schema, ("not", *keywords), left)
 
     def changed(self, schema: Schema, key: tuple[str, ...], value: dict[str, Json]) -> Schema:
-        """A schema with other keywords at the same place, in a document of its own: what stands in them differs."""
-        if (schema, key) not in self._changed:
+        """A schema with other keywords at the same location, in a copy of its document, since its content differs."""
+        if (schema, key) not in self._variants:
             document = replace(schema.document)
             constraints = tuple(filter(ENFORCED[document.draft].__contains__, value))
-            self._changed[schema, key] = Schema(
+            self._variants[schema, key] = Schema(
                 document, schema.pointer, value, schema.base, scope=schema.scope, constraints=constraints
             )
-        return self._changed[schema, key]
+        return self._variants[schema, key]
 
     # --- the judge
 
     def is_open(self, schemas: tuple[Schema, ...], text: bytes) -> bool:
-        """Whether a text may be the beginning of a value that satisfies all of the schemas, as far as is known."""
-        return self.asked(schemas, text, False) is not False
+        """Whether a text may be the beginning of a value that satisfies all of the schemas. True if unknown."""
+        return self.judge(schemas, text, False) is not False
 
-    def asked(self, schemas: tuple[Schema, ...], text: bytes, is_whole: bool) -> bool | None:
-        """Whether a text is one of the values that satisfy all of the schemas, or its beginning; None: not known."""
+    def judge(self, schemas: tuple[Schema, ...], text: bytes, is_whole: bool) -> bool | None:
+        """Whether a text is a value that satisfies all of the schemas, or the beginning of such a value. None if
+        unknown.
+        """
         if schemas not in self._judges:
-            if self._left <= 0:
+            if self._judgements_left <= 0:
                 self.is_partial = True
                 return None
-            self._left -= 1
+            self._judgements_left -= 1
             try:
                 self._judges[schemas] = self._judge(schemas)
-            except (GuidedError, RecursionError) as error:  # it is not enforced alone, or too large
+            except (GuidedError, RecursionError) as error:  # the schemas are not enforced by themselves, or too large
                 if may_succeed_later(error):
                     self.is_partial = True
                     return None
@@ -271,4 +275,4 @@ class InstanceLocations:
         with compiling(self._limits):
             expander = Expander(self.reader, self._options, self._limits)
             lowering = Lowering(self.library, expander, self._options, self._limits)
-            return self._compiled(lowering.grammar(asked=False, of=schemas))
+            return self._compile_judge(lowering.grammar(asked=False, of=schemas))

@@ -1,4 +1,6 @@
-"""The choices that a JSON Schema leaves open: spelling, order, caps. In: keyword arguments. Out: a checked record."""
+"""The choices that a JSON Schema leaves open: spelling, order, maxima. In: keyword arguments. Out:
+a validated record.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ __all__ = ["DEFAULTS", "DRAFTS", "JsonSchemaKeywords", "JsonSchemaOptions", "che
 
 DRAFTS = ("draft4", "draft6", "draft7", "2019-09", "2020-12")
 
-_NAMED = {
+_CHOICES = {
     "property_order": ("declared", "any"),
     "numbers": ("json", "plain", "plain_integers"),
     "constants": ("json", "plain"),
@@ -25,7 +27,7 @@ _NAMED = {
 
 
 class JsonSchemaKeywords(TypedDict, total=False):
-    """The fields of `JsonSchemaOptions`, as keyword arguments of functions that take them by name."""
+    """The fields of `JsonSchemaOptions`, as keyword arguments of functions."""
 
     whitespace: str
     separators: tuple[str, str] | None
@@ -49,41 +51,44 @@ class JsonSchemaKeywords(TypedDict, total=False):
 @keywords_checked_class()
 @dataclass(frozen=True, slots=True, repr=False)
 class JsonSchemaOptions:
-    r"""How the instances of a schema are written. All that a schema allows is accepted, unless an option narrows it.
+    r"""How the instances of a schema are written. Everything that a schema allows is accepted, unless an option narrows
+    it.
 
-    `JsonSchemaOptions.for_generation()` is how an engine writes.
+    `JsonSchemaOptions.for_generation()` has the options for generation.
 
     Attributes:
         whitespace: in the gaps inside the value: "json" (any JSON whitespace), "single_space" (`, ` and `: `),
-            "compact" (none), or a regular expression for every gap, of whose matches the JSON whitespace counts.
-        separators: (item, key) separators exactly as `json.dumps` takes them, or regular expressions of whose matches
-            those count that are the mark with JSON whitespace around it. Nothing stands inside brackets then, unless
-            `whitespace` is a regular expression, too: it is for the gaps around separators and inside brackets.
+            "compact" (none), or a regular expression for every gap. Only its matches that are JSON whitespace count.
+        separators: (item, key) separators exactly as in `json.dumps`, or regular expressions. Only matches that consist
+            of the separator character with JSON whitespace around it count. Then brackets have no whitespace inside,
+            unless `whitespace` is also a regular expression: it applies to the gaps around separators and inside
+            brackets.
         indent: line breaks and indentation exactly as `json.dumps` writes them; nesting must be bounded.
         surrounding_whitespace: the same whitespace before and after the whole value.
-        property_order: "declared" (`properties` in their order, then other required keys, then additional ones)
-            or "any".
-        additional_properties: of objects whose schema says nothing of the members that it does not name. None: as the
-            schema says, so they may have any. False: every object schema is closed. "minimal": an object that names
-            members has no others, unless there would be no value then (`text/narrow.py`); True: as None.
-        numbers: "json" (every spelling; see `numbers.py` for its stated limit), "plain" (no exponent, no negative zero;
-            an integer has no fraction; a constant has its shortest spelling) or "plain_integers" (an integer has
+        property_order: "declared" (`properties` in their order, then other required keys, then additional ones) or
+            "any".
+        additional_properties: the members that an object may have if its schema does not mention additional members.
+            None: any, as JSON Schema defines. False: none, every object schema is closed. "minimal": none for objects
+            that name members, unless there would be no value then (`text/narrow.py`). True: like None.
+        numbers: "json" (every spelling; see `numbers.py` for its documented limit), "plain" (no exponent, no negative
+            zero; an integer has no fraction; a constant has its shortest spelling) or "plain_integers" (an integer has
             neither fraction nor exponent; a constant has its shortest spelling; other numbers have every spelling).
-        escapes: "json" (every spelling of a character in a string) or "minimal" (only the one that
-            `json.dumps(ensure_ascii=False)` writes: a character stands for itself, but for `\" \\ \b \f \n \r \t` and
-            `\u00xx`, in lower case, for the other controls). Keys and constants then have one spelling each, so that
-            their text is forced. Or the letters that may follow a backslash, such as `"\\bfnrtu`: with `u` a control
-            character, DEL among them, may be `\u00xx`, with `U` any character `\uXXXX`; none of them is written raw.
-        constants: "json", or "plain": keys that the schema names and the values of `const` and `enum` have one
-            spelling, that of "plain" numbers and "minimal" escapes, whatever the others have.
-        classes: of patterns, see `parse_regex`: "full" (\s is ECMA-262's) or "plain" (\s is ASCII's).
+        escapes: "json" (every spelling of a character in a string) or "minimal" (only the spelling of
+            `json.dumps(ensure_ascii=False)`: a character stands for itself, except for `\" \\ \b \f \n \r \t`, and
+            `\u00xx` in lower case for the other controls). With "minimal", keys and constants have one spelling each,
+            so their text is forced. Or the letters that may follow a backslash, such as `"\\bfnrtu`: with `u`, a
+            control character (including DEL) may be `\u00xx`; with `U`, any character may be `\uXXXX`; none of them is
+            written raw.
+        constants: "json", or "plain": keys that the schema names, and the values of `const` and `enum`, have one
+            spelling, with "plain" numbers and "minimal" escapes, regardless of the options for other values.
+        classes: of patterns, see `parse_regex`: "full" (\s as in ECMA-262) or "plain" (\s in ASCII only).
         format: "assert" or "annotate" (formats, and draft 7's `contentEncoding: base64` and `contentMediaType:
-            application/json`, are then never enforced; the other drafts have the latter as annotations).
-        unknown_format: "warn" of (`GuidedWarning`), "refuse" or "ignore" the formats that cannot be enforced.
-        strict: what would be warned of (such formats, unknown keywords, keywords without effect) is an error.
-        max_string: characters of a string or an additional key that the schema leaves open.
-        max_items: items of an array, and additional members of an object.
-        max_digits: digits before the point, after it, and in the exponent.
+            application/json`, are never enforced; in the other drafts the latter are annotations).
+        unknown_format: how to treat formats that cannot be enforced: "warn" (`GuidedWarning`), "refuse" or "ignore".
+        strict: raise an error instead of a warning (for unknown formats and keywords, and keywords without effect).
+        max_string: the most characters of a string or an additional key that the schema does not spell out.
+        max_items: the most items of an array, and additional members of an object.
+        max_digits: the most digits before the point, after it, and in the exponent.
         draft: the dialect of a schema without `$schema`; None is "2020-12".
     """
 
@@ -107,10 +112,10 @@ class JsonSchemaOptions:
 
     @classmethod
     def for_generation(cls, **changes: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
-        """How generation writes, the way that small models write best: a part of what the schema allows.
+        """Options for generation: the subset of the allowed spellings that small models write best.
 
-        One space after `,` and `:`; numbers and characters in their plainest spelling; digits and spaces of ASCII in
-        patterns; no members that the schema does not name. An option that is given takes the place of the preset's.
+        One space after `,` and `:`; numbers and characters in their plainest spelling; ASCII digits and spaces in
+        patterns; no members that the schema does not name. Keyword arguments override these options.
 
         Examples:
             >>> JsonSchemaOptions.for_generation(indent=2, max_items=5)
@@ -120,8 +125,9 @@ classes='plain', max_items=5)
         return _GENERATION.changed(**changes)
 
     def changed(self, **changes: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
-        """These options with some of them changed. `separators` and `indent` fix every gap, and so does `whitespace`:
-        what is given of them takes the place of the others."""
+        """A copy of these options with some of them changed. `separators` and `indent` fix every gap, and so does
+        `whitespace`: changing one side resets the other.
+        """
         gone: set[str] = {"separators", "indent"} if "whitespace" in changes else set()
         if {"separators", "indent"} & changes.keys():
             gone.add("whitespace")
@@ -137,7 +143,7 @@ classes='plain', max_items=5)
         return f"JsonSchemaOptions({', '.join(f'{name}={value!r}' for name, value in self.given().items())})"
 
     def __post_init__(self) -> None:
-        for name, known in _NAMED.items():
+        for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise SpecError(
                     f"option {name}={brief(getattr(self, name))} is unknown", hint=f"one of {', '.join(known)}"
@@ -206,7 +212,7 @@ _GENERATION = JsonSchemaOptions(
 
 
 def checked_registry(registry: Mapping[str, Any] | None) -> dict[str, Any]:
-    """URI -> schema, as a caller gives it."""
+    """The registry of a caller: URI -> schema."""
     if registry is None:
         return {}
     hint = 'write {"https://example.org/part": {...}}'

@@ -1,27 +1,27 @@
-"""Which keywords of a schema refuse what should follow an unfinished JSON text.
+"""Finds the keywords of a schema that refuse the continuation of an unfinished JSON text.
 
-In: the schemas that apply (`instance_locations.py`), the text, and what was asked to follow it. Out: groups of JSON
-Pointers. The keywords of one group refuse it together; of several groups each does by itself.
+In: the schemas that apply (`instance_locations.py`), the text, and the continuation. Out: groups of JSON Pointers. The
+keywords of one group refuse the continuation together. If there are several groups, each of them refuses it.
 
     {"properties": {"age": {"type": "integer", "minimum": 1}}}   after {"age":   the - is refused by
-                                                                 /properties/age/minimum
+                                                                                 /properties/age/minimum
 
-How: what a schema asks of a value is a conjunction of *parts*, one for each keyword. `$ref`, `allOf`, a branch that is
-the only one left of `anyOf`, and `then` once the condition holds, contribute the parts of the schemas that they apply.
-So an applicator is only named if it decides itself. What a choice refuses is refused in each branch that is left, for a
-reason of its own.
+How: the requirements of a schema on a value are a conjunction of *parts*, one for each keyword. `$ref`, `allOf`, the
+only remaining branch of an `anyOf`, and `then` once its condition holds, contribute the parts of the schemas that they
+apply. So an applicator is only reported if it decides itself. If a choice refuses the continuation, each remaining
+branch refuses it, for its own reason.
 
-1. From the innermost value outwards, the parts that refuse the next character alone are named. `20` may be
-   the beginning of a year from 1700 to 2000, `202` of none, but neither bound refuses it alone.
-2. Then, in the innermost value that refuses it, the parts that alone refuse all of the value that was
-   asked about: of 2020 that is `maximum`.
-3. Else a smallest set of parts that refuse the character together, as a deletion filter finds it (Chinneck and
-   Dravnieks 1991): all parts that can be left out are left out, one after the other. There a part of an inner value
-   counts as one of the value around it.
+1. From the innermost value outwards, report the parts that refuse the next character by themselves. `20` may be the
+   beginning of a year from 1700 to 2000. `202` is not, but neither bound refuses it by itself.
+2. Otherwise, in the innermost value that refuses the character, report the parts that refuse the complete continuation
+   of the value by themselves: for 2020, `maximum`.
+3. Otherwise, report a smallest set of parts that refuse the character together. A deletion filter finds it (Chinneck
+   and Dravnieks 1991): it drops one part after the other, if the rest still refuses. In this step, the parts of inner
+   values count as parts of the enclosing value.
 
-The layout names nothing: white space and the order of members.
+The layout (whitespace and the order of members) is never reported.
 
-Cost: that of compiling the parts alone; bounded as in `instance_locations.py`.
+Cost: compiling each part by itself; bounded as in `instance_locations.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["Groups", "refusing"]
 Groups: TypeAlias = tuple[tuple[str, ...], ...]
 _Schemas: TypeAlias = tuple[Schema, ...]
 
-_BESIDE: Final = {
+_COMPANIONS: Final = {
     "additionalProperties": ("properties", "patternProperties"),
     "items": ("prefixItems",),
     "additionalItems": ("items",),
@@ -51,7 +51,7 @@ _BESIDE: Final = {
     "minimum": ("exclusiveMinimum",),
     "maximum": ("exclusiveMaximum",),
 }
-"""Keyword -> those that say what it applies to, or how. Of these the schemas do not count."""
+"""Keyword -> the keywords that define what it applies to, or how. The schemas in these are ignored."""
 _OF_VALUES: Final = ("properties", "patternProperties", "additionalProperties", *UNEVALUATED, "items", "prefixItems",
                      "additionalItems")  # fmt: skip
 """Keywords that apply schemas to members and items."""
@@ -60,16 +60,16 @@ _NONE, _ONE = Decimal10.parse("0"), Decimal10.parse("1")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """What one keyword asks.
+    """The requirement of one keyword.
 
     Attributes:
         keyword: its name.
-        pointer: where it stands.
-        schema: it alone.
-        cases: of a choice, what is left of it: for each branch a condition, and the schemas that it applies.
-        is_coarse: other parts say the same of what was written, and say it better.
+        pointer: its location.
+        schema: a schema with this keyword only.
+        cases: for a choice, what remains of it: for each branch a condition, and the schemas that it applies.
+        is_coarse: whether other parts express the same requirement on the written text, and express it better.
         unless: another schema, which is to blame if it refuses as well.
-        is_late: whether it applies because of the next character, whatever was written before.
+        is_late: whether the next character makes the part apply, regardless of the text before.
     """
 
     keyword: str
@@ -82,48 +82,52 @@ class _Part:
 
 
 def refusing(applying: InstanceLocations, text: bytes, asked: Asked) -> Groups:
-    """The keywords that refuse what is asked, see the head; empty if none is known."""
-    place = places_asked(text, asked, lambda written, is_whole: applying.asked((), written, is_whole) is True)
+    """The keywords that refuse the continuation, see the module's docstring. Empty if none is known."""
+    place = places_asked(text, asked, lambda written, is_whole: applying.judge((), written, is_whole) is True)
     if place is None:
         return ()
-    found = _Refusing(applying).explained((applying.library.root,), place, "character")
-    return tuple(dict.fromkeys(applying.named(group) for group in found))
+    found = _Refusing(applying).explain((applying.library.root,), place, "character")
+    return tuple(dict.fromkeys(applying.full_pointers(group) for group in found))
 
 
 class _Refusing:
     def __init__(self, applying: InstanceLocations) -> None:
         self._applying, self._library = applying, applying.library
         self._parts: dict[tuple[_Schemas, Place], tuple[list[Schema], list[_Part]]] = {}
-        self._wrapped: dict[tuple[Schema, str | int | None], Schema] = {}
+        self._wrappers: dict[tuple[Schema, str | int | None], Schema] = {}
 
-    def explained(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
-        """Why a conjunction of schemas refuses what is asked of the value at a place."""
-        if found := self._alone(roots, place, question):
+    def explain(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
+        """Why a conjunction of schemas refuses the continuation of the value at a place."""
+        if found := self._find_single_parts(roots, place, question):
             return found
-        deciding = self._deciding(roots, place, question)
+        deciding = self._find_deciding_value(roots, place, question)
         if deciding is None:
             return []
         roots, place = deciding
-        if question == "character" and place.value is not None and (found := self._alone(roots, place, "value")):
+        if (
+            question == "character"
+            and place.value is not None
+            and (found := self._find_single_parts(roots, place, "value"))
+        ):
             return found
-        return self._together([*self._all_parts(roots, place)], place, question)
+        return self._find_smallest_set([*self._all_parts(roots, place)], place, question)
 
-    def _alone(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
-        """The parts that refuse it each by itself: those of the values inside, or else those of the value."""
+    def _find_single_parts(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
+        """The parts that refuse it by themselves: those of inner values, otherwise those of the value itself."""
         spend()
-        certain, parts = self._of(roots, place)
+        certain, parts = self._schemas_and_parts(roots, place)
         found: list[tuple[str, ...]] = []
         decided: set[bool] = set()
         for inner in place.inside:
             if inner.longer(question) is not None:
-                applied = self._children(certain, place, inner)
-                inside = self._alone(applied, inner, question)
+                applied = self._schemas_of_inner(certain, place, inner)
+                inside = self._find_single_parts(applied, inner, question)
                 found += inside
                 if inside or (applied and self._refuses(applied, inner, question)):
                     decided.add(inner.is_name)
         choices = [part for part in parts if part.cases and not part.is_coarse]
         for part in choices:
-            ways = [self._alone(schemas, place, question) for _, schemas in part.cases]
+            ways = [self._find_single_parts(schemas, place, question) for _, schemas in part.cases]
             if all(ways):
                 found += [group for way in ways for group in way]
         for part in parts:
@@ -135,7 +139,7 @@ class _Refusing:
         if not found:
             for part in choices:
                 if self._is_to_blame(part, place, question):
-                    found += self._chosen(part, place, question)
+                    found += self._explain_choice(part, place, question)
         return list(dict.fromkeys(found))
 
     def _is_to_blame(self, part: _Part, place: Place, question: Question) -> bool:
@@ -143,29 +147,29 @@ class _Refusing:
             return False
         return part.unless is None or not self._refuses((part.unless,), place, question)
 
-    def _chosen(self, part: _Part, place: Place, question: Question) -> list[tuple[str, ...]]:
-        """Why a choice refuses it: each branch that is left does, or the choice itself decides."""
+    def _explain_choice(self, part: _Part, place: Place, question: Question) -> list[tuple[str, ...]]:
+        """Why a choice refuses it: every remaining branch does, or the choice itself decides."""
         found: list[tuple[str, ...]] = []
         for condition, schemas in part.cases:
             if condition is not None and self._refuses((condition,), place, question):
-                continue  # the branch is left
-            way = self.explained(schemas, place, question) if self._refuses(schemas, place, question) else []
+                continue  # the text rules out the branch
+            way = self.explain(schemas, place, question) if self._refuses(schemas, place, question) else []
             if not way:
                 return [(part.pointer,)]
             found += way
         return found or [(part.pointer,)]
 
-    def _deciding(self, roots: _Schemas, place: Place, question: Question) -> tuple[_Schemas, Place] | None:
-        """The innermost value whose schemas together refuse it, with these."""
-        certain, _ = self._of(roots, place)
+    def _find_deciding_value(self, roots: _Schemas, place: Place, question: Question) -> tuple[_Schemas, Place] | None:
+        """The innermost value whose schemas refuse it together, and these schemas."""
+        certain, _ = self._schemas_and_parts(roots, place)
         for inner in place.inside:
             if inner.longer(question) is not None:
-                found = self._deciding(self._children(certain, place, inner), inner, question)
+                found = self._find_deciding_value(self._schemas_of_inner(certain, place, inner), inner, question)
                 if found is not None:
                     return found
         return (roots, place) if roots and self._refuses(roots, place, question) else None
 
-    def _together(self, parts: list[_Part], place: Place, question: Question) -> list[tuple[str, ...]]:
+    def _find_smallest_set(self, parts: list[_Part], place: Place, question: Question) -> list[tuple[str, ...]]:
         """A smallest set of parts that refuse it together."""
         kept = sorted(parts, key=lambda part: not part.is_coarse)
         if not self._refuse(kept, place, question):
@@ -176,7 +180,7 @@ class _Refusing:
                 kept = others
         chosen = next((part for part in kept if part.cases), None)
         if chosen is not None and len(kept) == 1:
-            return self._chosen(chosen, place, question)
+            return self._explain_choice(chosen, place, question)
         if chosen is None:
             return [tuple(dict.fromkeys(part.pointer for part in kept))]
         others = [part for part in kept if part is not chosen]
@@ -184,52 +188,54 @@ class _Refusing:
         for condition, schemas in chosen.cases:
             branch = [*others, *self._all_parts(schemas, place)]
             if condition is None or not self._refuses((condition,), place, question):
-                way = self._together(branch, place, question)
+                way = self._find_smallest_set(branch, place, question)
                 found += way or [tuple(dict.fromkeys(part.pointer for part in kept))]
         return list(dict.fromkeys(found))
 
     def _refuse(self, parts: list[_Part], place: Place, question: Question) -> bool:
-        """Whether parts together refuse what is asked."""
+        """Whether parts together refuse the continuation."""
         schemas = tuple(dict.fromkeys(part.schema for part in parts))
         return self._refuses(schemas, place, question, is_late=any(part.is_late for part in parts))
 
     def _refuses(self, schemas: _Schemas, place: Place, question: Question, *, is_late: bool = False) -> bool:
-        """Whether schemas together allow what was written, unless they apply late, and not what is asked."""
+        """Whether schemas together refuse the continuation, but allow the written text. Late
+        schemas need not allow it.
+        """
         longer = place.longer(question)
-        if longer is None or self._applying.asked(schemas, longer.text, longer.is_whole) is not False:
+        if longer is None or self._applying.judge(schemas, longer.text, longer.is_whole) is not False:
             return False
-        return is_late or not place.text or self._applying.asked(schemas, place.text, False) is True
+        return is_late or not place.text or self._applying.judge(schemas, place.text, False) is True
 
     # --- parts
 
-    def _children(self, certain: Sequence[Schema], place: Place, inner: Place) -> _Schemas:
-        """The schemas that apply to a value in the value at a place."""
+    def _schemas_of_inner(self, certain: Sequence[Schema], place: Place, inner: Place) -> _Schemas:
+        """The schemas that apply to an inner value of the value at a place."""
         if inner.is_name:
             return tuple(self._library.child(one, "propertyNames") for one in certain if one.known("propertyNames"))
         return self._applying.children(certain, place.text, [*place.keys, *place.new_keys], inner.token)
 
     def _all_parts(self, roots: _Schemas, place: Place) -> Iterator[_Part]:
-        """The parts of a value, and those of the values in it, as parts of it."""
-        certain, parts = self._of(roots, place)
+        """The parts of a value, including those of inner values, wrapped as parts of this value."""
+        certain, parts = self._schemas_and_parts(roots, place)
         yield from parts
         for inner in place.inside:
             if not inner.is_name:
-                for part in self._all_parts(self._children(certain, place, inner), inner):
+                for part in self._all_parts(self._schemas_of_inner(certain, place, inner), inner):
                     if not part.is_coarse and not part.cases:
                         yield _Part("", part.pointer, self._wrap(part.schema, inner.token))
 
     def _wrap(self, schema: Schema, token: str | int | None) -> Schema:
         """A schema for values whose member or item `token` satisfies this one."""
-        if (schema, token) not in self._wrapped:
+        if (schema, token) not in self._wrappers:
             if isinstance(token, str):
                 shape = Shape(objects=(ObjectPart({token: schema}, None),))
             else:
                 shape = Shape(arrays=(ArrayPart(((None,) * (token or 0)) + (schema,), None),))
-            self._wrapped[schema, token] = self._applying.reader.negation.derived(schema, shape)
-        return self._wrapped[schema, token]
+            self._wrappers[schema, token] = self._applying.reader.negation.derived(schema, shape)
+        return self._wrappers[schema, token]
 
-    def _of(self, roots: _Schemas, place: Place) -> tuple[list[Schema], list[_Part]]:
-        """The schemas that a value must satisfy if it satisfies these, and the parts of them."""
+    def _schemas_and_parts(self, roots: _Schemas, place: Place) -> tuple[list[Schema], list[_Part]]:
+        """The schemas that a value satisfying `roots` must satisfy, and their parts."""
         if (roots, place) not in self._parts:
             parts: list[_Part] = []
             met: dict[Schema, None] = {}
@@ -249,7 +255,7 @@ class _Refusing:
         return self._parts[roots, place]
 
     def _keyword(self, schema: Schema, keyword: str, place: Place) -> tuple[Sequence[Schema], Iterable[_Part]]:
-        """The schemas that a keyword certainly applies to the same value, and what is a part of its own."""
+        """The schemas that a keyword certainly applies to the same value, and the keyword's own parts."""
         applying, text = self._applying, place.text
         if keyword in REFERENCES:
             return [self._library.resolve(schema, keyword)], ()
@@ -277,14 +283,14 @@ class _Refusing:
             late = [
                 replace(part, is_late=True)
                 for inner in applying.dependent(schema, keyword, place.new_keys)
-                for part in self._of((inner,), place)[1]
+                for part in self._schemas_and_parts((inner,), place)[1]
             ]
             return called, [*late, self._part(schema, keyword, is_coarse=bool(called or late))]
         return (), self._leaves(schema, keyword)
 
     def _leaves(self, schema: Schema, keyword: str) -> Iterator[_Part]:
         """The parts of a keyword that applies no schema to the same value."""
-        if keyword in UNEVALUATED:  # it speaks of what all others leave
+        if keyword in UNEVALUATED:  # it applies to what all other keywords leave
             yield _Part(keyword, schema.at(keyword), schema, unless=self._applying.without(schema, *UNEVALUATED))
         elif keyword in ("properties", "patternProperties") and isinstance(named := schema.get(keyword), dict):
             apart = [name for name in named if keyword == "patternProperties" or named[name] is False]
@@ -299,7 +305,7 @@ class _Refusing:
             yield self._part(schema, keyword)
 
     def _contains(self, schema: Schema) -> Iterator[_Part]:
-        """One item, as many as `minContains`, and no more than `maxContains`."""
+        """One item, at least `minContains` items, and at most `maxContains` items."""
         assert isinstance(schema.value, dict)
         inner = schema.value["contains"]
         least = schema.value.get("minContains", _ONE) if schema.known("minContains") else _ONE
@@ -323,15 +329,15 @@ class _Refusing:
         cases: tuple[tuple[Schema | None, _Schemas], ...] = (),
         is_coarse: bool = False,
     ) -> _Part:
-        """A keyword alone."""
+        """The part of a single keyword."""
         assert isinstance(schema.value, dict)
-        beside = {name: schema.value[name] for name in _BESIDE.get(keyword, ()) if name in schema.value}
-        value = {keyword: schema.get(keyword), **{name: _open(name, each) for name, each in beside.items()}}
+        beside = {name: schema.value[name] for name in _COMPANIONS.get(keyword, ()) if name in schema.value}
+        value = {keyword: schema.get(keyword), **{name: _allow_anything(name, each) for name, each in beside.items()}}
         alone = self._applying.changed(schema, (keyword,), value)
         return _Part(keyword, schema.at(keyword), alone, cases, is_coarse)
 
 
-def _open(keyword: str, value: Json) -> Json:
+def _allow_anything(keyword: str, value: Json) -> Json:
     """The value of a keyword with schemas that allow anything."""
     if keyword in ("properties", "patternProperties") and isinstance(value, dict):
         return dict.fromkeys(value, True)

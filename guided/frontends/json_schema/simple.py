@@ -1,14 +1,14 @@
-"""Schemas of which a glance shows that they compile: no error, no warning, and some value.
+"""Recognises simple schemas that certainly compile: no error, no warning, and at least one value.
 
-In: a schema as `json.loads` gives it, and the options. Out: how many bytes its shortest text has at most, or None,
-which says nothing: the schema may be as good. Such a schema may be compiled later, when its text begins, since whatever
-a compilation would tell about it is known.
+In: a schema as returned by `json.loads`, and the options. Out: an upper bound on the bytes of its shortest text, or
+None. None means unknown: the schema may also compile. A recognised schema may be compiled later, when its text begins,
+since everything that a compilation would report is known.
 
-How: what is looked for are the plain schemas that most functions have: objects with named properties, lists, strings,
-numbers with integer bounds, enumerations. One pass, which gives up at the first keyword or value that it does not know.
-The texts are bounded for every option; options that limit values or set lines are left to the compiler.
+How: recognise the plain schemas that most functions have: objects with named properties, lists, strings, numbers with
+integer bounds, enumerations. There is one pass, which gives up at the first keyword or value that it does not know. The
+bound holds for every option; options that limit values or set lines are left to the compiler.
 
-Cost: linear in the schema, some 50 microseconds for a kilobyte.
+Cost: linear in the schema, about 50 microseconds for a kilobyte.
 """
 
 from __future__ import annotations
@@ -26,49 +26,49 @@ __all__ = ["least_text", "plain_options"]
 _OPTIONS: Final = frozenset(
     {"whitespace", "property_order", "additional_properties", "numbers", "escapes", "constants", "classes", "format"}
 )
-_GAP: Final = 1  # byte of white space at a comma or colon
+_GAP: Final = 1  # byte of whitespace at a comma or colon
 _FORMATS: Final = {
     "date": 12, "date-time": 24, "time": 16, "duration": 8, "email": 12, "uuid": 38, "uri": 8, "ipv4": 9,
 }  # fmt: skip
 """A few formats -> bytes of a short text."""
-_MOST_WEIGHT: Final = 8000  # characters that are written out, and so many for each schema:
+_MOST_WEIGHT: Final = 8000  # characters that are written out, and this many for each schema:
 _SCHEMA_WEIGHT: Final = 20
 _MOST_DEPTH: Final = 20
 _LARGEST: Final = 10**15
-_PLAIN: Final = re.compile(r"[ !#-\[\]-~]*")  # a byte for each character
+_PLAIN: Final = re.compile(r"[ !#-\[\]-~]*")  # one byte per character
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SCALARS: Final = frozenset({"string", "integer", "number", "boolean", "null"})
 
 
 class _NotPlain(Exception):
-    """Nothing is known of the schema."""
+    """The schema is not recognised."""
 
 
 @lru_cache(maxsize=64)
 def plain_options(options: JsonSchemaOptions) -> bool:
-    """Whether schemas may be known under these options."""
+    """Whether schemas can be recognised under these options."""
     given = options.given()
     return given.keys() <= _OPTIONS and given.get("whitespace", "json") in ("json", "single_space", "compact")
 
 
 def least_text(schema: Any, options: JsonSchemaOptions) -> int | None:
-    """No less than the bytes of its shortest text, which is there and not empty; None: not known."""
+    """An upper bound on the bytes of its shortest text, which exists and is not empty; None if unknown."""
     if not plain_options(options):
         return None
     try:
-        return _Glance().of(schema, 1)
+        return _SimpleSchema().of(schema, 1)
     except _NotPlain:
         return None
 
 
-class _Glance:
+class _SimpleSchema:
     """One pass over one schema."""
 
     def __init__(self) -> None:
         self.weight = 0
 
     def of(self, schema: Any, depth: int) -> int:
-        """The bytes of the shortest text, at most."""
+        """An upper bound on the bytes of the shortest text."""
         if type(schema) is not dict or depth > _MOST_DEPTH:
             raise _NotPlain
         self.charge(_SCHEMA_WEIGHT)
@@ -110,7 +110,7 @@ class _Glance:
         return least
 
     def alternatives(self, branches: Any, depth: int) -> int:
-        """At most one of them is no scalar: that others overlap is nothing to find out here."""
+        """At most one branch may be no scalar: this pass does not determine whether other branches overlap."""
         if type(branches) is not list or not branches:
             raise _NotPlain
         least = min([self.of(branch, depth + 1) for branch in branches])
@@ -154,14 +154,14 @@ class _Glance:
         return 2 + sum([texts[name] + _GAP for name in required])
 
 
-_KINDS: Final[dict[str, Callable[[_Glance, dict[str, Any], int], int]]] = {
-    "string": _Glance.string,
-    "integer": _Glance.number,
-    "number": _Glance.number,
-    "boolean": _Glance.boolean,
-    "null": _Glance.boolean,
-    "array": _Glance.array,
-    "object": _Glance.object,
+_KINDS: Final[dict[str, Callable[[_SimpleSchema, dict[str, Any], int], int]]] = {
+    "string": _SimpleSchema.string,
+    "integer": _SimpleSchema.number,
+    "number": _SimpleSchema.number,
+    "boolean": _SimpleSchema.boolean,
+    "null": _SimpleSchema.boolean,
+    "array": _SimpleSchema.array,
+    "object": _SimpleSchema.object,
 }
 
 
@@ -186,7 +186,7 @@ _ANNOTATIONS: Final[dict[str, Callable[[Any], bool]]] = {
     "title": _is_text,
     "default": _is_scalar,
 }
-"""Keywords without effect -> whether a value is one that nothing has to be said about."""
+"""Keywords without effect -> a predicate for values that need no warning."""
 
 
 def _integer(value: Any, least: int) -> int | None:
@@ -196,7 +196,7 @@ def _integer(value: Any, least: int) -> int | None:
 
 
 def _least(rest: dict[str, Any], lower: str, upper: str, most: int) -> int:
-    """The least number of characters or items; the bounds of it are all that is left."""
+    """The least number of characters or items. Nothing but these bounds may be left in `rest`."""
     low, high = _integer(rest.pop(lower, None), 0) or 0, _integer(rest.pop(upper, None), 0)
     if rest or low > most or (high is not None and low > high):
         raise _NotPlain

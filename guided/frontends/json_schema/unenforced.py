@@ -1,11 +1,11 @@
-"""Keywords that are read and not enforced. In: a schema and the options. Out: a `Finding` for each such keyword.
+"""Keywords that are read but not enforced. In: a schema and the options. Out: a `Finding` for each such keyword.
 
-These are names that no draft knows, keywords that the draft does not know or that have no effect where they stand,
-and unknown formats. What only describes is no finding: annotations of the drafts, of OpenAPI and of editors, and
-names that can be no misspelt keyword (`x-order`, `_comment`, `//`, or `components` where references lead through it).
-What is refused is reported by the reader.
+Findings are names that no draft knows, keywords that the draft does not know or that have no effect at their location,
+and unknown formats. Purely descriptive names are not findings: annotations of the drafts, of OpenAPI and of editors,
+and names that cannot be misspelt keywords (`x-order`, `_comment`, `//`, or `components` if references lead through it).
+The reader reports refused keywords.
 
-Cost: linear in the keywords. `Library` looks only at schemas with names that are not in `QUIET`.
+Cost: linear in the keywords. `Library` collects only schemas with names that are not in `QUIET`.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _OLDER = {
     "prefixItems": "items, with a list",
     "$dynamicRef": "$ref",
 }
-"""What older drafts call a keyword."""
+"""Names of keywords in older drafts."""
 _LEAVE_OUT = "leave it out, or begin its name with x-"
 _MOST_SEARCHES = 200
 
 
 class Unenforced:
-    """The findings of one library. It looks for what wrong names were meant to be, for the first `_MOST_SEARCHES`."""
+    """The findings of one library. Suggests known names for the first `_MOST_SEARCHES` unknown names."""
 
     def __init__(self, library: Library, options: JsonSchemaOptions) -> None:
         self._library, self._options = library, options
@@ -59,7 +59,7 @@ class Unenforced:
         self._formats: dict[str, tuple[str, str]] = {}
 
     def of(self, schema: Schema) -> Iterator[Finding]:
-        """The keywords of one schema that are not enforced, without those of its subschemas."""
+        """The keywords of one schema that are not enforced, excluding its subschemas."""
         if not isinstance(schema.value, dict):
             return
         for keyword in schema.value:
@@ -72,14 +72,14 @@ class Unenforced:
         return (schema.document, f"{schema.pointer}/{escape(keyword)}") in self._library.traversed
 
     def _why(self, schema: Schema, keyword: str) -> tuple[str, str] | None:
-        """Reason and hint, or None for a keyword that is no finding."""
+        """Reason and hint, or None if the keyword is not a finding."""
         draft, value = schema.document.draft, schema.value
         assert isinstance(value, dict)
         if keyword not in KEYWORDS:
             describes = keyword in DESCRIBING or not (keyword[:1].isalpha() or keyword.startswith("$"))
             if describes or keyword.lower().startswith("x-"):
                 return None
-            return ("unknown keyword" if keyword != "nullable" else _OPENAPI), self._meant(keyword, value, draft)
+            return ("unknown keyword" if keyword != "nullable" else _OPENAPI), self._suggestion(keyword, value, draft)
         if keyword not in RESTRICTING:
             return None
         if keyword in schema.document.lacks:
@@ -103,8 +103,8 @@ class Unenforced:
             self._formats[name] = why_not(name)
         return self._formats[name]
 
-    def _meant(self, keyword: str, value: Mapping[str, object], draft: str) -> str:
-        """What an unknown keyword may have been meant to be."""
+    def _suggestion(self, keyword: str, value: Mapping[str, object], draft: str) -> str:
+        """The known name that an unknown keyword may have been meant to be."""
         if keyword == "nullable":
             if value[keyword] is not True:
                 return "leave it out: null is allowed where type names it"
@@ -115,7 +115,7 @@ class Unenforced:
         if (keyword, draft) not in self._hints:
             if len(self._hints) >= _MOST_SEARCHES:
                 return _LEAVE_OUT
-            self._hints[keyword, draft] = _near(keyword[:40], draft)
+            self._hints[keyword, draft] = _close_keyword(keyword[:40], draft)
         return self._hints[keyword, draft]
 
 
@@ -130,7 +130,7 @@ def _without(keyword: str, needed: str) -> tuple[str, str]:
 
 
 def _foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str, str]:
-    """Why a keyword of another draft has no effect, and what to do about it."""
+    """Why a keyword of another draft has no effect, and how to fix this."""
     if keyword == "additionalItems" and not _is_list(value):
         return _without(keyword, "items")
     since = KEYWORDS[keyword].since
@@ -141,8 +141,8 @@ def _foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str
     return f"not a keyword of {draft}", older + later
 
 
-def _near(keyword: str, draft: str) -> str:
-    """A hint at the keyword that is spelled most like this name."""
+def _close_keyword(keyword: str, draft: str) -> str:
+    """A hint with the keyword whose spelling is closest to this name."""
     plain = {name.lower(): name for name in sorted({*KNOWN[draft], "nullable"})}
     close = close_name(keyword.lower().replace("_", "").replace("-", ""), plain, cutoff=0.75)
     return f"did you mean {plain[close]!r}?" if close else _LEAVE_OUT

@@ -1,11 +1,12 @@
-r"""An unfinished JSON text: which values are open at its end, and where they are. In: bytes. Out: `OpenValue`s.
+r"""Finds the values that are open at the end of an unfinished JSON text, and their locations. In: bytes. Out:
+`OpenValue`s.
 
-    {"a": [1, {"b": "x     the object, its member "a", the item 1 of that, its member "b"
+    {"a": [1, {"b": "x     the object, its member "a", that array's item 1, the member "b" of this item
 
-A value is open from where it can begin to where it has ended: behind `:` and in front of an item a value is open of
-which nothing was written yet, and a number is open as long as nothing follows it. In front of a key, within one and
-behind it the object is the innermost value. The text may end inside of a character, and hold several values one after
-the other, the last of which counts. What is no JSON is read in some way.
+A value is open from where it can begin to where it has ended. So after `:` and before an item, a value is open of which
+nothing was written yet, and a number is open as long as nothing follows it. Before, within and after a key, the object
+is the innermost value. The text may end inside a character. It may contain several values one after the other; only the
+last one counts. Invalid JSON is read in some way, without an error.
 
 Cost: linear in the text.
 """
@@ -24,13 +25,13 @@ _LITERALS = (b"true", b"false", b"null")
 
 @dataclass(slots=True)
 class OpenValue:
-    """A value that is under way at the end of a text.
+    """A value that is unfinished at the end of a text.
 
     Attributes:
-        start: where it begins, in bytes; the end of the text if nothing of it was written.
-        token: its key or its number in the value around it; None for the whole.
-        keys: of an object, the keys that were written so far.
-        key_start: of an object, where the key begins that is under way or has no colon yet; None where there is none.
+        start: its offset in bytes; the end of the text if nothing of it was written.
+        token: its key or index in the enclosing value; None for the whole text.
+        keys: the keys that were written so far, if it is an object.
+        key_start: the offset of the key that is unfinished or has no colon yet, if it is an object; otherwise None.
     """
 
     start: int
@@ -41,7 +42,7 @@ class OpenValue:
 
 
 def open_values(text: bytes) -> list[OpenValue]:
-    """The open values, the outermost first; none if the text is one whole value."""
+    """The open values, outermost first. Empty if the text is one complete value."""
     containers: list[OpenValue] = []
     scalar: OpenValue | None = OpenValue(len(text), None)  # begun, or about to begin
     key, item, expects_key, at = "", [0], False, 0
@@ -82,7 +83,7 @@ def _has_ended(lexeme: bytes, is_last: bool) -> bool:
 
 
 def _string(lexeme: bytes) -> str | None:
-    """The string that is written; None if it has not ended."""
+    """The decoded string. None if it has not ended."""
     try:
         found = json.loads(lexeme)
     except ValueError:

@@ -1,1 +1,1 @@
-"""Specifications as OpenAI's interface has them, see response_format.py."""
+"""Specifications in the form of OpenAI's interface, see response_format.py."""

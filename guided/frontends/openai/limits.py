@@ -1,7 +1,8 @@
-"""The sizes that OpenAI's strict mode bounds. In: a schema. Out: a remark for each bound that it exceeds.
+"""Checks the size limits of OpenAI's strict mode. In: a schema. Out: a remark for each limit that it exceeds.
 
-The bounds are those of https://platform.openai.com/docs/guides/structured-outputs ("Supported schemas"). That page does
-not say how levels are counted: here an object is one, also where a reference leads to it, and a recursion counts once.
+The limits are those of https://platform.openai.com/docs/guides/structured-outputs ("Supported schemas"). That page does
+not define how levels are counted. Here each object is one level, also if a reference leads to it, and a recursion
+counts once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MOST_OF_LARGE: Final = 15_000  # characters
 
 
 def limit_remarks(schema: _Json) -> Iterator[Entry]:
-    """See the head."""
+    """The exceeded limits, as remarks."""
     members = values = characters = 0
     for at, each in _schemas(schema):
         for keyword in ("properties", "$defs", "definitions"):
@@ -64,13 +65,13 @@ def _schemas(schema: _Json) -> Iterator[tuple[str, _Json]]:
 
 
 class _Levels:
-    """How deep objects nest."""
+    """Measures how deeply objects nest."""
 
     def __init__(self, root: _Json) -> None:
         self._root, self._known = root, dict[str, int]()
 
     def of(self, schema: Any) -> int:
-        """Below and with a schema."""
+        """The nesting depth of a schema, including itself."""
         if not isinstance(schema, dict):
             return 0
         reference = schema.get("$ref")

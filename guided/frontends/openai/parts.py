@@ -1,6 +1,6 @@
-"""What strict.py asks of schemas: where a reference leads, what two schemas say together, which values exclude another.
+"""Helpers of strict.py: targets of references, conjunctions of two schemas, and schemas that exclude each other.
 
-In: schemas as dicts. Out: answers. A "no" may be wrong ("this is not known"), a "yes" never is.
+In: schemas as dicts. Out: answers. "No" may also mean unknown; "yes" is always right.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _LISTS: Final = ("anyOf", "oneOf", "prefixItems")
 
 
 class Finite:
-    """Which schemas have a value that ends, were all members required.
+    """Determines which schemas have a finite value if all members are required.
 
     Attributes:
-        references: those whose targets have one: the least set of which that can be said.
+        references: those whose targets have a finite value: a least fixpoint.
     """
 
     def __init__(self, root: _Json) -> None:
@@ -34,7 +34,7 @@ class Finite:
             self.references |= found
 
     def schema(self, value: Any) -> bool:
-        """Whether this one has."""
+        """Whether this schema has a finite value."""
         if not isinstance(value, dict):
             return True
         if isinstance(reference := value.get("$ref"), str) and reference not in self.references:
@@ -49,7 +49,7 @@ class Finite:
 
 
 def schemas_in(value: _Json) -> Iterator[tuple[str, Any]]:
-    """The schemas in those keywords of a schema that strict mode has, and where: JSON Pointers that begin at it."""
+    """The schemas in the keywords that strict mode supports, each with a JSON Pointer relative to this schema."""
     for keyword in _MAPS:
         if isinstance(inner := value.get(keyword), dict):
             yield from ((f"/{keyword}/{token(name)}", each) for name, each in inner.items())
@@ -61,7 +61,7 @@ def schemas_in(value: _Json) -> Iterator[tuple[str, Any]]:
 
 
 def describes(keyword: str) -> bool:
-    """Whether a keyword says nothing of the values; definitions hold what references say."""
+    """Whether a keyword does not constrain values. Definitions count, since references say what they constrain."""
     return keyword not in RESTRICTING and keyword not in ("$defs", "definitions", *_SCOPES)
 
 
@@ -75,7 +75,9 @@ def _references(root: _Json) -> Iterator[_Json]:
 
 
 def joined(part: _Json, rest: _Json) -> _Json | None:
-    """Two schemas that both hold, as one; None where they speak of the same. Of annotations those of `rest` count."""
+    """Two schemas that both apply, as one. None if they constrain the same thing. The annotations of `rest` take
+    precedence.
+    """
     both = {each for each in part.keys() & rest.keys() if not describes(each) and part[each] != rest[each]}
     others = {"additionalProperties", "unevaluatedProperties", "patternProperties", "properties"}
     if both or (part.keys() & others and rest.keys() & others):
@@ -84,7 +86,7 @@ def joined(part: _Json, rest: _Json) -> _Json | None:
 
 
 def differ(members: list[Any]) -> bool:
-    """Whether no two of these allow the same value, since each names its values."""
+    """Whether no two of these schemas allow the same value, because each lists its values."""
     texts = list[str]()
     for member in members:
         values = [member["const"]] if isinstance(member, dict) and "const" in member else None
@@ -96,7 +98,7 @@ def differ(members: list[Any]) -> bool:
 
 
 def target(root: _Json, reference: Any) -> Any:
-    """What a reference inside the schema refers to; None: nothing."""
+    """The target of a reference inside the schema, or None."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     found: Any = root
@@ -107,17 +109,17 @@ def target(root: _Json, reference: Any) -> Any:
 
 
 def listed(types: Any) -> list[Any]:
-    """What stands under `type`, as a list."""
+    """The value of `type`, as a list."""
     return types if isinstance(types, list) else [] if types is None else [types]
 
 
 def token(name: str) -> str:
-    """A name as a part of a JSON Pointer."""
+    """A name as a token of a JSON Pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
 def types_of(schema: _Json) -> list[str]:
-    """The types that a schema says, or that its values have; none where that is not known."""
+    """The types that a schema declares, or those of its listed values. Empty if unknown."""
     if "type" in schema:
         return listed(schema["type"])
     values = [schema["const"]] if "const" in schema else schema.get("enum")

@@ -1,9 +1,9 @@
-"""A specification as OpenAI's `response_format`, and the way back.
+"""Converts a specification to OpenAI's `response_format`, and back.
 
-In: a JSON Schema, a type, texts to choose from, or an expression that is one of these. Out: `response_format` of a
-request, with remarks: what strict mode refuses, and what was written otherwise (strict.py, limits.py).
+In: a JSON Schema, a type, texts to choose from, or an expression that is one of these. Out: the `response_format` of a
+request, with remarks: what strict mode refuses, and what was rewritten (strict.py, limits.py).
 
-Cost: linear in the schema, and in the targets that are written out in it. OpenAI itself is not asked.
+Cost: linear in the schema, and in the targets of references that are written out. OpenAI's API is not called.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _Json: TypeAlias = dict[str, Any]
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _OF_OTHERS: Final = frozenset(("additionalProperties", "unevaluatedProperties", "patternProperties"))
 _COMPOSING: Final = frozenset(("anyOf", "oneOf", "allOf", "$ref", "if", "dependentSchemas"))
-"""Keywords beside which an object has the members that others name, too."""
+"""With these keywords, other schemas may also declare members of the object."""
 
 
 class ResponseFormat(dict[str, Any]):
-    """A `response_format`, as OpenAI's interface has it.
+    """A `response_format` in the form of OpenAI's interface.
 
     Attributes:
-        remarks: what strict mode refuses (status "refused"), and what was written otherwise ("note"), each with the
-            place in the schema that was given, the reason and a hint.
+        remarks: what strict mode refuses (status "refused"), and what was rewritten ("note"). Each has the location in
+            the given schema, the reason and a hint.
     """
 
     remarks: tuple[Entry, ...]
@@ -49,7 +49,7 @@ class ResponseFormat(dict[str, Any]):
 
     @property
     def ok(self) -> bool:
-        """Whether strict mode takes the schema, as far as OpenAI's documentation says."""
+        """Whether strict mode accepts the schema, according to OpenAI's documentation."""
         return not any(remark.status == "refused" for remark in self.remarks)
 
 
@@ -61,14 +61,14 @@ def to_openai_schema(
     Args:
         constraint: a JSON Schema, a type (also a class of pydantic, a dataclass, ...), a list of texts to choose from,
             or an expression that is one of these.
-        name: of the schema (its title, or "answer").
-        description: what the model is told of it.
-        strict: write the schema as strict mode takes it, as far as all answers still satisfy it; see `remarks` for the
-            rest. False: the schema as it is, with "strict": false; `remarks` tells what strict mode would refuse.
+        name: the name of the schema (default: its title, or "answer").
+        description: a description of it for the model.
+        strict: rewrite the schema for strict mode where all answers still satisfy the original; `remarks` lists the
+            rest. False: the unchanged schema, with "strict": false; `remarks` lists what strict mode would refuse.
 
     Raises:
-        SpecError: the constraint is no JSON Schema, the name has other characters than OpenAI takes, or the description
-            is no text.
+        SpecError: the constraint is not a JSON Schema, the name has characters that OpenAI does not accept, or the
+            description is not a string.
         LimitExceeded: it nests more than 100 deep.
 
     Examples:
@@ -98,9 +98,9 @@ def to_openai_schema(
 
 
 def from_response_format(format: Mapping[str, Any]) -> dict[str, Any] | bool | None:
-    """The JSON Schema that a `response_format` means, which any function takes that takes a constraint; None: any text.
+    """The JSON Schema of a `response_format`, for any function that takes a constraint. None: any text.
 
-    The format of the Responses interface, whose schema stands beside its name, is read as well.
+    Also accepts the format of the Responses interface, where the schema is next to its name.
 
     Raises:
         SpecError: it has another type, or no schema.
@@ -129,7 +129,7 @@ def from_response_format(format: Mapping[str, Any]) -> dict[str, Any] | bool | N
 
 
 def closed(schema: _Json) -> _Json:
-    """A schema all of whose objects that say nothing of other members have none, as strict mode has them."""
+    """The schema with all objects closed that do not mention other members, as strict mode requires."""
     copy: _Json = json.loads(json.dumps(schema))
     work: list[Any] = [copy]
     while work:
@@ -163,13 +163,13 @@ def _schema_of(constraint: Any) -> _Json:
         if not constraint or not all(isinstance(each, str) for each in constraint):
             raise SpecError("a list means one of its texts; this one is empty, or holds other things")
         return {"type": "string", "enum": list(constraint)}
-    if is_read_by_pydantic(constraint):  # as OpenAI's own client has it: the definitions of its parts are the root's
+    if is_read_by_pydantic(constraint):  # as in OpenAI's own client: the definitions of its parts are moved to the root
         return pydantic_schema(constraint, "#/$defs/{model}")
     return _with_flat_definitions(type_to_schema(constraint))
 
 
 def _with_flat_definitions(schema: _Json) -> _Json:
-    """Definitions inside of others, which classes of pydantic among other types have, become those of the root."""
+    """Move nested definitions to the root. Classes of pydantic inside other types have such definitions."""
     flat: _Json = {}
     for name, definition in schema.get("$defs", {}).items():
         inner = definition.get("$defs", {})

@@ -1,12 +1,12 @@
-"""A JSON Schema in the part of it that OpenAI's strict mode takes. In: a schema. Out: the same for strict mode, and
-remarks: what it refuses, and what was written otherwise.
+"""Rewrites a JSON Schema for OpenAI's strict mode. In: a schema. Out: the rewritten schema, and remarks: what strict
+mode refuses, and what was rewritten.
 
-Strict mode has an object at the root; every member is required, every object closed; there is no `allOf`, and there
-are no lengths of texts (https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"). A schema is
-written so where every answer still satisfies it: members that may be left out are required, objects that name their
-members are closed, `oneOf` of cases that exclude each other is `anyOf`, a reference that does not stand alone is
-written out. What cannot be written so stays as it is, and has a remark. No keyword that says something of the values
-is dropped. So servers that enforce all of JSON Schema, as guided's, take the result as well.
+Strict mode requires an object at the root. Every member is required, and every object closed. There is no `allOf`, and
+there are no lengths of texts (https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"). A
+schema is rewritten if every answer still satisfies the original: optional members become required, objects that name
+their members are closed, `oneOf` of exclusive cases becomes `anyOf`, and a reference beside other keywords is written
+out. What cannot be rewritten stays as it is, and gets a remark. No keyword that constrains values is dropped. So
+servers that enforce all of JSON Schema, such as guided's, accept the result, too.
 """
 
 from __future__ import annotations
@@ -52,17 +52,18 @@ _MOST: Final = 100_000  # schemas that are written
 
 
 def strictly(schema: _Json) -> tuple[_Json, tuple[Entry, ...]]:
-    """See the head. A remark's place is in the schema that is given, with the target of a reference at the root there.
+    """The schema for strict mode, and the remarks. Their locations are in the given schema, with a reference at the
+    root replaced by its target.
 
     Raises:
-        LimitExceeded: it nests too deep, or becomes too large when its references are written out.
+        LimitExceeded: it nests too deeply, or becomes too large when its references are written out.
     """
     writer = _Writer(schema)
     return writer.whole(), tuple(dict.fromkeys(writer.remarks))
 
 
 class _Writer:
-    """Writes one schema as strict mode takes it."""
+    """Writes one schema in the form that strict mode accepts."""
 
     def __init__(self, root: _Json) -> None:
         self._root = root
@@ -150,7 +151,7 @@ class _Writer:
             self._refuse(at, f"{keyword} is not supported", _HINTS.get(keyword, ""))
 
     def _typed(self, written: _Json, at: str) -> None:
-        """Every schema says its type, but for references and unions."""
+        """Declare the type of a schema, unless it is a reference or a union."""
         if written.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "not", "if"}:
             return
         types = types_of(written)
@@ -163,7 +164,7 @@ class _Writer:
             self._refuse(at, "any value is allowed", "write the type of the value")
 
     def _object(self, written: _Json, at: str) -> None:
-        """Its members are all there, and no others."""
+        """Make all members required, and close the object."""
         members, required = written.get("properties"), written.get("required", [])
         if not isinstance(members, dict):
             if "additionalProperties" not in written:
@@ -188,7 +189,7 @@ class _Writer:
         written["required"] = names
 
     def _with_target(self, value: _Json, at: str) -> _Json | None:
-        """A schema with the target of its reference written out; None where that cannot be."""
+        """A schema with the target of its reference written out. None if that is impossible."""
         rest = {keyword: inner for keyword, inner in value.items() if keyword != "$ref"}
         there = target(self._root, value["$ref"])
         merged = joined(there, rest) if isinstance(there, dict) else None
@@ -197,7 +198,7 @@ class _Writer:
         return merged
 
     def _merged(self, value: _Json, at: str) -> _Json:
-        """A schema without `allOf`, where its parts do not speak of the same."""
+        """A schema without `allOf`, if its parts do not constrain the same thing."""
         parts = value.get("allOf")
         if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
             return value
@@ -210,7 +211,7 @@ class _Writer:
         return merged
 
     def _apart(self, cases: list[Any]) -> bool:
-        """Whether no value can be of two cases."""
+        """Whether no value satisfies two cases."""
         found = [
             target(self._root, each["$ref"]) if isinstance(each, dict) and "$ref" in each else each for each in cases
         ]

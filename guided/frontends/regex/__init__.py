@@ -1,16 +1,17 @@
-r"""The regex front end: which texts does a pattern match? In: a pattern and its dialect. Out: one regular IR node.
+r"""The front end for regular expressions. In: a pattern and its dialect. Out: one regular IR node for the texts that
+match.
 
-    parse_regex(r"\d{3}-\w+")                               # what re.fullmatch matches
+    parse_regex(r"\d{3}-\w+")                               # the texts that re.fullmatch matches
     parse_regex("^a|b$", dialect="ecma", search=True)       # the texts in which new RegExp("^a|b$", "u") finds a match
 
-How: a reader for each dialect (`python_syntax.py`, `ecma_syntax.py`) resolves flags, escapes and character classes
-and produces a tree (`tree.py`). Lookarounds, anchors and word boundaries in it are then turned into boolean
-operations (`lookarounds.py`). A pattern without them is an IR node as soon as it has been read. If ECMA-262's flag u
-refuses a pattern, it is read as annex B of ECMA-262 does, in UTF-16 code units (`ecma_annex_b.py`, `code_units.py`).
+How: a reader for each dialect (`python_syntax.py`, `ecma_syntax.py`) resolves flags, escapes and character classes and
+produces a tree (`tree.py`). Then `lookarounds.py` turns lookarounds, anchors and word boundaries into boolean
+operations. A pattern without them is an IR node as soon as it has been read. If ECMA-262's flag u refuses a pattern, it
+is read according to annex B of ECMA-262, in UTF-16 code units (`ecma_annex_b.py`, `code_units.py`).
 
-A constraint may accept more than a model should write: `\d` accepts the digits of all scripts, and a model that may
-write any of them does. `classes="plain"` gives a part of the language for writing (`reader.py`). Inside of an atomic
-group fewer characters can mean more matches. Such a pattern is read both ways, and a text must match both.
+A constraint may accept more than a model should write: `\d` accepts the digits of all scripts, and a model that is
+allowed to write them does. `classes="plain"` restricts the language for writing (`reader.py`). Inside an atomic group,
+a smaller class can cause more matches. Such a pattern is read both ways, and a text must match both.
 
 What it does not do: back-references and conditional groups are refused, because they are not regular. So are atomic
 groups that depend on the order of attempts in ways that `atomic.py` does not cover, and lookarounds inside repetition
@@ -54,12 +55,13 @@ def parse_regex(
 
     Args:
         pattern: the regular expression, without delimiters.
-        dialect: "python": `re` on `str`. "ecma": ECMA-262 with the flag u, or without it where u refuses the pattern.
+        dialect: "python": `re` on `str`. "ecma": ECMA-262 with the flag u, or without it if u refuses the pattern.
         search: False if the whole text must match; True if a match somewhere in the text is enough.
-        classes: with "full", \\d, \\s and \\w mean what the dialect says. With "plain" they are narrower: \\d and
-            \\s are ASCII, \\w has the letters of all scripts, the digits of ASCII and the underscore. The result is a
-            part of the full language. The flags (?a) and (?u), which choose the characters themselves, take precedence.
-        ascii_case: in "ecma", the flag i folds the letters of ASCII alone. In "python", the flag (?a) says so.
+        classes: with "full", \\d, \\s and \\w have the dialect's meaning. With "plain" they are narrower: \\d and \\s
+            are ASCII, and \\w has the letters of all scripts, the digits of ASCII and the underscore. The result is a
+            subset of the full language. The flags (?a) and (?u), which select the characters themselves, take
+            precedence.
+        ascii_case: in "ecma", the flag i folds only ASCII letters. In "python", the flag (?a) has this effect.
         limits: bounds on length, nesting and size.
 
     Raises:
@@ -78,7 +80,7 @@ def parse_regex(
 
     def language(classes: Classes, ordered: bool) -> Node:
         tree = make(pattern, budget, classes=classes, ordered=ordered).read()
-        return lower(_placed(erase(tree) if ordered else tree, search), pattern, budget)
+        return lower(_for_search(erase(tree) if ordered else tree, search), pattern, budget)
 
     with compiling(budget.limits):
         try:
@@ -93,12 +95,12 @@ def parse_regex(
             return _without_u(reader, search, budget, problem)
 
 
-def _placed(tree: Tree, search: bool) -> Tree:
+def _for_search(tree: Tree, search: bool) -> Tree:
     return cat([ANY_TEXT, tree, ANY_TEXT]) if search else tree
 
 
 def refused_with_u(pattern: str, limits: Limits | None = None) -> SpecError | None:
-    """The error with which ECMA-262's flag u refuses a pattern, or None if it accepts it."""
+    """The error with which ECMA-262's flag u refuses a pattern, or None if the flag accepts it."""
     budget = Budget(Limits() if limits is None else limits)
     try:
         with compiling(budget.limits):
@@ -111,7 +113,7 @@ def refused_with_u(pattern: str, limits: Limits | None = None) -> SpecError | No
 
 
 def _without_u(reader: AnnexBReader, search: bool, budget: Budget, problem: SpecError) -> Node:
-    """The node of a pattern that is valid only without the flag u. If it is not valid either way, raises `problem`."""
+    """The node of a pattern that is valid only without the flag u. If it is invalid either way, raises `problem`."""
     try:
         tree = reader.read()
     except SpecError:
@@ -119,7 +121,7 @@ def _without_u(reader: AnnexBReader, search: bool, budget: Budget, problem: Spec
     except UnsupportedError as error:
         raise UnsupportedError(error.reason, pointer=error.pointer, hint=error.hint, text=problem.text,
                                span=reader.span(*error.span)) from None  # fmt: skip
-    node = lower(_placed(tree, search), reader.text, budget)
+    node = lower(_for_search(tree, search), reader.text, budget)
     if not reader.of_units:
         return node
     try:

@@ -1,14 +1,13 @@
-"""Building regular IR nodes, and restricting them by their first or last character.
+"""Builds regular IR nodes, and restricts them by their first or last character.
 
-In: IR nodes without `Ref`. Out: IR nodes for the language that the operation's name says.
+In: IR nodes without `Ref`. Out: IR nodes for the result of each operation.
 
-The constructors keep nodes tidy. They apply only laws that cost constant time for each part: neutral and absorbing
+The constructors keep nodes small. They apply only laws that take constant time for each part: neutral and absorbing
 elements, joining literal text, joining character sets. At most `_FLAT` items of a nested sequence are copied, so that
-building a pattern bottom-up stays linear. `Edges.restrict` gives the strings of a node whose first (or last)
-character lies in a set: by rewriting the node where that is exact, else by an `And`.
+building a pattern bottom-up stays linear. `Edges.restrict` returns the strings of a node whose first (or last)
+character is in a set. It rewrites the node if that is exact, and otherwise uses an `And`.
 
-Everything here that walks an IR tree is a generator that `run` drives, so that depth costs memory and no Python
-stack.
+All functions here that walk an IR tree are generators that `run` drives. So depth costs memory, but no Python stack.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _FLAT = 16
 
 
 def run(task: Generator[Any, Any, T]) -> T:
-    """Drive a generator that yields the generators whose results it waits for: recursion without the Python stack."""
+    """Drive a generator that yields the generators whose results it needs: recursion without the Python stack."""
     stack: list[Generator[Any, Any, Any]] = [task]
     value: Any = None
     while True:
@@ -80,21 +79,21 @@ def run(task: Generator[Any, Any, T]) -> T:
 
 
 def is_any_text(node: Node) -> bool:
-    """Whether `node` is written as "any text"; other nodes may mean the same."""
+    """Whether `node` has the form of "any text". Other nodes may have the same meaning."""
     return node is ANY_TEXT or (
         isinstance(node, Repeat) and node.min == 0 and node.max is None and node.item == ANY_CHAR
     )
 
 
 def text(value: str) -> Node:
-    """The literal text; a lone surrogate in it matches nothing."""
+    """The literal text. A lone surrogate in it matches nothing."""
     if any("\ud800" <= c <= "\udfff" for c in value):
         return EMPTY
     return Text(value) if value else EPSILON
 
 
 def chars(ranges: Ranges) -> Node:
-    """One character out of `ranges`; a single one becomes text."""
+    """One character of `ranges`. A single one becomes text."""
     if not ranges:
         return EMPTY
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
@@ -103,7 +102,7 @@ def chars(ranges: Ranges) -> Node:
 
 
 def as_chars(node: object) -> Ranges | None:
-    """The character set of a node that is written as one, else None."""
+    """The character set of a node with the form of a character set, else None."""
     if isinstance(node, Chars):
         return node.ranges
     if isinstance(node, Text) and len(node.text) == 1:
@@ -112,7 +111,7 @@ def as_chars(node: object) -> Ranges | None:
 
 
 def meet(a: Ranges, b: Ranges) -> Ranges:
-    """The code points in both: one pass over the two."""
+    """The code points in both, in one pass."""
     if a is b or b is ALL_CHARS:
         return a
     out: list[tuple[int, int]] = []
@@ -195,7 +194,7 @@ def alt(branches: Iterable[Node]) -> Node:
 
 
 def repeat(item: Node, low: int, high: int | None) -> Node:
-    """`item`, `low` to `high` times. Repeats of a plain star or plus join, so that stars do not nest."""
+    """`item`, `low` to `high` times. Repeats of a plain star or plus are merged, so that stars do not nest."""
     if high == 0 or item == EPSILON:
         return EPSILON
     if isinstance(item, Alt) and not item.items:
@@ -236,7 +235,7 @@ def negate(node: Node) -> Node:
 
 
 def measure(node: Node) -> tuple[int, int]:
-    """(nodes, depth) of an IR node if it were written out as a tree. Shared nodes are visited once."""
+    """(nodes, depth) of an IR node when written out as a tree. Shared nodes are visited once."""
     known: dict[int, tuple[int, int]] = {}
 
     def visit(node: Node) -> Generator[Any, Any, tuple[int, int]]:
@@ -258,15 +257,15 @@ def measure(node: Node) -> tuple[int, int]:
 
 
 Edge = tuple[bool, Ranges]
-"""(holds the empty string, characters that its strings can begin, or end, with; perhaps a few more)"""
+"""(whether it contains the empty string, a superset of the characters with which its strings can begin, or end)"""
 
 
 class Edges:
-    """First and last characters of IR nodes. Answers are kept by node."""
+    """First and last characters of IR nodes. Results are cached by node."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, bool], Edge] = {}
-        self._cut: dict[tuple[int, Ranges, bool, bool], Node] = {}
+        self._edges: dict[tuple[int, bool], Edge] = {}
+        self._restrictions: dict[tuple[int, Ranges, bool, bool], Node] = {}
 
     def nullable(self, node: Node) -> bool:
         """Whether the empty string is in the language (exact)."""
@@ -274,13 +273,13 @@ class Edges:
 
     def edge(self, node: Node, last: bool) -> Edge:
         """(nullable, the first characters), or the last ones."""
-        found = self._known.get((serial(node), last))
+        found = self._edges.get((serial(node), last))
         return run(self._edge(node, last)) if found is None else found
 
     def _edge(self, node: Node, last: bool) -> Generator[Any, Any, Edge]:
         key = (serial(node), last)
-        if key in self._known:
-            return self._known[key]
+        if key in self._edges:
+            return self._edges[key]
         result: Edge
         match node:
             case Chars(ranges):
@@ -317,23 +316,23 @@ class Edges:
                 result = (low == 0 and nullable, some if high != 0 else ())
             case _:
                 raise TypeError(f"not a regular node of a regex: {type(node).__name__}")
-        self._known[key] = result
+        self._edges[key] = result
         return result
 
     def restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Node:
         """The strings of `node` whose first character, or with `last` the last one, is in `ranges`.
 
-        With `empty` also the empty string, if `node` holds it.
+        With `empty`, also the empty string, if it is in the language.
         """
         return run(self._restrict(node, ranges, empty, last))
 
     def _restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
         key = (serial(node), ranges, empty, last)
-        if key not in self._cut:
-            self._cut[key] = yield self._restricted(node, ranges, empty, last)
-        return self._cut[key]
+        if key not in self._restrictions:
+            self._restrictions[key] = yield self._compute_restriction(node, ranges, empty, last)
+        return self._restrictions[key]
 
-    def _restricted(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
+    def _compute_restriction(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
         nullable, some = yield self._edge(node, last)
         inside = meet(some, ranges)
         if not inside:

@@ -1,4 +1,6 @@
-"""The cost of reading one pattern: its nodes, which `Limits` bounds; each counts as work of the meter around it."""
+"""The cost of reading one pattern: its nodes, which `Limits` bounds. Each node also counts as work of the current
+meter.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ class Budget:
         self._nodes = 0
 
     def spend(self, nodes: int) -> None:
-        """Count nodes. LimitExceeded beyond a limit, or if the meter has nothing left."""
+        """Count nodes. Raises LimitExceeded beyond a limit, or if the meter is used up."""
         self._nodes += nodes
         spend(nodes)
         if self._nodes > self.limits.nodes:

@@ -1,14 +1,14 @@
-"""From a language of UTF-16 code units to one of characters. In: an IR node without `Ref` whose "characters" are
+"""From a language of UTF-16 code units to a language of characters. In: an IR node without `Ref` whose "characters" are
 code units. Out: an `Automaton` of the texts whose code units are in that language.
 
 Why: without the flag u, ECMA-262 matches code units. `.` then takes half of an emoji, and `[^a]{2}` takes one emoji.
 
-How: texts are h^-1(L) for the homomorphism h that writes each character in code units. An automaton for L is made
-from derivatives (`derivatives.py`). An edge for a character beyond U+FFFF is a step over a high surrogate followed by
-one over a low surrogate. A surrogate without its partner stands in no text. IR sets cannot hold surrogates, so in L
-each one is represented by the code point that is `STAND_IN` larger.
+How: the texts are h^-1(L) for the homomorphism h that writes each character in code units. Derivatives
+(`derivatives.py`) produce an automaton for L. An edge for a character beyond U+FFFF is a step over a high surrogate
+followed by a step over a low surrogate. No text contains an unpaired surrogate. IR sets cannot contain surrogates, so
+in L each surrogate is represented by the code point that is `STAND_IN` larger.
 
-Cost: one state for each derivative; `TooLarge` where there are too many.
+Cost: one state for each derivative; `TooLarge` if there are too many.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .derivatives import Terms
 __all__ = ["STAND_IN", "has_surrogates", "texts_of_units"]
 
 STAND_IN = 0x10000 - 0xD800
-"""The distance from a surrogate to the code point that represents it, which is no code unit itself."""
-_ALONE: Ranges = ((0, 0xD7FF), (0xE000, 0xFFFF))
+"""The distance from a surrogate to the code point that represents it, which is not a code unit."""
+_SINGLE_UNITS: Ranges = ((0, 0xD7FF), (0xE000, 0xFFFF))
 _HIGH: Ranges = ((0xD800 + STAND_IN, 0xDBFF + STAND_IN),)
 _LOW: Ranges = ((0xDC00 + STAND_IN, 0xDFFF + STAND_IN),)
 
 
 def has_surrogates(ranges: Ranges) -> bool:
-    """Whether a set holds the representation of a surrogate."""
+    """Whether a set contains the representation of a surrogate."""
     return bool(meet(ranges, (*_HIGH, *_LOW)))
 
 
@@ -37,7 +37,7 @@ def texts_of_units(node: Node, budget: Budget) -> Automaton:
     """The texts whose code units are in the language of `node`.
 
     Raises:
-        TooLarge: more derivatives than there is room for.
+        TooLarge: more derivatives than the limit.
     """
     terms = Terms()
     order = [terms.read(node)]
@@ -54,7 +54,7 @@ def texts_of_units(node: Node, budget: Budget) -> Automaton:
         budget.spend(1)
         to: dict[int, list[tuple[int, int]]] = {}
         for ranges, target in terms.transitions(term):
-            if alone := meet(ranges, _ALONE):
+            if alone := meet(ranges, _SINGLE_UNITS):
                 to.setdefault(state(target), []).extend(alone)
             if high := meet(ranges, _HIGH):
                 for more, after in terms.transitions(target):
@@ -67,7 +67,7 @@ def texts_of_units(node: Node, budget: Budget) -> Automaton:
 
 
 def _pairs(high: Ranges, low: Ranges) -> list[tuple[int, int]]:
-    """The characters of a high surrogate and a low one out of these."""
+    """The characters that consist of a high and a low surrogate from these sets."""
     firsts = [(0x10000 + ((a - _HIGH[0][0]) << 10), 0x10000 + ((b - _HIGH[0][0]) << 10)) for a, b in high]
     if low == _LOW:
         return [(a, b + 0x3FF) for a, b in firsts]

@@ -1,16 +1,16 @@
 """Derivatives of regular IR nodes: an automaton that is built only as far as it is walked.
 
-In: regular IR nodes (`read`). Out: numbers of terms, and for a term t: whether it holds the empty string
-(`nullable[t]`), where each character leads (`transitions(t)`), and the term as an IR node again (`node(t)`).
+In: regular IR nodes (`read`). Out: numbers of terms, and for a term t: whether it contains the empty string
+(`nullable[t]`), where each character leads (`transitions(t)`), and the term as an IR node (`node(t)`).
 
-How: the derivative of a language by a character c is what may follow c in it (Brzozowski 1964). A term is a regular
-expression with intersection and complement; terms are hash-consed, so equal terms have equal numbers. Unions and
-intersections are kept as sorted sets without neutral and absorbing elements, which makes the number of derivatives
-finite (Owens, Reppy, Turon 2009). The terms are the states of a deterministic automaton.
+How: the derivative of a language by a character c contains what may follow c in it (Brzozowski 1964). A term is a
+regular expression with intersection and complement; terms are hash-consed, so equal terms have equal numbers. Unions
+and intersections are stored as sorted sets without neutral and absorbing elements, which makes the number of
+derivatives finite (Owens, Reppy, Turon 2009). The terms are the states of a deterministic automaton.
 
 Cost: time and memory in the number of terms, which `limit` bounds (`TooLarge`). A counted repetition is counted down,
-so a term with `{m,n}` has n derivatives. It is not meant for whole patterns, which the core makes deterministic
-itself, but for questions about parts of them: lookarounds, overlaps, small languages.
+so a term with `{m,n}` has n derivatives. Derivatives are not meant for whole patterns, which the core makes
+deterministic itself, but for questions about parts of them: lookarounds, overlaps, small languages.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _DEEPEST = 150
 
 
 class TooLarge(Exception):
-    """More states are needed than a search allows; `most`: how many those are, `what`: of what."""
+    """More states are needed than a search allows. `most`: the allowed number; `what`: the unit."""
 
     def __init__(self, most: int, what: str = "states") -> None:
         self.most, self.what = most, what
@@ -78,28 +78,28 @@ def partition(sets: Iterable[Ranges]) -> list[Ranges]:
             blocks.setdefault(inside, []).append((start, code - 1))
             start = code
         inside ^= 1 << index
-    rest = charset(blocks.pop(0, ()))  # the only block that may hold surrogates
+    rest = charset(blocks.pop(0, ()))  # the only block that may contain surrogates
     return [tuple(block) for block in blocks.values()] + ([rest] if rest else [])
 
 
 class Terms:
     """A table of terms.
 
-    A term is stored as a tuple: ("c", ranges) is one character, (".", a, b) concatenation, ("|", *terms) union,
-    ("&", *terms) intersection, ("~", a) complement, ("*", a, min, max) repetition, ("#", a, min, max) the strings of a
-    whose length is in the bounds, ("@", n, s) what automaton n accepts from its state s on.
+    A term is stored as a tuple: ("c", ranges) is one character, (".", a, b) concatenation, ("|", *terms) union, ("&",
+    *terms) intersection, ("~", a) complement, ("*", a, min, max) repetition, ("#", a, min, max) the strings of a whose
+    length is in the bounds, ("@", n, s) the strings that automaton n accepts from its state s.
     """
 
     def __init__(self, limit: int = 20_000) -> None:
         self.limit, self._steps = limit, 0
         self.nullable: list[bool] = [False, True, True]
         self._shape: list[tuple[Any, ...]] = [("0",), ("1",), ("*any",)]
-        self._depth: list[int] = [0, 0, 0]  # the depth that `derive` may recurse to
+        self._depth: list[int] = [0, 0, 0]  # the recursion depth of `derive`
         self._number: dict[tuple[Any, ...], int] = {s: i for i, s in enumerate(self._shape)}
         self._first_sets_of: dict[int, frozenset[Ranges]] = {}
         self._blocks: dict[frozenset[Ranges], list[Ranges]] = {}
         self._transitions: dict[int, list[tuple[Ranges, int]]] = {}
-        self._derived: dict[tuple[int, int], int] = {}
+        self._derivatives: dict[tuple[int, int], int] = {}
         self._read_as: dict[int, int] = {}
         self._automata: list[Automaton] = []
         self._nodes: dict[int, Node] = {NONE: EMPTY, NOTHING: EPSILON, ANYTHING: ANY_TEXT}
@@ -121,7 +121,7 @@ class Terms:
         return number
 
     def chars(self, ranges: Ranges) -> int:
-        """One character out of `ranges`."""
+        """One character of `ranges`."""
         return self._make(("c", ranges), False, 0) if ranges else NONE
 
     def join(self, a: int, b: int) -> int:
@@ -186,7 +186,7 @@ class Terms:
         return self._make(("#", a, low, high), low == 0 and self.nullable[a], self._depth[a] + 1)
 
     def _state(self, automaton: int, state: int) -> int:
-        """The strings that an automaton accepts from a state on."""
+        """The strings that an automaton accepts from a state."""
         return self._make(("@", automaton, state), self._automata[automaton].states[state][0], 0)
 
     def read(self, node: Node) -> int:
@@ -233,7 +233,7 @@ class Terms:
     # --- derivatives
 
     def _first_sets(self, term: int) -> frozenset[Ranges]:
-        """The character sets on which the derivative depends: within a block of them it is the same."""
+        """The character sets on which the derivative depends: all characters in one block have the same derivative."""
         known = self._first_sets_of.get(term)
         if known is None:
             match self._shape[term]:
@@ -253,7 +253,7 @@ class Terms:
         return known
 
     def blocks(self, *terms: int) -> list[Ranges]:
-        """Sets of characters: within one of them each of the terms has one and the same derivative."""
+        """Sets of characters. All characters in one set lead to the same derivative of each term."""
         sets = frozenset().union(*map(self._first_sets, terms))
         known = self._blocks.get(sets)
         if known is None:
@@ -261,15 +261,15 @@ class Terms:
         return known
 
     def derive(self, term: int, code: int) -> int:
-        """The derivative by the character `code`: what may follow it."""
+        """The derivative by the character `code`: the strings that may follow it."""
         key = (term, code)
-        known = self._derived.get(key)
+        known = self._derivatives.get(key)
         if known is None:
             spend()
             self._steps += 1
             if self._steps > 10 * self.limit:
                 raise TooLarge(10 * self.limit, "steps")
-            known = self._derived[key] = self._derive(term, code)
+            known = self._derivatives[key] = self._derive(term, code)
         return known
 
     def _derive(self, term: int, code: int) -> int:
@@ -298,7 +298,7 @@ class Terms:
                 return ANYTHING if term == ANYTHING else NONE
 
     def transitions(self, term: int) -> list[tuple[Ranges, int]]:
-        """(characters, the derivative by any of them), without those whose derivative is seen to be empty."""
+        """(characters, the derivative by any of them), without derivatives that are known to be empty."""
         known = self._transitions.get(term)
         if known is None:
             merged: dict[int, list[Ranges]] = {}
@@ -310,11 +310,11 @@ class Terms:
         return known
 
     def is_empty(self, term: int) -> bool:
-        """Whether the term is seen to be empty. False does not mean that it holds a string."""
+        """Whether the term is known to be empty. False does not mean that it contains a string."""
         return not self.nullable[term] and not self.transitions(term)
 
     def next_char_only(self, term: int) -> tuple[Ranges, bool] | None:
-        """(first characters, whether "" is in it) if the term constrains nothing but the first character, else None."""
+        """(first characters, whether it contains "") if the term constrains only the first character, else None."""
         allowed: Ranges = ()
         for ranges, target in self.transitions(term):
             if target != ANYTHING or allowed:

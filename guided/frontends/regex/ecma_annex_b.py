@@ -1,15 +1,15 @@
 r"""The `ecma` dialect for patterns that the flag `u` refuses: section 22.2 of ECMA-262 without that flag, with annex
-B.1.2. This is what `new RegExp(pattern)` accepts.
+B.1.2. `new RegExp(pattern)` accepts these patterns.
 
-In: the pattern. Out: a `Tree` over UTF-16 code units, and whether the code units of a text matter (`code_units.py`).
-In the pattern and in the tree, a surrogate is represented by the code point that is `STAND_IN` larger, because sets
-of the tree cannot hold surrogates.
+In: the pattern. Out: a `Tree` over UTF-16 code units, and whether the code units of a text matter (`code_units.py`). In
+the pattern and in the tree, a surrogate is represented by the code point that is `STAND_IN` larger, because sets of the
+tree cannot contain surrogates.
 
-What differs from the reader with `u`:
+Differences from the reader with `u`:
 
-- `]`, `{` and `}` stand for themselves where they are no syntax
-- so does whatever follows a backslash without making an escape: `\_`, `\p`, `\x1`, `\u{`
-- `\1` is a back-reference only if there is such a group, else an octal escape
+- `]`, `{` and `}` stand for themselves if they are not syntax
+- so does a character after a backslash that does not form an escape: `\_`, `\p`, `\x1`, `\u{`
+- `\1` is a back-reference only if there is such a group, otherwise an octal escape
 - `\c` without a letter is a backslash and a c
 - a class may be an end of a range, and lookaheads can be repeated
 - a character beyond U+FFFF is two code units
@@ -33,7 +33,7 @@ __all__ = ["AnnexBReader"]
 
 _SHIFTS = ((0, 0xD7FF, 0), (0xD800, 0xDFFF, STAND_IN), (0xE000, 0xFFFF, 0))
 _COUNT = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
-_SKIPPED = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|\(\?<(?![=!])|\((?!\?)", re.DOTALL)
+_GROUP_SCANNER = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|\(\?<(?![=!])|\((?!\?)", re.DOTALL)
 
 
 def _in_units(pattern: str) -> str:
@@ -50,13 +50,13 @@ def _in_units(pattern: str) -> str:
 
 
 class AnnexBReader(EcmaReader):
-    """One reading of one pattern. Offsets of errors count code units."""
+    """Reads one pattern. Offsets of errors count code units."""
 
     repeatable = ("atom", "group", "look")
 
     def __init__(self, pattern: str, budget: Budget, *, classes: Classes = "full", ascii_case: bool = False) -> None:
         super().__init__(_in_units(pattern), budget, classes=classes, ascii_case=ascii_case)
-        found = [match[0] for match in _SKIPPED.finditer(self.text)]
+        found = [match[0] for match in _GROUP_SCANNER.finditer(self.text)]
         self.named = "(?<" in found
         self.all_groups = sum(part.startswith("(") for part in found)
         self.of_units = self.text != pattern
@@ -64,16 +64,16 @@ class AnnexBReader(EcmaReader):
         self._pattern = pattern
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """A span of code units as one of the pattern's characters."""
+        """A span of code units, converted to characters of the pattern."""
         begins = [0]
         for c in self._pattern:
             begins.append(begins[-1] + (2 if c > "\uffff" else 1))
         return bisect_right(begins, start) - 1, bisect_left(begins, end)
 
-    # --- what stands at the cursor
+    # --- the element at the cursor
 
     def item(self, c: str) -> None:
-        """Read what stands at the cursor."""
+        """Read the element at the cursor."""
         if c in "]}" or (c == "{" and not _COUNT.match(self.text, self.at)):
             start = self.at
             self.at += 1
@@ -82,7 +82,7 @@ class AnnexBReader(EcmaReader):
             super().item(c)
 
     def push_set(self, ranges: Ranges, start: int) -> None:
-        """Add one code unit out of `ranges`."""
+        """Add one code unit of `ranges`."""
         self.of_units = self.of_units or has_surrogates(ranges)
         super().push_set(ranges, start)
 
@@ -100,7 +100,7 @@ class AnnexBReader(EcmaReader):
                 self.frame.pieces[-1].kind = "anchor"
 
     def quantify(self, low: int, high: int | None, start: int, *, lazy: bool, possessive: bool = False) -> None:
-        """Repeat the last piece. A repeated lookahead is the same; one that may be left out says nothing."""
+        """Repeat the last piece. Repeating a lookahead has no effect; an optional lookahead has no effect at all."""
         piece = self.frame.pieces[-1]
         if piece.kind != "look":
             super().quantify(low, high, start, lazy=lazy, possessive=possessive)
@@ -132,7 +132,7 @@ class AnnexBReader(EcmaReader):
             self._literal(self._character(start, in_set=False), start)
 
     def _is_reference(self) -> bool:
-        """Whether as many groups as the number at the cursor says are in the pattern."""
+        """Whether the pattern has at least as many groups as the number at the cursor."""
         at = self.at
         number = self.number(self.digits(DIGITS))
         self.at = at
@@ -171,7 +171,7 @@ class AnnexBReader(EcmaReader):
         return 8 if in_set and c == "b" else ord(c)
 
     def _control(self, in_set: bool) -> int:
-        r"""\cX; the backslash alone where no such X follows. The cursor is on the c."""
+        r"""\cX, or only the backslash if no such X follows. The cursor is on the c."""
         follows = self.text[self.at + 1 : self.at + 2]
         if follows.isascii() and (follows.isalpha() or (in_set and (follows.isdigit() or follows == "_"))):
             self.at += 2
@@ -196,11 +196,11 @@ class AnnexBReader(EcmaReader):
 
 
 def _unit(code: int) -> int:
-    """The code unit that a character of the tree stands for."""
+    """The code unit that a character of the tree represents."""
     return code - STAND_IN if code > 0xFFFF else code
 
 
 def _of_units(low: int, high: int) -> Ranges:
-    """The characters that stand for the code units from `low` to `high`."""
+    """The characters that represent the code units from `low` to `high`."""
     parts = [(max(low, a) + shift, min(high, b) + shift) for a, b, shift in _SHIFTS]
     return charset([(first, last) for first, last in parts if first <= last])

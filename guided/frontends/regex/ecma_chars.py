@@ -1,9 +1,9 @@
-r"""Character sets of ECMA-262's regular expressions: \d, \s, \w and \p{..}, and case-insensitive matching with the
-flag u and without it.
+r"""Character sets of ECMA-262's regular expressions: \d, \s, \w and \p{..}, and case-insensitive matching with and
+without the flag u.
 
-In: names and sets. Out: `Ranges`. The data is in unicode.txt beside this file. make_unicode.mjs writes it from a
-RegExp engine, so the Unicode version does not depend on Python's. The file is read at the first \p{..}, and a set is
-decoded when it is first asked for.
+In: names and sets. Out: `Ranges`. The data is in unicode.txt in this folder. make_unicode.mjs writes it from a RegExp
+engine, so the Unicode version does not depend on Python's. The file is read at the first \p{..}, and a set is decoded
+on first use.
 """
 
 from __future__ import annotations
@@ -43,11 +43,18 @@ _UNION_NAMES = {
     "Letter": "L", "Cased_Letter": "LC", "Mark": "M", "Combining_Mark": "M", "Number": "N", "Punctuation": "P",
     "punct": "P", "Symbol": "S", "Separator": "Z", "Other": "C",
 }  # fmt: skip
-_VALUED = {"General_Category": "gc", "gc": "gc", "Script": "sc", "sc": "sc", "Script_Extensions": "scx", "scx": "scx"}
+_PROPERTIES_WITH_VALUES = {
+    "General_Category": "gc",
+    "gc": "gc",
+    "Script": "sc",
+    "sc": "sc",
+    "Script_Extensions": "scx",
+    "scx": "scx",
+}
 
 
 class UnknownProperty(Exception):
-    """No such property or value; the text is a hint."""
+    """The property or value is unknown; the text is a hint."""
 
 
 @cache
@@ -62,7 +69,7 @@ def _data() -> dict[tuple[str, str], str]:
 
 
 def decode_ranges(encoded: str) -> Ranges:
-    """The ranges of a table: for each the gap before it and, after a dot, its length; both in base 36."""
+    """Decode the ranges of a table. Each is the gap before it and, after a dot, its length, both in base 36."""
     out: list[tuple[int, int]] = []
     at = 0
     for pair in encoded.split():
@@ -74,7 +81,7 @@ def decode_ranges(encoded: str) -> Ranges:
 
 
 @cache
-def _stored(key: str, name: str) -> Ranges | None:
+def _stored_set(key: str, name: str) -> Ranges | None:
     encoded = _data().get((key, name))
     return None if encoded is None else decode_ranges(encoded)
 
@@ -83,20 +90,20 @@ def _stored(key: str, name: str) -> Ranges | None:
 def _general_category(name: str) -> Ranges | None:
     short = _UNION_NAMES.get(name, name)
     if short not in _UNIONS:
-        return _stored("gc", name)
-    return charset(r for part in _UNIONS[short].split() for r in _stored("gc", part) or ())
+        return _stored_set("gc", name)
+    return charset(r for part in _UNIONS[short].split() for r in _stored_set("gc", part) or ())
 
 
 @cache
 def property_set(name: str, value: str | None = None) -> Ranges:
-    r"""The set of \p{name} or \p{name=value}; names are exact, as ECMA-262 wants."""
+    r"""The set of \p{name} or \p{name=value}. Names are exact, as ECMA-262 requires."""
     if value is not None:
-        key = _VALUED.get(name)
+        key = _PROPERTIES_WITH_VALUES.get(name)
         if key is None:
             raise UnknownProperty("the properties with a value are General_Category, Script and Script_Extensions")
-        found = _general_category(value) if key == "gc" else _stored(key, value)
+        found = _general_category(value) if key == "gc" else _stored_set(key, value)
         if found is None and key == "scx":
-            found = _stored("sc", value)
+            found = _stored_set("sc", value)
         if found is None:
             raise UnknownProperty(f"{name} has no such value; names are exact, with their capitals and underscores")
         return found
@@ -104,10 +111,10 @@ def property_set(name: str, value: str | None = None) -> Ranges:
     if name in special:
         return special[name]
     if name == "Assigned":
-        return complement(_stored("gc", "Cn") or ())
+        return complement(_stored_set("gc", "Cn") or ())
     found = _general_category(name)
     if found is None:
-        found = _stored("bin", name)
+        found = _stored_set("bin", name)
     if found is None:
         known = ("sc", name) in _data()
         raise UnknownProperty(
@@ -118,7 +125,7 @@ def property_set(name: str, value: str | None = None) -> Ranges:
 
 @cache
 def _orbits() -> dict[int, tuple[int, ...]]:
-    """Each character that has other cases -> all characters of its case-folding class."""
+    """Each character with other cases -> all characters of its case-folding class."""
     found = {}
     for orbit in _data()["fold", "orbits"].split():
         members = tuple(int(member, 16) for member in orbit.split("="))
@@ -134,19 +141,19 @@ def ignore_case(ranges: Ranges) -> Ranges:
 
 
 def ignore_case_of_ascii(ranges: Ranges) -> Ranges:
-    """`ranges`, and the letters of ASCII that are in them in the other case."""
+    """`ranges`, plus the other case of the ASCII letters in it."""
     more = [(code ^ 32, code ^ 32) for code in (*range(65, 91), *range(97, 123)) if contains(ranges, code)]
     return charset((*ranges, *more))
 
 
 def _with_orbits(ranges: Ranges, orbits: dict[int, tuple[int, ...]]) -> Ranges:
-    """The characters of `ranges`, and the orbits of these."""
+    """The characters of `ranges`, and their orbits."""
     more = [(other, other) for code, orbit in orbits.items() if contains(ranges, code) for other in orbit]
     return charset((*ranges, *more)) if more else ranges
 
 
 def _upper(code: int) -> int:
-    """ECMA-262's `Canonicalize` of a code unit, without the flag u: what is compared when case is ignored."""
+    """ECMA-262's `Canonicalize` of a code unit, without the flag u: the value that is compared when case is ignored."""
     upper = chr(code).upper()
     if len(upper) > 1 or ord(upper) > 0xFFFF or ord(upper) < 128 <= code:
         return code
@@ -155,9 +162,9 @@ def _upper(code: int) -> int:
 
 @cache
 def _unit_orbits() -> dict[int, tuple[int, ...]]:
-    """Each code unit that has other cases -> those that match it without the flag u, a part of its `_orbits`.
+    """Each code unit with other cases -> those that match it without the flag u, a subset of its `_orbits`.
 
-    Upper case is that of the running Python. A letter that is too new for it matches all of its class.
+    Upper case is that of the running Python. A letter that is too new for this Python matches all of its class.
     """
     found = {}
     for orbit in set(_orbits().values()):
@@ -182,7 +189,9 @@ def word(any_case: bool) -> Ranges:
 
 
 def plain(letter: str, any_case: bool) -> Ranges:
-    r"""The narrower \d, \s or \w for writing: \s is ASCII, the others are already. A part of `category`."""
+    r"""The narrower \d, \s or \w for writing: \s is ASCII, and the others are already narrow. A subset
+    of `category`.
+    """
     return ((0x09, 0x0D), (0x20, 0x20)) if letter == "s" else category(letter, any_case)
 
 

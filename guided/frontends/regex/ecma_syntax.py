@@ -1,9 +1,9 @@
-"""The `ecma` dialect: what `new RegExp(pattern, "u")` accepts, which is section 22.2 of ECMA-262, with modifiers and
-with duplicate names of groups in different alternatives.
+"""The `ecma` dialect: the patterns that `new RegExp(pattern, "u")` accepts. This is section 22.2 of ECMA-262, with
+modifiers, and with duplicate names of groups in different alternatives.
 
-In: the pattern. Out: a `Tree` in which sets, escapes and modifiers are resolved. With the flag u nothing is lenient:
-lone brackets and unknown escapes are errors, and `ecma_annex_b.py` reads what is refused here. A pair of escaped
-surrogates is one character. A lone surrogate is valid, and matches nothing, because texts hold none. Back-references
+In: the pattern. Out: a `Tree` in which sets, escapes and modifiers are resolved. The flag u is strict: lone brackets
+and unknown escapes are errors, and `ecma_annex_b.py` reads the patterns that are refused here. A pair of escaped
+surrogates is one character. A lone surrogate is valid, but matches nothing, because texts contain none. Back-references
 are valid, but refused with `UnsupportedError`.
 """
 
@@ -37,7 +37,7 @@ CONTROL = {"f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 
 
 class EcmaReader(Reader):
-    """One reading of one pattern."""
+    """Reads one pattern."""
 
     literals = re.compile(r"[^\\.^$|()\[\]{}*+?\ud800-\udfff]+")
     repeatable: tuple[str, ...] = ("atom", "group")
@@ -59,10 +59,10 @@ class EcmaReader(Reader):
         self.references: list[tuple[int | str, int, int]] = []
         self.branch_path: list[tuple[int, int]] = [(0, 0)]
 
-    # --- what stands at the cursor
+    # --- the element at the cursor
 
     def item(self, c: str) -> None:
-        """Read what stands at the cursor."""
+        """Read the element at the cursor."""
         start = self.at
         if c == "\\":
             self._escape()
@@ -86,7 +86,7 @@ class EcmaReader(Reader):
             self._literal(self._code(), start)
 
     def _code(self) -> int:
-        """The code point at the cursor; a surrogate pair is one."""
+        """The code point at the cursor. A surrogate pair is one code point."""
         code = ord(self.text[self.at])
         self.at += 1
         if 0xD800 <= code <= 0xDBFF and "\udc00" <= self.peek() <= "\udfff":
@@ -124,14 +124,14 @@ class EcmaReader(Reader):
             self._literal(self._character(start, in_set=False), start)
 
     def _folded(self, ranges: Ranges) -> Ranges:
-        """The characters that match one of `ranges` under the flags that hold here."""
+        """The characters that match one of `ranges` under the current flags."""
         if not self.flags & I:
             return ranges
         return ignore_case_of_ascii(ranges) if self.ascii_case else ignore_case(ranges)
 
     @property
     def _folds_words(self) -> bool:
-        r"""Whether \w has characters of other scripts that are letters of ASCII in another case."""
+        r"""Whether \w has characters of other scripts whose other case is an ASCII letter."""
         return bool(self.flags & I) and not self.ascii_case
 
     def _refer(self, group: int | str, start: int) -> None:
@@ -156,7 +156,7 @@ class EcmaReader(Reader):
         return complement(ranges) if letter == "P" else ranges
 
     def _category(self, letter: str, *, any_case: bool, negated: bool) -> Ranges:
-        r"""\d \s \w or the opposite, or what is written for it."""
+        r"""\d \s \w or the opposite, or its narrower form for writing."""
         if not self.narrows(letter, negated=negated):
             return category(letter, any_case)
         narrow = plain(letter.lower(), any_case)
@@ -236,7 +236,7 @@ class EcmaReader(Reader):
         self.push_set(complement(ranges) if negate else ranges, start)
 
     def _range(self, low: int | Ranges, high: int | Ranges, start: int) -> Ranges:
-        """What `low-high` stands for in a set."""
+        """The characters of `low-high` in a set."""
         if isinstance(low, tuple) or isinstance(high, tuple):
             hint = "the ends of a range are single characters; write \\- for a hyphen"
             raise self.error("invalid character class", start, hint=hint)
@@ -325,7 +325,7 @@ class EcmaReader(Reader):
         self.names[name].append(here)
 
     def _name(self, start: int) -> str:
-        """A group's name up to the >, which is stepped over; \\u escapes in it stand for their characters."""
+        """A group's name, up to and including the >. \\u escapes in it stand for their characters."""
         name = ""
         while not self.take(">"):
             c = self.peek()
@@ -364,7 +364,7 @@ class EcmaReader(Reader):
     # --- the end
 
     def check_end(self) -> None:
-        """References may stand before their groups: judge them now."""
+        """Check references. They may precede their groups, so this is done at the end."""
         for group, start, end in self.references:
             if group not in self.names if isinstance(group, str) else group > self.groups:
                 raise self.error("invalid reference", start, end, hint="there is no such group")

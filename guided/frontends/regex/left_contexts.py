@@ -1,18 +1,18 @@
-r"""What a lookbehind must know of the text before it: a deterministic automaton, whose states are the *left
+r"""What a lookbehind must know about the text before it: a deterministic automaton whose states are the *left
 contexts*.
 
-In: for each lookbehind, the language of the prefixes after which it holds. Out: numbered left contexts (0: at the
-start of the text), the context after each character (`step`), and the parts into which the contexts cut a language
-(`ends`): from context l, which texts of the language lead to which context?
+In: for each lookbehind, the language of the prefixes after which it holds. Out: numbered left contexts (0: at the start
+of the text), the context after each character (`step`), and a partition of a language by contexts (`ends`): from
+context l, which texts of the language lead to which context?
 
-How: a context is the tuple of what is left of each prefix language (derivatives). For lookbehinds at one character,
-which include anchors and word boundaries, a context says only to which set the last character belongs. A language is
-then cut at its last character, and nothing inside of it is looked at or unrolled. In general it is intersected with
-the texts that lead from l to each context.
+How: a context is the tuple of derivatives of the prefix languages. For lookbehinds at one character, which include
+anchors and word boundaries, a context only says which set contains the last character. A language is then partitioned
+by its last character, without unrolling it. In general, it is intersected with the texts that lead from l to each
+context.
 
-Example: `\b` in `x*\by` has two contexts that matter, after a word character and after another one (or none).
+Example: `\b` in `x*\by` has two relevant contexts: after a word character, and after any other character (or none).
 
-Cost: at most `_LIMIT` contexts, else `TooLarge`; the texts between contexts by `state_elimination.py`.
+Cost: at most `_LIMIT` contexts, else `TooLarge`; `state_elimination.py` computes the texts between contexts.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Contexts:
         """`one_char`: each language is "the last character is in a set"."""
         self._edges, self._budget = edges, budget
         self.states: list[tuple[int, ...]] = [tuple(languages)]
-        """For each context: what is left of each language."""
+        """For each context: the derivative of each language."""
         self.number: dict[tuple[int, ...], int] = {tuple(languages): 0}
         self.transitions: list[list[tuple[Ranges, int]]] = []
         """For each context: (characters, the context after one of them)."""
         for state in self.states:
-            if one_char and self.transitions:  # the last character decides: all rows are equal
+            if one_char and self.transitions:  # only the last character matters: all rows are equal
                 self.transitions.append(self.transitions[0])
                 continue
             targets: dict[int, list[Ranges]] = {}
@@ -63,7 +63,7 @@ class Contexts:
         self._last = one_char or len(rows) == 1
         self._paths: dict[int, dict[int, Node]] = {}
         self._ends: dict[tuple[int, int], list[tuple[Node, int]]] = {}
-        self._reached: dict[tuple[int, frozenset[int]], frozenset[int]] = {}
+        self._reachable: dict[tuple[int, frozenset[int]], frozenset[int]] = {}
 
     def step(self, context: int, code: int) -> int:
         """The context after one more character."""
@@ -79,14 +79,14 @@ class Contexts:
             if len(reached) == 1:
                 self._ends[key] = [(node, target) for target in reached]
             elif self._last:
-                self._ends[key] = self._cut(node, context)
+                self._ends[key] = self._partition_by_last(node, context)
             else:
                 paths = self._paths_from(context)
                 self._ends[key] = [(conj(node, paths[target]), target) for target in sorted(reached)]
         return self._ends[key]
 
-    def _cut(self, node: Node, context: int) -> list[tuple[Node, int]]:
-        """As `ends`, where the last character alone decides."""
+    def _partition_by_last(self, node: Node, context: int) -> list[tuple[Node, int]]:
+        """Like `ends`, if only the last character matters."""
         nullable = self._edges.nullable(node)
         found = {target: ranges for ranges, target in self.transitions[context]}
         parts = []
@@ -98,7 +98,7 @@ class Contexts:
         return parts
 
     def _paths_from(self, context: int) -> dict[int, Node]:
-        """For each context: all texts that lead to it from `context`."""
+        """For each context, all texts that lead to it from `context`."""
         if context not in self._paths:
             edges: dict[tuple[str, int], dict[tuple[str, int], Node]] = {}
             for source, moves in enumerate(self.transitions):
@@ -111,10 +111,10 @@ class Contexts:
         return self._paths[context]
 
     def _reach(self, node: Node, starts: frozenset[int]) -> Generator[Any, Any, frozenset[int]]:
-        """The contexts to which some text of `node` leads from one of `starts`; perhaps a few more."""
+        """The contexts to which some text of `node` leads from one of `starts`. May be a superset."""
         key = (serial(node), starts)
-        if key in self._reached:
-            return self._reached[key]
+        if key in self._reachable:
+            return self._reachable[key]
         result = starts
         match node:
             case Chars(wanted):
@@ -134,7 +134,7 @@ class Contexts:
             case Repeat(item, low, high):
                 for _ in range(min(low, 4)):
                     result = yield self._reach(item, result)
-                while high is None or high > low or low > 4:  # then any number of rounds: perhaps too many
+                while high is None or high > low or low > 4:  # then any number of rounds: an overestimate
                     after = result | (yield self._reach(item, result))
                     if after == result:
                         break
@@ -147,5 +147,5 @@ class Contexts:
                 result = yield self._reach(item, starts)
             case _:
                 result = frozenset(range(len(self.states)))
-        self._reached[key] = result
+        self._reachable[key] = result
         return result

@@ -1,25 +1,25 @@
-"""Which texts does a backtracking matcher take as a whole? In: a tree that keeps the order of preference. Out: an
+"""The texts that a backtracking matcher takes as a whole. In: a tree that keeps the order of preference. Out: an
 automaton of these texts.
 
 Problem. `re.match` stops at the first way in which a pattern matches. `a|ab` never takes `ab`, and `".*?"` never takes
 `"x" y"`, although `re.fullmatch` accepts both. A lexer takes what `re.match` takes. These are the texts t with
 `re.match(pattern, t).end() == len(t)`: the language of the atomic group `(?>pattern)`.
 
-How: Pike's simulation keeps the ways that are still possible in the order of preference, and where one of them has
-matched, it drops all behind it: they will never be preferred. Its lists of ways are the states of an automaton.
+How: Pike's simulation keeps the remaining possible ways in order of preference. When one of them matches, it drops all
+ways after it, since they will never be preferred. Its lists of ways are the states of an automaton.
 
     ".*?"    after "x    two ways: the closing quote, or another character
-             after "x"   a match, and the way behind it is dropped: no text goes on from here
+             after "x"   a match, and the way after it is dropped: no text continues from here
 
-A lookbehind at one character is decided by the character just read. Other lookarounds are not done here.
+The character just read decides a lookbehind at one character. Other lookarounds are not supported here.
 
-Counts. The automaton has the rounds of `x{m,n}` one by one. If each character leaves one way at most, and a match is
-always the last way, nothing is ever dropped: the texts are all that the pattern matches, and its counts may stay as
-they are. `is_deterministic` finds that out without counting: it takes `x{m,n}` for `x*` or `x+`, which has all of these
-ways and more. (Brueggemann-Klein and Wood call such expressions one-unambiguous.)
+Counts. The automaton unrolls the rounds of `x{m,n}`. If each character leaves at most one way, and a match is always
+the last way, nothing is ever dropped: the result is the pattern's own language, and its counts need not be unrolled.
+`is_deterministic` checks this without counting: it treats `x{m,n}` as `x*` or `x+`, which has all of these ways and
+more. (Brueggemann-Klein and Wood call such expressions one-unambiguous.)
 
 Source: Cox, "Regular expression matching: the virtual machine approach" (2009), "Pike's implementation". Cost: each
-state is a list of positions of the pattern. There may be exponentially many, so beyond `_FREE` there are at most two
+state is a list of positions of the pattern. Their number may be exponential, so beyond `_FREE` there are at most two
 for each position, as in a union of texts; `_MOST_STEPS` bounds the work.
 """
 
@@ -48,13 +48,13 @@ _MANY: Final = 1 << 62
 
 
 class Undecided(Exception):
-    """The tree holds a part whose order of preference is not known here."""
+    """The tree contains a part whose order of preference is unknown."""
 
 
 class _Step(NamedTuple):
-    """A position: reads a character of `ranges`, or tries `ways` in order. Neither: a match.
+    """A position: either reads a character of `ranges`, or tries `ways` in order. If neither, it is a match.
 
-    `behind`: the ways are open only after one of these characters, or, if `negative`, after any other.
+    `behind`: the ways are open only after one of these characters, or, if `negative`, after any other character.
     """
 
     ranges: Ranges | None = None
@@ -67,7 +67,8 @@ def leftmost_match(tree: Tree, budget: Budget) -> Automaton:
     """The automaton of the texts that `tree` takes as a whole.
 
     Raises:
-        Undecided: see there. TooLarge: it needs too many states. LimitExceeded: it takes too long.
+        Undecided: the order of preference is unknown. TooLarge: it needs too many states. LimitExceeded: it takes too
+            long.
     """
     if positions(tree) > _MOST_POSITIONS:
         raise TooLarge(_MOST_POSITIONS)
@@ -77,7 +78,7 @@ def leftmost_match(tree: Tree, budget: Budget) -> Automaton:
 
 
 def is_deterministic(tree: Tree) -> bool:
-    """Whether a matcher takes every text that `tree` matches, as seen without its counts; False may also be unknown."""
+    """Whether a matcher takes every text that `tree` matches, judged without counts. False may also mean unknown."""
     program = _Program(folded=True)
     try:
         start = program.compile(tree, program.add(_Step()))
@@ -98,7 +99,7 @@ def is_deterministic(tree: Tree) -> bool:
 
 
 def positions(tree: Tree, *, unrolled: bool = True) -> int:
-    """How many characters a tree has positions for; `unrolled`: in each round of its repetitions."""
+    """The number of character positions in a tree. `unrolled`: counts each round of its repetitions."""
     match tree:
         case Text(text):
             return len(text)
@@ -111,7 +112,7 @@ def positions(tree: Tree, *, unrolled: bool = True) -> int:
 
 
 class _Program:
-    """The positions of a tree. `folded`: a counted repetition is one loop, in which the counts are not seen."""
+    """The positions of a tree. `folded`: a counted repetition is a single loop that ignores the counts."""
 
     def __init__(self, *, folded: bool = False) -> None:
         self.steps: list[_Step] = []
@@ -153,7 +154,7 @@ class _Program:
             return (then, again) if lazy else (again, then)
 
         if high is None or (self.folded and high > 1):
-            if _may_be_empty(item):  # what a matcher does in a round that reads nothing is a matter of its own
+            if _may_be_empty(item):  # the behaviour of a matcher in a round that reads nothing is a special case
                 raise Undecided
             loop = self.add(_Step())
             self.steps[loop] = _Step(ways=choice(self.compile(item, loop)))
@@ -170,7 +171,7 @@ class _Program:
 
 
 def _one_char(tree: Tree) -> Ranges | None:
-    """The characters of a tree that is one character, else None."""
+    """The characters of a tree that matches exactly one character, else None."""
     match tree:
         case Chars(ranges):
             return ranges
@@ -195,20 +196,20 @@ def _may_be_empty(tree: Tree) -> bool:
 
 
 class _Subsets:
-    """The lists of positions that can be reached, as states."""
+    """The reachable lists of positions, as states."""
 
     def __init__(self, steps: Sequence[_Step], budget: Budget) -> None:
         self.steps, self.budget = steps, budget
         self.spent = self.edges = self.next_check = 0
         self.most = _FREE + 2 * len(steps)
         self.ranges = [intersect(step.ranges, ALL_CHARS) if step.ranges else () for step in steps]
-        # The characters between which a position differs that is open only behind some of them: seldom any.
+        # The ends of the ranges in `behind`, at which the following state changes. Usually none.
         self.borders = {edge for step in steps for low, high in step.behind or () for edge in (low, high + 1)}
         self.numbers: dict[tuple[int, ...], int] = {}
         self.lists: list[tuple[int, ...]] = []
 
     def automaton(self, start: int) -> Automaton:
-        """The automaton, from a position on."""
+        """The automaton that starts at a position."""
         self.number((start,), None)
         states: list[tuple[bool, tuple[tuple[int, int, int], ...]]] = []
         for state in self.lists:  # grows while it is read
@@ -226,7 +227,7 @@ class _Subsets:
         return Automaton(tuple(states))
 
     def number(self, starts: Sequence[int], before: int | None) -> int:
-        """The number of the state in which these positions have been reached by the character `before`."""
+        """The number of the state that these positions form after the character `before`."""
         state = self.closure(starts, before)
         if state not in self.numbers:
             if len(self.lists) > self.most:
@@ -236,7 +237,7 @@ class _Subsets:
         return self.numbers[state]
 
     def closure(self, starts: Sequence[int], before: int | None) -> tuple[int, ...]:
-        """The positions that wait for a character, in order, up to the first match: there, all others are dropped."""
+        """The positions that wait for a character, in order, up to the first match, which drops all later ones."""
         out: list[int] = []
         seen: set[int] = set()
         stack = list(reversed(starts))
@@ -257,7 +258,7 @@ class _Subsets:
         return tuple(out)
 
     def pieces(self, state: tuple[int, ...]) -> list[tuple[int, int, list[int]]]:
-        """Ranges of characters, and for each the positions that follow it, in order."""
+        """Ranges of characters, each with the positions that follow it, in order."""
         edges = {edge for at in state for low, high in self.ranges[at] for edge in (low, high + 1)} | self.borders
         ends = sorted(edges)
         following: list[list[int]] = [[] for _ in ends]
@@ -270,7 +271,7 @@ class _Subsets:
         return [(low, end - 1, found) for (low, end), found in zip(pairwise(ends), following, strict=False) if found]
 
     def spend(self, steps: int) -> None:
-        """Count the work, and look at the clock now and then."""
+        """Count the work, and check the time limit now and then."""
         self.spent += steps
         if self.spent > _MOST_STEPS:
             raise TooLarge(_MOST_STEPS, "steps")
@@ -280,9 +281,9 @@ class _Subsets:
 
 
 def _ways(steps: Sequence[_Step], start: int) -> tuple[list[int] | None, int]:
-    """The positions that wait for a character after `start`, and the number of those that were met.
+    """The positions that wait for a character after `start`, and the number of visited positions.
 
-    None instead if one is met twice, depends on the character before it, or comes behind a match.
+    None instead of the positions if one is visited twice, depends on the character before it, or follows a match.
     """
     out: list[int] = []
     seen: set[int] = set()

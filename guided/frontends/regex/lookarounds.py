@@ -1,29 +1,28 @@
-"""Lookarounds become boolean operations: a tree with lookarounds becomes an IR node for the same set of texts.
+"""Turns lookarounds into boolean operations: a tree with lookarounds becomes an IR node for the same set of texts.
 
-In: a `Tree`. Out: an IR node whose language is exactly that of the tree. Refused where that would need too many
-states.
+In: a `Tree`. Out: an IR node whose language is exactly that of the tree. It is refused if that needs too many states.
 
-Problem: a lookaround constrains text outside of itself, so the language of a pattern is not composed of the languages
-of its parts. The pattern is therefore read from left to right together with its *continuation*, the rest of the
-pattern up to the end of the text. With any* for all texts, K for the continuation and L for "the language of":
+Problem: a lookaround constrains text outside itself, so the language of a pattern is not composed of the languages of
+its parts. The pattern is therefore read from left to right together with its *continuation*, the rest of the pattern up
+to the end of the text. With any* for all texts, K for the continuation and L for "the language of":
 
 - lookahead: `L((?=A) K) = L(A any*) & L(K)` and `L((?!A) K) = L(K) - L(A any*)`. For example, `(?!ab).*` is all texts
-  without those that begin with ab.
-- lookbehind: a condition on the *left context*, which is a state of the automaton in `left_contexts.py`. A part
-  without lookarounds is cut by the context to which it leads. What a lookahead inside of a lookbehind leaves to be
-  read is a condition on the continuation.
-- at one character (anchors, word boundaries): both are cuts at the first or last character of the neighbouring part,
-  so that counted repetition stays counted.
+  that do not begin with ab.
+- lookbehind: a condition on the *left context*, which is a state of the automaton in `left_contexts.py`. A part without
+  lookarounds is partitioned by the context to which it leads. A lookahead inside a lookbehind leaves a condition on the
+  continuation.
+- at one character (anchors, word boundaries): both restrict the first or last character of the neighbouring part, so
+  that counted repetition stays counted.
 
-The obvious way, one automaton for the whole pattern that tracks all lookarounds, unrolls every count and multiplies
-the states of all lookarounds, also where they are never open at the same time.
+The obvious way, one automaton for the whole pattern that tracks all lookarounds, unrolls every count and multiplies the
+states of all lookarounds, even if they are never open at the same time.
 
-Where a lookaround stands inside of a repetition or an alternation, the continuation would be recursive or copied.
-`loops.py` turns such a part into a list of (text, left context, condition on what follows), and the continuation is
-taken once for each of them.
+If a lookaround is inside a repetition or an alternation, the continuation would be recursive or copied. `loops.py`
+turns such a part into a list of (text, left context, condition on the following text), and uses the continuation once
+for each of them.
 
-Cost: one IR node for each pair of a continuation and a left context that can be reached. Results beyond
-`Limits.nodes` or `Limits.depth` are refused.
+Cost: one IR node for each pair of a continuation and a reachable left context. Results beyond `Limits.nodes` or
+`Limits.depth` are refused.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ _DEPTH = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Continuation(Numbered):
-    """The rest of a pattern: `tree`, then `next`. Without `next` it is the end.
+    """The rest of a pattern: `tree`, then `next`. Without `next`, it is the end.
 
     `mask` is the set of lookbehind languages that matter from here on. The left contexts at this point are those of
-    `Lowering.contexts(mask)`, so that what no lookbehind asks about any more is forgotten.
+    `Lowering.contexts(mask)`. So languages that no further lookbehind needs are forgotten.
     """
 
     tree: Tree
@@ -64,14 +63,16 @@ class Continuation(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """A lookbehind holds if, for some i, the text so far is in language `first + i` and the rest in term `after[i]`."""
+    """A lookbehind holds if, for some i, the text so far is in language `first + i` and the rest is
+    in term `after[i]`.
+    """
 
     first: int
     after: tuple[int, ...]
 
 
 def lower(tree: Tree, text: str, budget: Budget) -> Node:
-    """The IR node of the texts that match `tree` as a whole."""
+    """The IR node of the texts that `tree` matches as a whole."""
     if not isinstance(tree, (Look, Cat, Or, Times)):
         return tree
     lowering = Lowering(text, budget)
@@ -90,7 +91,7 @@ def lower(tree: Tree, text: str, budget: Budget) -> Node:
 
 
 def _inside_out(tree: Tree) -> list[Tree]:
-    """The nodes of the tree that are not IR, each once and after those inside of it."""
+    """The nodes of the tree that are not IR, each once, inner nodes first."""
     out: list[Tree] = []
     seen: set[int] = set()
 
@@ -106,17 +107,17 @@ def _inside_out(tree: Tree) -> list[Tree]:
 
 
 class Lowering:
-    """The work on one pattern. Each question is answered once."""
+    """Lowers one pattern. Each result is computed once."""
 
     def __init__(self, text: str, budget: Budget) -> None:
         self.text, self.budget = text, budget
         self.terms = Terms()
         self.edges = Edges()
         self.span = (0, len(text))
-        """The part of the pattern that is being worked on, for error messages."""
+        """The part of the pattern that is being lowered, for error messages."""
         self._behinds: dict[int, Behind] = {}
         self._languages: list[int] = []
-        self._one_char = 0  # the languages that ask about the last character only
+        self._one_char = 0  # the languages that depend on the last character only
         self._same: dict[object, Behind] = {}
         self._masks: dict[int, int] = {}
         self._contexts: dict[int, Contexts] = {}
@@ -146,17 +147,17 @@ class Lowering:
         return found
 
     def end(self, mask: int) -> Continuation:
-        """The end of the pattern, at which the languages of `mask` still matter."""
+        """The end of the pattern, where the languages of `mask` still matter."""
         if mask not in self._ends:
             self._ends[mask] = Continuation(EPSILON, None, mask)
         return self._ends[mask]
 
     def mask(self, tree: Tree) -> int:
-        """The set of lookbehind languages that matter inside of a tree."""
+        """The set of lookbehind languages that matter inside a tree."""
         if not isinstance(tree, (Look, Cat, Or, Times)):
             return 0
         known = self._masks.get(serial(tree))
-        if known is None:  # made on the way; its parts are known
+        if known is None:  # created during lowering; its parts are known
             known = 0
             for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
                 known |= self.mask(part)
@@ -172,7 +173,7 @@ class Lowering:
         return self._contexts[mask]
 
     def project(self, context: int, mask: int, smaller: int) -> int:
-        """A left context for `mask`, as one for a `smaller` mask."""
+        """Convert a left context for `mask` to one for a `smaller` mask."""
         if mask == smaller:
             return context
         state = self.contexts(mask).states[context]
@@ -210,7 +211,7 @@ class Lowering:
         return ((1 << len(known.after)) - 1) << known.first
 
     def condition(self, at: Look, mask: int, context: int) -> Generator[Any, Any, int]:
-        """The term that holds the rest of the text wherever `at` is satisfied, in a left context for `mask`."""
+        """The term for the rest of the text when `at` is satisfied, in a left context for `mask`."""
         if not at.one_char:
             self.span = at.span
         if at.ahead:
@@ -269,16 +270,16 @@ class Lowering:
                 parts = []
                 for (target, condition), node in (yield self.explore(tree, (context, ANYTHING), after.mask)).items():
                     parts.append((node, self._under(condition, (yield self.suffix(after, target)))))
-                result = self._joined(parts)
+                result = self._join(parts)
             case _:
                 parts = []
                 start = self.project(context, at.mask, after.mask)
                 for part, target in self.contexts(after.mask).ends(tree, start):
                     parts.append((part, (yield self.suffix(after, target))))
-                result = self._joined(parts)
+                result = self._join(parts)
         return result
 
-    def _joined(self, parts: list[tuple[Node, Node]]) -> Node:
+    def _join(self, parts: list[tuple[Node, Node]]) -> Node:
         """The union of all `part rest`; parts with the same rest share it."""
         groups: dict[int, tuple[list[Node], Node]] = {}
         for part, rest in parts:
@@ -286,7 +287,7 @@ class Lowering:
         return alt([seq((alt(heads), rest)) for heads, rest in groups.values()])
 
     def _under(self, condition: int, rest: Node) -> Node:
-        """The strings of `rest` that are in a term."""
+        """The strings of `rest` that satisfy a condition."""
         one_char = self.terms.next_char_only(condition)
         if one_char is not None:
             return self.edges.restrict(rest, *one_char, False)

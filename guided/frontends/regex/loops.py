@@ -1,21 +1,20 @@
-"""Lookarounds inside of repetition or alternation: all ways through such a part, as a list of exits.
+"""Lookarounds inside repetition or alternation: all ways through such a part, as a list of exits.
 
-In: a tree and the left context before it. Out: `Exits`: for each pair of a left context after the part and a
-condition on what follows, the language of the texts that the part consumes on the way there. Their union is exactly
-the part.
+In: a tree and the left context before it. Out: `Exits`: for each pair of a left context after the part and a condition
+on the following text, the language of the texts that the part consumes on the way there. Their union is exactly the
+part.
 
-How: a state is (continuation, left context, pending condition). A pending condition is a term: what a lookahead still
-asks of the text to come, derived by the characters read since it was tested. These are the derivatives of an
-alternating automaton. A part without lookarounds is one edge as long as no condition is pending, or only one on the
-next character; otherwise it is walked character by character. State elimination turns the graph into languages.
+How: a state is (continuation, left context, pending condition). A pending condition is a term: the requirement of a
+lookahead on the coming text, derived by the characters read since the lookahead was tested. These are the derivatives
+of an alternating automaton. A part without lookarounds is one edge if no condition is pending, or only one on the next
+character; otherwise it is walked character by character. State elimination turns the graph into languages.
 
-Example: `(?:a(?!b)|b)*` has two exits. After `b`, or nothing, anything may follow. After `a` the next character must
+Example: `(?:a(?!b)|b)*` has two exits. After `b`, or nothing, anything may follow. After `a`, the next character must
 not be `b`. The first is a language of texts that end in b, the second one of texts that end in a.
 
 A count in `x{m,n}` with lookarounds in x must not multiply the states. In this order:
 
-- if few situations occur between two rounds and each way through them repeats one round only, this round stays
-  counted
+- if few situations occur between two rounds and each way through them repeats only one round, this round stays counted
 - if x has a fixed width w, it is `x*` with `m*w` to `n*w` characters
 - otherwise the count is a part of the state, up to `_STATES` states; beyond that the pattern is refused
 """
@@ -39,17 +38,17 @@ if TYPE_CHECKING:
 __all__ = ["Exits", "Explorer", "Situation"]
 
 Situation: TypeAlias = tuple[int, int]
-"""What matters between two parts: (left context, condition on what follows)."""
+"""The relevant state between two parts: (left context, condition on the following text)."""
 Exits: TypeAlias = dict[Situation, Node]
 """The situations after a part, each with the texts that lead to it."""
 State: TypeAlias = "tuple[Continuation, int, int, int]"
-"""(continuation, what is left of the part before it, left context, pending condition)."""
+"""(continuation, the rest of the part before it, left context, pending condition)."""
 _STATES = 2000
 _SITUATIONS = 8
 
 
 class Explorer:
-    """One exploration."""
+    """A single exploration."""
 
     def __init__(self, lowering: Lowering) -> None:
         self.lowering, self.terms = lowering, lowering.terms
@@ -62,7 +61,7 @@ class Explorer:
         found: Exits | None = None
         if isinstance(tree, Times):
             self.lowering.span = tree.span
-            if _counted(tree):
+            if _has_count(tree):
                 found = yield self._by_situations(tree, start, after)
                 if found is None:
                     found = yield self._by_length(tree, start, after)
@@ -71,10 +70,10 @@ class Explorer:
         return found
 
     def _by_situations(self, tree: Times, start: Situation, after: int) -> Generator[Any, Any, Exits | None]:
-        """Counted repetition, where each way through the situations between rounds repeats one round at most.
+        """Counted repetition, if each way through the situations between rounds repeats at most one round.
 
-        The repeated round is then counted, and the other rounds on the way are subtracted from the count. None where
-        some way repeats several rounds, or where there are too many situations.
+        The repeated round stays counted, and the other rounds on the way are subtracted from the count. None if some
+        way repeats several rounds, or if there are too many situations.
         """
         mask = self.lowering.mask(tree) | after
         rounds: dict[Situation, Exits] = {}
@@ -152,7 +151,7 @@ class Explorer:
     def _edges(self, state: State) -> Generator[Any, Any, list[tuple[Node, State]]]:
         continuation, walked, left, condition = state
         if walked != NOTHING or continuation.next is None:
-            return self._walk(state)
+            return self._character_edges(state)
         tree, after = continuation.tree, continuation.next
 
         def to(target: Continuation, pending: int = condition) -> tuple[Node, State]:
@@ -166,7 +165,7 @@ class Explorer:
                 return [to(target)]
             case Or(items):
                 return [to(self.lowering.continuation(item, after)) for item in items]
-            case Times() if _counted(tree) and serial(tree) not in self._unrolled:
+            case Times() if _has_count(tree) and serial(tree) not in self._unrolled:
                 exits = yield self.lowering.explore(tree, (left, condition), after.mask)
                 return [(node, (after, NOTHING, target, found)) for (target, found), node in exits.items()]
             case Times(item, low, _):
@@ -177,7 +176,9 @@ class Explorer:
                 both = self.terms.both((condition, asked))
                 return [] if self.terms.is_empty(both) else [to(after, both)]
             case _:
-                return self._plain(tree, after, self.lowering.project(left, continuation.mask, after.mask), condition)
+                return self._plain_edges(
+                    tree, after, self.lowering.project(left, continuation.mask, after.mask), condition
+                )
 
     def _fewer(self, tree: Times, after: Continuation) -> Continuation:
         """The continuation after one round of a repetition."""
@@ -193,13 +194,13 @@ class Explorer:
             self._unrolled.add(serial(self._fewer_of[key]))
         return self.lowering.continuation(self._fewer_of[key], after)
 
-    def _plain(self, node: Node, after: Continuation, left: int, condition: int) -> list[tuple[Node, State]]:
-        """A part without lookarounds; `left` is a context for the continuation after it."""
+    def _plain_edges(self, node: Node, after: Continuation, left: int, condition: int) -> list[tuple[Node, State]]:
+        """The edges of a part without lookarounds. `left` is a context for the continuation after it."""
         out: list[tuple[Node, State]] = []
         if condition != ANYTHING:
             one_char = self.terms.next_char_only(condition)
             if one_char is None:
-                return self._walk((after, self.terms.read(node), left, condition))
+                return self._character_edges((after, self.terms.read(node), left, condition))
             if self.lowering.edges.nullable(node):
                 out.append((EPSILON, (after, NOTHING, left, condition)))
             node = self.lowering.edges.restrict(node, one_char[0], False, False)
@@ -209,8 +210,8 @@ class Explorer:
             out.append((part, (after, NOTHING, target, ANYTHING)))
         return out
 
-    def _walk(self, state: State) -> list[tuple[Node, State]]:
-        """A part without lookarounds, character by character, under a pending condition."""
+    def _character_edges(self, state: State) -> list[tuple[Node, State]]:
+        """The edges of a part without lookarounds, character by character, under a pending condition."""
         continuation, walked, left, condition = state
         contexts = self.lowering.contexts(continuation.mask)
         out: list[tuple[Node, State]] = []
@@ -227,13 +228,13 @@ class Explorer:
         return out
 
 
-def _counted(tree: Times) -> bool:
-    """Whether the count says more than "perhaps", "any number" or "at least one"."""
+def _has_count(tree: Times) -> bool:
+    """Whether the count is more specific than "optional", "any number" or "at least one"."""
     return tree.min > 1 or (tree.max is not None and tree.max > 1)
 
 
 def fixed_width(tree: Tree) -> int | None:
-    """The number of characters of every text that the tree can match, if there is one such number."""
+    """The number of characters of every text that the tree can match, if this number is unique."""
     known: dict[int, int | None] = {}
 
     def visit(tree: Tree) -> Generator[Any, Any, int | None]:

@@ -1,13 +1,13 @@
-"""Do languages overlap? In: languages, some to be inside of and some to be outside of. Out: "surely not", or
+"""Whether languages overlap. In: languages to be inside of, and languages to be outside of. Out: "certainly not", or
 "perhaps".
 
-The question is whether some word is in all of the first and in none of the second. How: the intersection with the
-complements is searched, derivative by derivative (`derivatives.py`), for a term that holds the empty word. For a
-given word the derivatives are taken along it.
+The question is whether some word is in all of the first languages and in none of the second. How: search the
+intersection with the complements, derivative by derivative (`derivatives.py`), for a term that contains the empty word.
+For a given word, the derivatives are taken along it.
 
-Emptiness of such intersections is PSPACE-hard, so the search is bounded: one search by MOST_TERMS terms, all searches
-of an object together by `steps` derivatives. Beyond that the answer is "perhaps". "Surely not" is always right;
-callers use it to leave work out, never to leave values out.
+Emptiness of such intersections is PSPACE-hard, so the search is bounded: one search by MOST_TERMS terms, and all
+searches of an object together by `steps` derivatives. Beyond that, the answer is "perhaps". "Certainly not" is always
+correct; callers use it to skip work, never to leave out values.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MOST_TERMS = 200
 
 
 class Overlap:
-    """Answers questions of one compilation, each once."""
+    """Answers queries of one compilation, each once."""
 
     def __init__(self, steps: int = 80_000) -> None:
         self._most = steps // 10
-        self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
+        self._answers: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
         self._words: dict[int, dict[str, bool]] = {}  # by language
 
     @cached_property
@@ -41,13 +41,13 @@ class Overlap:
         """Whether some word may be in all languages of `inside` and in none of `outside`."""
         inside, outside = tuple(inside), tuple(outside)
         key = tuple(map(serial, inside)), tuple(map(serial, outside))
-        found = self._known.get(key)
+        found = self._answers.get(key)
         if found is None:
-            found = self._known[key] = self._search(inside, outside)
+            found = self._answers[key] = self._search(inside, outside)
         return found
 
     def those_in(self, words: Iterable[str], language: Node) -> list[str]:
-        """The words that may be in the language, of those that are given."""
+        """The given words that may be in the language."""
         words = tuple(words)
         known = self._words.setdefault(serial(language), {})
         if new := [word for word in words if word not in known]:
@@ -60,10 +60,10 @@ class Overlap:
         return [word for word in words if known.get(word, True)]
 
     def _holds(self, term: int, word: str) -> bool:
-        """Whether a term holds a word."""
+        """Whether a term contains a word."""
         for char in word:
             term = self._terms.derive(term, ord(char))
-            if term in (NONE, ANYTHING):  # whatever follows
+            if term in (NONE, ANYTHING):  # regardless of what follows
                 break
         return self._terms.nullable[term]
 

@@ -1,14 +1,14 @@
-r"""Character sets of Python's `re` for `str` patterns: \d, \w and \s, and what a set matches when case is ignored.
+r"""Character sets of Python's `re` for `str` patterns: \d, \w and \s, and case-insensitive sets.
 
 In: code points and sets. Out: `Ranges`. Everything is computed with the `str` methods of the running Python, so its
 Unicode version is that of its `re`.
 
-With case ignored, `re` compares the *simple* lower case of a character of the text with the lower cases of the
+When ignoring case, `re` compares the *simple* lower case of a character of the text with the lower cases of the
 pattern's characters, and with the other lower-case characters that have the same upper case ("ſ" for "s"). A set
-without cased characters is compared as it is. One oddity of `re` is kept: a set of several members does not match the
-capital of a character beyond U+FFFF that is written in it as a capital, if the running `re` does not.
+without cased characters is compared as it is. One oddity of `re` is kept: a set of several members does not match a
+capital beyond U+FFFF that it contains as a capital, if the running `re` does not.
 
-Cost: one pass over the assigned planes for each class, which takes some milliseconds. The result is kept.
+Cost: one pass over the assigned planes for each class, which takes some milliseconds. The result is cached.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def category(letter: str, ascii_only: bool) -> Ranges:
 
 @cache
 def plain(letter: str) -> Ranges:
-    r"""The narrower \d, \s or \w for writing: ASCII, and for \w the letters of all scripts. A part of `category`."""
+    r"""The narrower \d, \s or \w for writing: ASCII, and for \w the letters of all scripts. A subset of `category`."""
     if letter != "w":
         return _ASCII[letter]
     return charset((*_letters(), *ASCII_WORD))
@@ -65,7 +65,7 @@ def _letters() -> list[tuple[int, int]]:
     return out
 
 
-_LOW, _HIGH = 0x40000, 0xE0000  # planes 4 to 13 have never held a character; 15 and 16 are for private use
+_LOW, _HIGH = 0x40000, 0xE0000  # planes 4 to 13 have never contained a character; 15 and 16 are for private use
 
 
 @cache
@@ -115,7 +115,7 @@ def _is_cased(ranges: Ranges, ascii_only: bool) -> bool:
 def ignore_case(
     members: Sequence[tuple[int, int]], classes: Ranges, *, ascii_only: bool, alone: bool = False
 ) -> Ranges:
-    r"""What a set matches when case is ignored.
+    r"""The characters that a set matches when case is ignored.
 
     `members`: its characters (c, -1) and ranges (low, high); `classes`: the union of its \d \w \s; `alone`: it is one
     literal character outside a set.
@@ -131,7 +131,7 @@ def ignore_case(
     if not alone and not _finds_astral_capitals():
         wanted.extend((c, c) for c, high in members if high < 0 and c > 0xFFFF)
         members = [(c, high) for c, high in members if high >= 0 or c <= 0xFFFF]
-    far = charset((a, b) for a, b in members if b > 0xFFFF)  # these ranges are also asked about the upper case
+    far = charset((a, b) for a, b in members if b > 0xFFFF)  # the upper case of these is compared, too
     wanted.extend(far)
     wanted.extend((code, code) for code in upper if contains(far, upper[code]))
     ranges = charset((a, max(a, b)) for a, b in members)

@@ -1,7 +1,6 @@
-"""Characters and sets of the `python` dialect: escapes, names of characters, [..], and the effect of the flags i and
-a.
+"""Characters and sets of the `python` dialect: escapes, names of characters, [..], and the effect of the flags i and a.
 
-In: the cursor of a `Reader` at a backslash or a bracket. Out: code points and character sets, as `re` reads them.
+In: the cursor of a `Reader` at a backslash or a bracket. Out: code points and character sets, as in `re`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def _folded(members: tuple[tuple[int, int], ...], classes: Ranges, flags: int, a
 
 
 class PythonCharacters(Reader):
-    """Reading characters and sets."""
+    """Reads characters and sets."""
 
     def literal(self, code: int, start: int) -> None:
         """Add one character that stands for itself."""
@@ -71,7 +70,7 @@ class PythonCharacters(Reader):
                 raise self.error(f"bad escape \\{c}{digits}", start, hint="code points end at 0010FFFF")
             return int(digits, 16)
         if c == "N":
-            return self._named(start)
+            return self._named_character(start)
         if c in OCTAL and (in_set or c == "0"):
             digits = c + self.digits(OCTAL, 2)
             return self.octal(digits, start)
@@ -96,7 +95,7 @@ class PythonCharacters(Reader):
             )
         return int(digits, 8)
 
-    def _named(self, start: int) -> int:
+    def _named_character(self, start: int) -> int:
         if not self.take("{"):
             raise self.error("missing {", start, hint="write \\N{NAME OF THE CHARACTER}")
         name = self.until("}", "character name", start)
@@ -107,7 +106,7 @@ class PythonCharacters(Reader):
             raise self.error(f"undefined character name {name!r}", start, hint=hint) from None
 
     def until(self, end: str, what: str, start: int) -> str:
-        """The text up to `end`, which is stepped over."""
+        """The text up to `end`. The cursor moves past `end`."""
         first = self.at
         if not self.skip_to(end):
             if first == len(self.text):
@@ -121,7 +120,7 @@ class PythonCharacters(Reader):
     # --- sets
 
     def class_of(self, letter: str, *, negated: bool = False) -> Ranges:
-        r"""\d \s \w or their opposites. With the flags a and u nothing is narrowed: they choose the characters."""
+        r"""\d \s \w or their opposites. With the flags a and u, which select the characters, nothing is narrowed."""
         if self.flags & (A | U) or not self.narrows(letter, negated=negated):
             return category(letter, bool(self.flags & A))
         return complement(plain(letter.lower())) if letter.isupper() else plain(letter)

@@ -1,11 +1,11 @@
-r"""The `python` dialect: what `re` accepts as a `str` pattern. Errors show their exact place.
+r"""The `python` dialect: the `str` patterns that `re` accepts. Errors show their exact location.
 
 In: the pattern. Out: a `Tree` in which flags, character sets, escapes and comments are resolved. A pattern is refused
-with `SpecError` exactly where the running `re` refuses it, with the message of `re` where it has one. Back-references
-and conditional groups are valid, but refused with `UnsupportedError`. \p{..} is refused with a hint, as in `re`.
+with `SpecError` exactly if the running `re` refuses it, with the message of `re` if it has one. Back-references and
+conditional groups are valid, but refused with `UnsupportedError`. \p{..} is refused with a hint; `re` refuses it, too.
 
-One departure from `re`: it turns an alternation of single characters into a set, and with (?i) such a set misses
-capitals beyond U+FFFF that the pattern writes as capitals. Here the alternation matches them.
+One difference from `re`: it turns an alternation of single characters into a set, and with (?i) such a set misses
+capitals beyond U+FFFF that the pattern contains as capitals. Here the alternation matches them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME_HINT = "a name is a Python identifier"
 
 
 class PythonReader(PythonCharacters):
-    """One reading of one pattern."""
+    """Reads one pattern."""
 
     literals = re.compile(r"[^\\.^$|()\[{*+?]+")
 
@@ -40,13 +40,13 @@ class PythonReader(PythonCharacters):
         super().__init__(pattern, budget, ordered=ordered, classes=classes)
         self.groups: list[tuple[int, int] | None] = [None]  # the width of each closed group
         self.names: dict[str, int] = {}
-        self.later: dict[int, tuple[int, int]] = {}  # groups that a conditional names before they are open
+        self.pending_groups: dict[int, tuple[int, int]] = {}  # groups that a conditional names before they are opened
         self.global_unicode = False
 
-    # --- what stands at the cursor
+    # --- the element at the cursor
 
     def item(self, c: str) -> None:
-        """Read what stands at the cursor."""
+        """Read the element at the cursor."""
         start = self.at
         if self.flags & X and c in _SPACE + "#":
             self.at += 1
@@ -78,7 +78,7 @@ class PythonReader(PythonCharacters):
             tree = line_start(_NEWLINE if many and letter == "^" else (), span)
         elif letter in "Zz" or many:
             tree = line_end(() if letter in "Zz" else _NEWLINE, span)
-        else:  # $ alone: at the end, or before a newline that ends the text
+        else:  # $: at the end, or before a newline that ends the text
             end = line_end((), span)
             tree = look(cat([alt((EPSILON, text("\n"))), end]), ahead=True, negative=False, span=span)
         self.push(tree, start, 0, 0, "anchor")
@@ -204,7 +204,7 @@ class PythonReader(PythonCharacters):
         self.open(Frame("capture", start, self.flags, number=number))
 
     def close_group(self, frame: Frame, low: int, high: int) -> None:
-        """Note the width of a capturing group."""
+        """Record the width of a capturing group."""
         if frame.kind == "capture":
             self.groups[frame.number] = (low, high)
 
@@ -242,7 +242,7 @@ class PythonReader(PythonCharacters):
         self.open(Frame("look", start, self.flags, number=len(self.groups), ahead=ahead, negative=c == "!"))
 
     def check_lookbehind(self, low: int, high: int, span: tuple[int, int]) -> None:
-        """A lookbehind has a fixed width."""
+        """Check that a lookbehind has a fixed width."""
         if low != high or low >= MAX_WIDTH:
             hint = "give every alternative the same width; dialect='ecma' takes any width"
             raise self.error("look-behind requires fixed-width pattern", *span, hint=hint)
@@ -264,7 +264,7 @@ class PythonReader(PythonCharacters):
                 raise self.error("bad group number", start, hint="groups are numbered from 1")
             if group >= 1 << 30:
                 raise self.error(f"invalid group reference {group}", start, hint="there is no such group")
-            self.later.setdefault(group, (start, self.at))
+            self.pending_groups.setdefault(group, (start, self.at))
         self._check_behind(group, start)
         self.refuse(
             "conditional groups are not enforced", start, self.at, "write the two cases as alternatives: (?:..|..)"
@@ -280,8 +280,8 @@ class PythonReader(PythonCharacters):
         super().branch()
 
     def check_end(self) -> None:
-        """Groups that a conditional named before they were open must exist."""
-        for group, span in self.later.items():
+        """Check that groups that a conditional named before they were opened exist."""
+        for group, span in self.pending_groups.items():
             if group >= len(self.groups):
                 raise self.error(f"invalid group reference {group}", *span, hint="there is no such group")
 
@@ -321,7 +321,7 @@ class PythonReader(PythonCharacters):
         return bits
 
     def _flag_letters(self, start: int, ends: str, missing: str, first: str = "") -> str:
-        """The flags at the cursor, up to one of `ends`, which is not stepped over. With `first`, at least one flag."""
+        """The flags at the cursor, up to but not including one of `ends`. With `first`, at least one flag."""
         letters: set[str] = set()
         hint = "write (?flags:..) or, at the start of the pattern, (?flags); the flags are a, i, m, s, u and x"
         while (c := self.peek()) and c not in ends:

@@ -1,16 +1,16 @@
-r"""What the dialects share: a cursor over the pattern, a stack of open groups, quantifiers, and errors that show
-their place.
+r"""The common part of the dialects: a cursor over the pattern, a stack of open groups, quantifiers, and errors that
+show their location.
 
-In: the text of a pattern. Out: a `Tree`. Open groups are a list, and the reader never calls itself for a group:
-nesting costs memory only, and `Limits.depth` bounds it. One pass in linear time. A pattern with atomic groups or
-possessive quantifiers is read a second time, with the order of preference kept.
+In: the text of a pattern. Out: a `Tree`. Open groups are a list, and the reader never calls itself for a group: nesting
+costs memory only, and `Limits.depth` bounds it. One pass in linear time. A pattern with atomic groups or possessive
+quantifiers is read a second time, keeping the order of preference.
 
-A part that is valid but not enforced is remembered. It is reported when the rest has proved valid, since a mistake is
-the better news.
+A part that is valid but not enforced is reported at the end, once the rest has proved valid. A mistake elsewhere is
+more important to report.
 
-With `classes="plain"`, \d, \s and \w have fewer characters wherever that makes the language smaller, and all of them
-wherever fewer would make it larger: in a set with ^, in a negative lookaround, and in their opposites (\D means "not
-a digit of any script"). So what is written is always a part of what is accepted. Word boundaries are judged by all
+With `classes="plain"`, \d, \s and \w have fewer characters where that makes the language smaller. They keep all
+characters where fewer would make it larger: in a set with ^, in a negative lookaround, and in their opposites (\D means
+"not a digit of any script"). So the restricted language is always a subset of the full one. Word boundaries use all
 word characters.
 """
 
@@ -40,7 +40,7 @@ _MOST = (1 << 31) - 1
 
 
 class NeedsOrder(Exception):
-    """The pattern must be read again with the order of preference kept."""
+    """The pattern must be read again, keeping the order of preference."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,9 @@ class Piece:
 
 @dataclass(slots=True)
 class Frame:
-    """An open group, or the whole pattern: its finished branches, the pieces of the current one, and how it closes."""
+    """An open group, or the whole pattern: its finished branches, the pieces of the current branch,
+    and how it closes.
+    """
 
     kind: str
     start: int
@@ -94,19 +96,19 @@ class Reader:
     # --- errors
 
     def error(self, message: str, start: int, end: int | None = None, hint: str = "") -> SpecError:
-        """An error over `start` to `end` (default: up to the cursor), one character at least."""
+        """An error from `start` to `end` (default: up to the cursor), covering at least one character."""
         stop = min(len(self.text), max(self.at if end is None else end, start + 1))
         return SpecError(message, text=self.text, span=(min(start, stop), stop), hint=hint)
 
     def refuse(self, reason: str, start: int, end: int, hint: str) -> None:
-        """Remember that a valid part is not enforced. The first such part is reported."""
+        """Record that a valid part is not enforced. Only the first such part is reported."""
         if self.unsupported is None:
             self.unsupported = UnsupportedError(
                 reason, pointer=f"offset {start}", hint=hint, text=self.text, span=(start, end)
             )
 
     def refuse_reference(self, start: int, end: int) -> None:
-        """Remember that a back-reference is not enforced."""
+        """Record that a back-reference is not enforced."""
         reason = "back-references are not enforced: the language is not regular"
         self.refuse(reason, start, end, "repeat the group's pattern, or list the possible texts as alternatives")
 
@@ -117,14 +119,14 @@ class Reader:
         return self.text[self.at : self.at + 1]
 
     def take(self, wanted: str) -> bool:
-        """Step over `wanted` if it stands at the cursor."""
+        """Move past `wanted` if it is at the cursor."""
         if self.text.startswith(wanted, self.at):
             self.at += len(wanted)
             return True
         return False
 
     def digits(self, allowed: str, most: int | None = None) -> str:
-        """Step over all `allowed` characters at the cursor."""
+        """Move past all `allowed` characters at the cursor."""
         start = self.at
         stop = len(self.text) if most is None else min(len(self.text), start + most)
         while self.at < stop and self.text[self.at] in allowed:
@@ -132,13 +134,14 @@ class Reader:
         return self.text[start : self.at]
 
     def number(self, digits: str) -> int:
-        """The value of a count. One of very many digits is not converted, which would take quadratic time."""
+        """The value of a count. Very long numbers are not converted, since this would take quadratic time."""
         significant = digits.lstrip("0")
         return int(significant or "0") if len(significant) <= 20 else 10**20
 
     def narrows(self, letter: str, *, negated: bool = False) -> bool:
-        r"""Whether the class \d, given by its letter, has fewer characters here. For \D: whether it is the opposite of
-        the fewer ones. `negated`: in a set with ^."""
+        r"""Whether \d, \s or \w, given by its letter, has fewer characters here. For \D: whether it is the opposite of
+        the narrow class. `negated`: in a set with ^.
+        """
         if self.classes == "full":
             return False
         negated ^= letter.isupper()
@@ -159,7 +162,7 @@ class Reader:
         self.frame.pieces.append(Piece(tree, low, high, start, self.at, kind))
 
     def push_set(self, ranges: Ranges, start: int) -> None:
-        """Add one character out of `ranges`."""
+        """Add one character of `ranges`."""
         if ranges not in self._cost:  # a shared set is counted once
             self._cost[ranges] = None
             self.budget.spend(len(ranges))
@@ -178,9 +181,9 @@ class Reader:
         return True
 
     def push_boundary(self, letter: str, flag: int, start: int, make: Callable[[], Tree]) -> None:
-        """Add a word boundary. One right after the same one says nothing.
+        """Add a word boundary. It has no effect directly after the same boundary.
 
-        All boundaries of the same letter and flag are one tree, so that the work on it is done once.
+        All boundaries of the same letter and flag are one tree, so that they are processed once.
         """
         key = letter, flag
         if key not in self.boundaries:
@@ -235,7 +238,7 @@ class Reader:
         """Refuse a lookbehind of a width that the dialect does not allow."""
 
     def close_group(self, frame: Frame, low: int, high: int) -> None:
-        """Note that a group is closed."""
+        """Record that a group is closed."""
 
     def resolve(self, tree: Tree, span: tuple[int, int]) -> Tree:
         """An atomic group, as lookarounds."""
@@ -259,7 +262,7 @@ class Reader:
         if low > _MOST:
             self.refuse(f"counts past {_MOST} are not enforced", start, self.at, "use a smaller count")
             low = 0
-        if high is not None and high > _MOST:  # no text is that long
+        if high is not None and high > _MOST:  # no text has this length
             high = None
         tree = times(piece.tree, low, high, lazy=lazy, span=span, ordered=self.ordered)
         if possessive:
@@ -294,7 +297,7 @@ class Reader:
         return tree
 
     def item(self, c: str) -> None:
-        """Read one element at the cursor, which is on `c`. Defined by the dialect."""
+        """Read one element at the cursor, which is on `c`. Each dialect defines this."""
         raise NotImplementedError
 
     def check_end(self) -> None:

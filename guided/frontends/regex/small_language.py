@@ -1,8 +1,8 @@
-"""The words of a small regular language. In: a node. Out: its words, or None where there may be too many.
+"""The words of a small regular language. In: a node. Out: its words, or None if there may be too many.
 
 How: the derivatives (`derivatives.py`) from which a word can still end form an automaton. If it has a cycle, the
-language is infinite. So the words are spelled out character by character for at most as many characters as there are
-states; if some word could still go on then, there is a cycle. Cost: MOST_TERMS terms and `most` words.
+language is infinite. So words are spelled out character by character for at most as many characters as there are
+states; if some word could still continue then, there is a cycle. Cost: MOST_TERMS terms and `most` words.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_TERMS = 256
 
 
 def small_language(terms: Terms, node: Node, most: int) -> tuple[str, ...] | None:
-    """The words of a language, the shortest first; None where there may be more than `most`."""
+    """The words of a language, shortest first. None if there may be more than `most`."""
     try:
         transitions = _transitions(terms, start := terms.read(node))
     except TooLarge:
@@ -41,7 +41,7 @@ def small_language(terms: Terms, node: Node, most: int) -> tuple[str, ...] | Non
 
 
 def _transitions(terms: Terms, start: int) -> dict[int, list[tuple[Ranges, int]]] | None:
-    """The transitions between the terms from which a word can end; None where there are too many terms."""
+    """The transitions between the terms from which a word can end. None if there are too many terms."""
     transitions: dict[int, list[tuple[Ranges, int]]] = {}
     before: dict[int, list[int]] = {start: []}
     work = [start]

@@ -1,12 +1,12 @@
 """State elimination: from a graph whose edges carry languages to one regular expression for each exit (Kleene).
 
-In: edges (state -> state -> IR node), a start, and exits, which are states without outgoing edges. Out: for each exit
-that can be reached, the IR node of all paths from the start to it.
+In: edges (state -> state -> IR node), a start, and exits, which are states without outgoing edges. Out: for each
+reachable exit, the IR node of all paths from the start to it.
 
 How: states are removed one by one; the paths through a removed state become edges between its neighbours. The order
-decides how large the result gets. The state whose removal writes the fewest nodes goes first (Delgado and Morais
-2004). On the nearly linear graphs of patterns the result then stays small; on layers of equal states the graph is
-halved again and again, where removal from one end would double the result at each layer.
+determines the size of the result. The state whose removal writes the fewest nodes is removed first (Delgado and Morais
+2004). On the nearly linear graphs of patterns, this keeps the result small. On layers of equal states, it halves the
+graph again and again, whereas removal from one end would double the result at each layer.
 
 Cost: states x degree^2 nodes; `TooLarge` beyond what `Limits.nodes` could allow.
 """
@@ -34,7 +34,7 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
     if start in exits:
         return {start: EPSILON}
     out = {state: {to: (node, measure(node)[0]) for to, node in targets.items()} for state, targets in edges.items()}
-    into: dict[S, dict[S, None]] = {state: {} for state in out}  # as ordered sets: results do not vary
+    into: dict[S, dict[S, None]] = {state: {} for state in out}  # as ordered sets, so that results are reproducible
     for state, targets in out.items():
         for target in targets:
             into.setdefault(target, {})[state] = None

@@ -1,18 +1,18 @@
-"""The syntax tree of a regex: IR nodes wherever the meaning needs no context, and four kinds of nodes of its own
-above them.
+"""The syntax tree of a regex: IR nodes for parts whose meaning needs no context, and four further kinds of nodes above
+them.
 
 The readers resolve flags, character classes and kinds of groups, so little is left:
 
-- any IR node is a part whose language does not depend on what stands around it
+- any IR node is a part whose language does not depend on its context
 - `Look` is a lookaround: (?=..) (?!..) (?<=..) (?<!..). Anchors and word boundaries are lookarounds at one character.
-- `Cat`, `Or`, `Times` are concatenation, alternation and repetition of parts of which at least one holds a lookaround
+- `Cat`, `Or`, `Times` are concatenation, alternation and repetition of parts, at least one of which contains a
+  lookaround
 
-With `ordered=True`, `Or` and `Times` are kept for parts without lookarounds as well, because the meaning of an atomic
-group depends on the order in which a backtracking matcher tries things. `erase` turns what is left of them back into
-IR.
+With `ordered=True`, `Or` and `Times` are also used for parts without lookarounds, because the meaning of an atomic
+group depends on the order in which a backtracking matcher tries its alternatives. `erase` turns them back into IR.
 
-Each node carries facts that are computed once: `lookbehind` (it holds one), `one_char` (all of its lookarounds are at
-one character) and `lookaround` (it holds one). Trees are compared by identity.
+Each node stores facts that are computed once: `lookbehind` (it contains one), `one_char` (all of its lookarounds are at
+one character) and `lookaround` (it contains one). Trees are compared by identity.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Span: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look(Numbered):
-    """A zero-width condition on what follows (`ahead`), or on what precedes."""
+    """A zero-width condition on the text after it (`ahead`), or before it."""
 
     item: Tree
     ahead: bool
@@ -95,42 +95,42 @@ class Times(Numbered):
 
 
 Tree: TypeAlias = "Node | Look | Cat | Or | Times"
-_OWN = (Look, Cat, Or, Times)
+_TREE_NODES = (Look, Cat, Or, Times)
 
 
 def is_plain(tree: Tree) -> bool:
     """Whether this is an IR node."""
-    return not isinstance(tree, _OWN)
+    return not isinstance(tree, _TREE_NODES)
 
 
 def has_look(tree: Tree) -> bool:
-    """Whether a lookaround stands anywhere in the tree."""
+    """Whether the tree contains a lookaround."""
     return isinstance(tree, Look) or (isinstance(tree, (Cat, Or, Times)) and tree.lookaround)
 
 
 def _facts(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
-    own = [item for item in items if isinstance(item, _OWN)]
+    own = [item for item in items if isinstance(item, _TREE_NODES)]
     return any(i.lookbehind for i in own), all(i.one_char for i in own), any(has_look(i) for i in own)
 
 
 def look(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
-    """A lookaround. One at the empty language or the empty string is decided at once."""
+    """A lookaround. If its part is the empty language or the empty string, it is decided at once."""
     if isinstance(item, Alt) and not item.items:
         return EPSILON if negative else EMPTY
     if item == EPSILON:
         return EMPTY if negative else EPSILON
-    own = item if isinstance(item, _OWN) else None
+    own = item if isinstance(item, _TREE_NODES) else None
     one_char = as_chars(item) is not None if ahead else own is None
     return Look(item, ahead, negative, span, not ahead or (own is not None and own.lookbehind), one_char)
 
 
 def cat(items: Sequence[Tree]) -> Tree:
-    """Concatenation. Neighbours that are IR join into one IR node."""
+    """Concatenation. Adjacent IR nodes are joined into one."""
     joined: list[Tree] = []
     plain: list[Node] = []
     for item in items:
         for part in item.items if isinstance(item, Cat) and len(item.items) <= 16 else (item,):
-            if isinstance(part, _OWN):
+            if isinstance(part, _TREE_NODES):
                 if plain:
                     joined.append(seq(plain))
                     plain = []
@@ -151,10 +151,10 @@ def either(branches: Sequence[Tree], *, ordered: bool = False) -> Tree:
     """Alternation."""
     if len(branches) == 1:
         return branches[0]
-    plain = [branch for branch in branches if not isinstance(branch, _OWN)]
+    plain = [branch for branch in branches if not isinstance(branch, _TREE_NODES)]
     if ordered or len(plain) < len(branches):
         if not ordered and plain:
-            own = [branch for branch in branches if isinstance(branch, _OWN)]
+            own = [branch for branch in branches if isinstance(branch, _TREE_NODES)]
             branches = [*own, alt(plain)]
         return Or(tuple(branches), *_facts(branches))
     return alt(plain)
@@ -166,7 +166,7 @@ def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ord
         return EPSILON
     if low == 1 and high == 1:
         return item
-    if not isinstance(item, _OWN) and not ordered:
+    if not isinstance(item, _TREE_NODES) and not ordered:
         return repeat(item, low, high)
     if isinstance(item, Times) and item.max is None and item.min <= 1 and not ordered:
         return times(item.item, item.min * low, None, lazy=lazy, span=span)
@@ -174,11 +174,11 @@ def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ord
 
 
 def erase(tree: Tree, *, looks: bool = False) -> Tree:
-    """The tree without order and laziness. `looks`: with lookarounds taken as satisfied, a superset."""
+    """The tree without order and laziness. `looks`: with lookarounds assumed to be satisfied, a superset."""
     done: dict[int, Tree] = {}  # atomic groups use the same part several times
 
     def visit(tree: Tree) -> Generator[Any, Any, Tree]:
-        if not isinstance(tree, _OWN):
+        if not isinstance(tree, _TREE_NODES):
             return tree
         if serial(tree) in done:
             return done[serial(tree)]
@@ -214,7 +214,7 @@ def line_end(breaks: Ranges, span: Span) -> Tree:
 
 
 def boundary(word: Ranges, negative: bool, span: Span) -> Tree:
-    """Between a character of `word` and one that is not in it, or an end of the text. `negative`: anywhere else."""
+    """Between a character of `word` and any other character or an end of the text. `negative`: anywhere else."""
 
     def sides(before: bool) -> Tree:
         behind = _at_one_char(word, ahead=False, negative=not before, span=span)
@@ -225,5 +225,5 @@ def boundary(word: Ranges, negative: bool, span: Span) -> Tree:
 
 
 def some_text(span: Span) -> Tree:
-    """A condition that holds everywhere in a text, unless the text is empty."""
+    """A condition that holds everywhere, unless the text is empty."""
     return either([_at_one_char(ALL_CHARS, ahead=ahead, negative=False, span=span) for ahead in (False, True)])

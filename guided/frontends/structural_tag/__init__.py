@@ -4,10 +4,10 @@
         "type": "triggered_tags", "triggers": ["<tool>"],
         "tags": [{"begin": "<tool>", "content": {"type": "json_schema", "json_schema": {...}}, "end": "</tool>"}]}}
 
-How: `formats.py` names the formats and their fields, `reader.py` reads and checks them, `lower.py` says what they mean,
-and `arguments.py` how the XML styles write the arguments of a call. `styles/` has the formats
-in which families of models write tool calls and reasoning, as data; `tool_styles.py` makes structural tags of them, and
-`calls.py` reads back what was called.
+How: `formats.py` lists the formats and their fields, `reader.py` reads and checks them, `lower.py` defines their
+meaning, and `arguments.py` how the XML styles write the arguments of a call. `styles/` describes, as data, how families
+of models write tool calls and reasoning. `tool_styles.py` turns these descriptions into structural tags, and `calls.py`
+reads the calls back.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ def structural_tag_to_grammar(
     ask_for_values: bool = True,
     later: bool = False,
 ) -> Grammar:
-    """The grammar of a structural tag, which is JSON text, or a dict as `json.loads` gives.
+    """The grammar of a structural tag, which is JSON text, or a dict as returned by `json.loads`.
 
     Args:
         options: how JSON is written.
-        allow_special_tokens: whether the structural tag may name tokens that are to be written. Those of strangers
-            should not. Tokens that are excluded may always be named.
-        special_tokens: names of control tokens; a string of the structural tag that contains one means the token.
-        found: takes what is read and not enforced; without it, it is warned of.
+        allow_special_tokens: whether the structural tag may require control tokens in the output. Set it to False for
+            untrusted input. Tags may always name tokens to exclude.
+        special_tokens: names of control tokens; in a string of the structural tag, such a name stands for the token.
+        found: the keywords that are read but not enforced are appended to it. Without it, they cause a warning.
         ask_for_values: raise the error of a schema that allows nothing, with its reason.
-        later: leave schemas of which nothing has to be told to be compiled when they are entered, if they are many.
+        later: if there are many schemas, compile those without errors or warnings only when matching enters them.
 
     Raises:
         SpecError: it is malformed, or names a token without permission. UnsupportedError: a part is not enforced.
         LimitExceeded: length, depth, or the size of a part.
     """
     limits = Limits() if limits is None else limits
-    later = later and limits.are_usual  # else a part might be beyond them, and that is told now
+    later = later and limits.are_usual  # with other limits, a part might exceed them, and this must be reported now
     try:
         with compiling(limits, work=False):
             read = read_structural_tag(spec, limits)
@@ -79,7 +79,7 @@ def structural_tag(
 ) -> Expr:
     """A structural tag as a part of a specification; see `GrammarCompiler.compile_structural_tag`.
 
-    A part does not know the vocabulary. `special_tokens`: the names of control tokens that strings in it mean.
+    A part does not know the vocabulary. `special_tokens`: the names that stand for control tokens in its strings.
     """
     if not isinstance(spec, str | Mapping):
         raise SpecError(

@@ -1,14 +1,14 @@
-"""What a schema says of the values at one place of the arguments, for styles that do not write the types of values.
+"""What a schema allows at one place of the arguments, for styles that do not write the types of values.
 
     places = Places.of_schema({"properties": {"where": {"type": ["string", "integer"]}}, "patternProperties": {...}})
     places.kinds(places.member(places.root, "where"))     # {"string", "number"}
 
-A *place* is the set of goals (schemas that apply together) of which a value there satisfies one: of {"anyOf": [A, B]}
-nobody knows from the text whether A was meant. Those who write arguments and those who read them back walk along the
-same places, so that they agree on what a text means: what looks like JSON of a type that may stand there is no string.
+A *place* is the set of goals (schemas that apply together) of which a value there satisfies one. For {"anyOf": [A, B]},
+the text does not show whether A was meant. The writers and readers of arguments walk along the same places, so they
+agree on the meaning of a text: if it looks like JSON of a type that the place allows, it is not a string.
 
-Cost: each goal is expanded once. What it does not do: say more than the schema does. A type may be named at a place of
-which no value is left.
+Cost: each goal is expanded once. What it does not do: compute exact types. A place may have a type of which no value is
+left.
 """
 
 from __future__ import annotations
@@ -57,22 +57,24 @@ _BARE: Final = {
 
 
 def looks(kinds: Collection[str], *, nests: bool) -> str:
-    """A pattern of what is no string, where values of these types may stand; "" if everything is.
+    """A pattern of the texts that are not strings, if values of these types are allowed; "" if all are strings.
 
-    `nests`: whether objects and arrays are elements. What has none, where there may be some, is an empty one.
+    `nests`: whether objects and arrays are elements. An empty element, where elements are allowed, is an empty
+    container.
     """
     patterns = _BARE if nests else _JSON
     return "|".join(f"(?:{patterns[kind]})" for kind in patterns if kind in kinds)
 
 
 def is_json(written: str, kinds: Collection[str], *, nests: bool) -> bool:
-    """Whether a text that may be a string or something else is something else."""
+    """Whether a text that may be a string or another value is another value."""
     return bool(pattern := looks(kinds, nests=nests)) and re.fullmatch(pattern, written) is not None
 
 
 class ElementNarrowing(Narrowing):
-    """Objects that are written as elements have no members but those that are named, if their schema says nothing of
-    others, and says which members there are; where others cannot be written, also if it only asks for an object."""
+    """Closes more objects that are written as elements: those whose schema declares which members there are and does
+    not mention others. If other members cannot be written, an object schema without declared members is closed, too.
+    """
 
     def __init__(self, expander: Expander, option: object, form: ElementForm) -> None:
         super().__init__(expander, option if option is True else "minimal")
@@ -88,25 +90,25 @@ class ElementNarrowing(Narrowing):
 
 
 class _Members(NamedTuple):
-    """What may be asked of members: with each of the names, and of others, whose names are in a language."""
+    """Goals of members: those of each name, and those of other members, whose names are in a language."""
 
     named: dict[str, list[Goal]]
     others: list[tuple[Node, list[Goal]]]
 
 
 class Places:
-    """The places of one schema. `root`: that of the arguments."""
+    """The places of one schema. `root`: the place of the arguments."""
 
     def __init__(self, expander: Expander, root: Goal, narrowing: Narrowing) -> None:
         self._expander, self._narrowing, self.root = expander, narrowing, frozenset([root])
         self._kinds: dict[Place, frozenset[str]] = {}
-        self._steps: dict[tuple[Place, str | int], Place] = {}
-        self._known = ByIdentity[Shape, list[_Members]]()
+        self._inner_places: dict[tuple[Place, str | int], Place] = {}
+        self._members_of_shape = ByIdentity[Shape, list[_Members]]()
         self._meter = compiling(_UNTIMED)
 
     @classmethod
     def of_schema(cls, schema: Any, form: ElementForm) -> Places | None:
-        """The places of a schema; None if it is wrong, or too large."""
+        """The places of a schema. None if it is invalid or too large."""
         try:
             with compiling(_UNTIMED):
                 library = Library(schema, DEFAULTS, {}, _UNTIMED)
@@ -116,21 +118,23 @@ class Places:
             return None
 
     def kinds(self, place: Place) -> frozenset[str]:
-        """The types that a value may have."""
+        """The types that a value at this place may have."""
         if place not in self._kinds:
             self._kinds[place] = frozenset(kind for goal in place for kind in self._kinds_of(goal))
         return self._kinds[place]
 
     def member(self, place: Place, name: str) -> Place:
-        """That of the members with this name in objects of a place."""
+        """The place of the members with this name, in objects at a place."""
         return self._step(place, name)
 
     def apart(self, place: Place, known: Collection[str]) -> Iterator[tuple[Node, Place]]:
-        """The names of members in objects of a place, but for the known ones: languages, and the places of each."""
+        """Languages of the names of members in objects at a place, except the known names, each with the place of its
+        members.
+        """
         named: dict[str, None] = {}
         others: list[tuple[Node, list[Goal]]] = []
         for shape, at in self._shapes(place, "object"):
-            for found in self._said(shape, at):
+            for found in self._member_goals(shape, at):
                 named |= dict.fromkeys(found.named)
                 others += found.others
         listed = Alt(tuple(map(Text, named)))
@@ -140,11 +144,13 @@ class Places:
         yield from ((Text(name), self.member(place, name)) for name in named if name not in known)
 
     def item(self, place: Place, number: int) -> Place:
-        """That of the items of this number in arrays of a place; of ~number: of that and all after it."""
+        """The place of item `number`, in arrays at a place. For ~number: of this item and all later ones."""
         return self._step(place, number)
 
     def read(self, place: Place, step: str | int) -> tuple[Place, frozenset[str]]:
-        """For readers: a step to a member or an item, and the types there; none where that takes too much to tell."""
+        """For readers: the place of a member or an item, and its types. Both are empty if computing them takes too
+        long.
+        """
         try:
             with self._meter:
                 inner = self._step(place, step)
@@ -153,22 +159,26 @@ class Places:
             return frozenset(), frozenset()
 
     def is_alone(self, place: Place) -> bool:
-        """Whether one shape says all of the objects of a place, and lists none."""
+        """Whether a single shape without an enumeration or a formula describes all objects at a place."""
         shapes = list(self._shapes(place, "object"))
         return len(shapes) == 1 and shapes[0][0].values is None and shapes[0][0].formula is None
 
     def _step(self, place: Place, step: str | int) -> Place:
         key = (place, step)
-        if key not in self._steps:
+        if key not in self._inner_places:
             found: set[Goal] = set()
             if isinstance(step, int):
                 for shape, at in self._shapes(place, "array"):
                     found |= self._items(shape, at, step)
             else:
                 for shape, at in self._shapes(place, "object"):
-                    found |= {goal for said in self._said(shape, at) for goal in self._member(said, step)}
-            self._steps[key] = frozenset(found)
-        return self._steps[key]
+                    found |= {
+                        goal
+                        for alternative in self._member_goals(shape, at)
+                        for goal in self._member(alternative, step)
+                    }
+            self._inner_places[key] = frozenset(found)
+        return self._inner_places[key]
 
     def _kinds_of(self, goal: Goal) -> Iterator[str]:
         for shape in () if has_false(goal) else self._expander.expand(goal).shapes:
@@ -191,17 +201,19 @@ class Places:
         asked = [item_goal(shape, one) for one in numbers]
         return {self._expander.goal(one) for one in asked if not has_false(one)}
 
-    def _member(self, said: _Members, name: str) -> Iterator[Goal]:
-        """What may be asked of the member of this name."""
-        if name in said.named:
-            yield from said.named[name]
+    def _member(self, alternative: _Members, name: str) -> Iterator[Goal]:
+        """The possible goals of the member with this name."""
+        if name in alternative.named:
+            yield from alternative.named[name]
         else:
-            yield from (goal for some, goals in said.others if self._expander.keys.has(some, name) for goal in goals)
+            yield from (
+                goal for some, goals in alternative.others if self._expander.keys.has(some, name) for goal in goals
+            )
 
-    def _said(self, shape: Shape, at: Goal) -> list[_Members]:
-        """What a shape says of members; one for each alternative."""
-        if (known := self._known.get(shape)) is None:
-            known = self._known[shape] = list(self._alternatives(shape, at))
+    def _member_goals(self, shape: Shape, at: Goal) -> list[_Members]:
+        """The goals of a shape's members, one entry for each alternative."""
+        if (known := self._members_of_shape.get(shape)) is None:
+            known = self._members_of_shape[shape] = list(self._alternatives(shape, at))
         return known
 
     def _alternatives(self, shape: Shape, at: Goal) -> Iterator[_Members]:
@@ -213,7 +225,7 @@ class Places:
                 {name: [*self._constants([one[name] for one in objects if name in one], at)] for name in names}, []
             )
         elif shape.formula is not None:
-            yield from self._bound(shape, at)
+            yield from self._conditional_members(shape, at)
         else:
             asked = {name: expander.member(shape, name) for name in shape.named() if expander.allows_name(shape, name)}
             named = {name: [] if has_false(one) else [expander.goal(one)] for name, one in asked.items()}
@@ -221,8 +233,8 @@ class Places:
             others = [] if closed else [one for one in expander.others(shape) if not has_false(one.schemas)]
             yield _Members(named, [(And(one.names), [expander.goal(one.schemas)]) for one in others])
 
-    def _bound(self, shape: Shape, at: Goal) -> Iterator[_Members]:
-        """The same, where members are bound by a condition."""
+    def _conditional_members(self, shape: Shape, at: Goal) -> Iterator[_Members]:
+        """The goals of the members of a shape with a formula."""
         try:
             bound = bind(shape, self._expander)
         except UnsupportedError:
@@ -240,5 +252,5 @@ class Places:
 
 
 def arguments_goal(expander: Expander, root: Schema) -> Goal:
-    """What is asked of arguments: the schema, and that they are an object."""
+    """The goal of arguments: the schema, and that they are an object."""
     return expander.goal((expander.negation.derived(root, Shape(types=("object",))), root))

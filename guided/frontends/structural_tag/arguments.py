@@ -1,17 +1,17 @@
 """The arguments of a call in the XML styles: the elements of an object, or of all objects and arrays in it.
 
 In: a schema, and a style of `element_forms.py`. Out: a part of a specification. All keywords of JSON Schema are
-enforced as they are in JSON, since the same code works out what they mean; `element_text.py` says how it is written,
-and what cannot be.
+enforced as in JSON, since the same code interprets them. `element_text.py` says how values are written, and what cannot
+be written.
 
-A string stands as it is, without quotation marks and escapes, and ends where the element ends, so it cannot contain the
-closing tag; strings in JSON do not contain it either. Any other value is JSON. Where the schema allows both, both may
-be written. The style may say in an attribute which of them it is. If it does not, what looks like JSON of a type that
-the schema allows there is no string (`argument_places.py`).
+A string is written as it is, without quotation marks and escapes, and ends where the element ends. So it cannot contain
+the closing tag; nor can strings in JSON. Any other value is JSON. If the schema allows both, both may be written. The
+style may have an attribute for the type. Otherwise, a text that looks like JSON of a type that the schema allows there
+is not a string (`argument_places.py`).
 
-Properties stand in their order, or with `any_order` in any; required ones are there, and none is there twice. Where the
-schema says which properties there are, and nothing of others, there are no others. A schema that says nothing at all
-allows any of them.
+Properties are written in their order, or with `any_order` in any order. Required ones are present, and none is
+repeated. If the schema declares properties and does not mention others, there are no others. A schema without any
+requirements allows any properties.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _REFERS: Final = re.compile(r'"\$(ref|dynamicRef|recursiveRef|id|schema)"')
 
 
 def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any]) -> Expr:
-    """The elements of a schema's properties, with white space around each. `changes`: of the options of the whole."""
+    """The elements of a schema's properties, with whitespace around each. `changes`: changed JSON options."""
     schema, at, form = it["json_schema"], f"{it.pointer}/json_schema", FORMS[style]
     if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str) and kind != "object":
         raise SpecError(f"arguments are an object, not {brief(kind)}", pointer=f"{at}/type", hint='write "object"')
@@ -55,7 +55,7 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
     gap = And((parse_regex(changes["whitespace"], dialect="ecma"), GAP)) if "whitespace" in changes else GAP
 
     def spell(text: str) -> Node:
-        """A string of the style. Quotation marks stand alone, so that it is not taken for JSON."""
+        """A string of the style. Quotation marks are separate nodes, so that the string is not taken for JSON."""
         parts: list[Node] = []
         for piece in lowering.pieces(text, at):
             parts += [piece] if isinstance(piece, Special) else map(Text, filter(None, re.split('(")', piece)))
@@ -84,7 +84,7 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
         embedded = {
             name: Embedded(inner, options, {}, at + place)
             for name, place in made[0].embedded.items()
-            if (inner := _alone(schema, place)) is not None
+            if (inner := _schema_at(schema, place)) is not None
         }
         origins = {name: at + place for name, place in grammar.origins.items()}
         return replace(grammar, origins=origins, schemas=embedded)
@@ -92,8 +92,8 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
     return ReadPart(read, "json_schema", schema)
 
 
-def _alone(schema: Any, pointer: str) -> Any:
-    """The schema at a place, for explanations; None if it refers to others, or lies elsewhere."""
+def _schema_at(schema: Any, pointer: str) -> Any:
+    """The schema at a location, for explanations. None if it contains references, or is in another document."""
     try:
         for token in pointer.split("/")[1:]:
             name = token.replace("~1", "/").replace("~0", "~")
@@ -104,14 +104,14 @@ def _alone(schema: Any, pointer: str) -> Any:
 
 
 def _strings(form: ElementForm) -> tuple[str, ...]:
-    """What a style writes around values."""
+    """The strings that a style writes around values."""
     return form.begin, form.after, form.string, form.other, form.end
 
 
 def least_arguments(it: Format, lowering: Lowering) -> int | None:
-    """No less than the bytes of the shortest elements, if the schema is one of which all is known; else None.
+    """An upper bound on the bytes of the shortest elements, if the schema is simple enough to know it; else None.
 
-    Of strings only those without bounds, or a few words, are known not to look like something else.
+    Only strings without length bounds, and enumerations of plain words, are known not to look like other values.
     """
     if it.type not in ("json_schema", "qwen_xml_parameter"):
         return None
@@ -135,7 +135,7 @@ def least_arguments(it: Format, lowering: Lowering) -> int | None:
 
 
 def _is_sure(schema: Any) -> bool:
-    """Whether a value of a schema that `least_text` knows can stand in an element."""
+    """Whether a value of a schema that `least_text` recognises can be written in an element."""
     kind = schema.get("type")
     if kind != "string":
         return isinstance(kind, str)

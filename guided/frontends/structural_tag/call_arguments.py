@@ -1,11 +1,11 @@
-"""The arguments of one call, read while they are written. In: pieces of text. Out: valid JSON at any time.
+"""Reads the arguments of one call while they are written. In: pieces of text. Out: valid JSON at any time.
 
-Readers with the same interface: `JsonArguments`, `XmlArguments` for the styles in which an argument is an element
-(element_forms.py), and `NestedArguments` for those whose elements nest (nested_call_arguments.py). `read` takes a piece
-and returns what lies behind the arguments; while they go on, that is nothing, or the begin of an element, which is to
-be given again with the next piece. `text` is valid JSON at any time; `fresh` is what is sure of the arguments' JSON
-text and was not told before, so that all of it put together is the text. Cost: each character is looked at once, and
-`text` copies the arguments so far.
+There are three readers with the same interface: `JsonArguments`, `XmlArguments` for the styles in which an argument is
+an element (element_forms.py), and `NestedArguments` for styles whose elements nest (nested_call_arguments.py). `read`
+takes a piece and returns the text after the arguments. While the arguments continue, this is "", or the beginning of an
+element, which the caller must pass again with the next piece. `text` is valid JSON at any time. `fresh` is the certain
+part of the JSON text that was not returned before; all its results together are the text. Cost: each character is
+visited once, and `text` copies the arguments so far.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class JsonArguments:
 
     @property
     def may_end(self) -> bool:
-        """Whether they may end here."""
+        """Whether the arguments may end here."""
         return self._json.end >= 0
 
     def read(self, piece: str) -> str:
-        """Read on, and return what is behind the arguments."""
+        """Read a piece, and return the text after the arguments."""
         if self._json.end >= 0:
             return piece
         behind = self._json.read(piece)
@@ -47,9 +47,9 @@ class JsonArguments:
         return behind
 
     def fresh(self, *, ended: bool) -> str:
-        """What is sure and was not told before; `ended`: the arguments have."""
-        told, self._fresh = "".join(self._fresh), []
-        return told
+        """The certain text that was not returned before. `ended`: whether the arguments have ended."""
+        fresh_text, self._fresh = "".join(self._fresh), []
+        return fresh_text
 
     def text(self) -> str:
         """The arguments so far."""
@@ -57,21 +57,24 @@ class JsonArguments:
 
 
 class XmlArguments:
-    """An element for each argument. `may_end`: whether they may end here."""
+    """An element for each argument. `may_end`: whether the arguments may end here."""
 
     def __init__(self, form: ElementForm, parameters: Any) -> None:
         self.may_end = True
         self._form = form
         self._places = None if form.is_typed else Places.of_schema(parameters, form)
         self._header = _header(form)
-        self._done: list[str] = []  # members of the object
-        self._name, self._kinds = "", frozenset[str]()  # of the element that is written
+        self._members: list[str] = []  # members of the object
+        self._name, self._kinds = "", frozenset[str]()  # of the element that is being written
         self._value, self._searched = "", 0
         self._escaped, self._escaped_to = "", 0
-        self._fresh, self._told = ["{"], -1  # characters of the string that is written; -1: its name is not told
+        self._fresh, self._emitted_length = (
+            ["{"],
+            -1,
+        )  # characters of the current string; -1: its name was not returned yet
 
     def read(self, piece: str) -> str:
-        """Read on, and return what is behind the last element."""
+        """Read a piece, and return the text after the last element."""
         while True:
             if self.may_end:
                 found = self._header.match(piece)
@@ -90,31 +93,31 @@ class XmlArguments:
     def text(self) -> str:
         """The arguments so far."""
         written = [] if self.may_end or self._kinds != _STRING else [f'{json_string(self._name)}: "{self._partial()}"']
-        return f"{{{', '.join([*self._done, *written])}}}"
+        return f"{{{', '.join([*self._members, *written])}}}"
 
     def fresh(self, *, ended: bool) -> str:
-        """What is sure and was not told before; `ended`: the arguments have."""
+        """The certain text that was not returned before. `ended`: whether the arguments have ended."""
         if not self.may_end and self._kinds == _STRING:
-            self._tell(self._partial())
-        told, self._fresh = "".join([*self._fresh, "}" * ended]), []
-        return told
+            self._emit_string(self._partial())
+        fresh_text, self._fresh = "".join([*self._fresh, "}" * ended]), []
+        return fresh_text
 
-    def _tell(self, escaped: str) -> None:
-        """Tell of a string as far as it goes."""
-        if self._told < 0:
-            self._fresh.append(f'{", " if self._done else ""}{json_string(self._name)}: "')
-            self._told = 0
-        self._fresh.append(escaped[self._told :])
-        self._told = len(escaped)
+    def _emit_string(self, escaped: str) -> None:
+        """Add the certain part of a string to the fresh text."""
+        if self._emitted_length < 0:
+            self._fresh.append(f'{", " if self._members else ""}{json_string(self._name)}: "')
+            self._emitted_length = 0
+        self._fresh.append(escaped[self._emitted_length :])
+        self._emitted_length = len(escaped)
 
     def _begin(self, found: re.Match[str]) -> None:
-        self.may_end, self._name, self._told = False, self._form.name_read(found["name"]), -1
+        self.may_end, self._name, self._emitted_length = False, self._form.name_read(found["name"]), -1
         if self._form.is_typed:
             self._kinds = _STRING if found["string"] is not None else _OTHERS
         else:
             places = self._places
             known = frozenset[str]() if places is None else places.read(places.root, self._name)[1]
-            self._kinds = known or _ALL  # nothing is known of a name that the options of the compiler let in
+            self._kinds = known or _ALL  # unknown for a name that the compiler's options allow
         self._value, self._searched, self._escaped, self._escaped_to = "", 0, "", 0
 
     def _end(self, written: str) -> None:
@@ -123,15 +126,15 @@ class XmlArguments:
             written = written[1:].removesuffix("\n")
         value = json_string(written) if is_string else written.strip(_SPACE)
         if is_string:
-            self._tell(value[1:-1])
+            self._emit_string(value[1:-1])
             self._fresh.append('"')
         else:
-            self._fresh.append(f"{', ' if self._done else ''}{json_string(self._name)}: {value}")
-        self._done.append(f"{json_string(self._name)}: {value}")
+            self._fresh.append(f"{', ' if self._members else ''}{json_string(self._name)}: {value}")
+        self._members.append(f"{json_string(self._name)}: {value}")
         self.may_end = True
 
     def _partial(self) -> str:
-        """The string so far, escaped, without what may be the end of the element or of its frame."""
+        """The escaped string so far, without a possible beginning of the end of the element or of its frame."""
         value = self._value
         framed = self._form.lines and value.startswith("\n")
         sure = len(value) - kept(value, {self._form.end: ""})
@@ -159,7 +162,7 @@ def json_string(text: str) -> str:
 
 
 def _header(form: ElementForm) -> re.Pattern[str]:
-    """What stands before a value: the begin of its element, and its name, which ends as soon as it may."""
+    """The text before a value: the begin of its element, and its name, which ends as early as possible."""
 
     def pattern(text: str) -> str:
         gap = r"[ \t\r\n]*"

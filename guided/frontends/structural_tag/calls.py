@@ -1,4 +1,4 @@
-"""What was called: the text of an answer is read back while it is written.
+"""Reads tool calls back from the text of an answer while it is written.
 
     reader = guided.tool_style("qwen_3").reader(tools)
     for piece in pieces:                                  # text as it comes, control tokens by their names
@@ -6,10 +6,10 @@
             print(call.index, call.name, call.arguments)  # valid JSON at any time: {"city": "Os"}
 
 In: the pieces of an answer that satisfies the structural tag of the same style and tools. Out: calls, free text, and
-reasoning. `parts` gives the same in the order in which it was written, as pieces that go on where the ones before
-ended. Cost: linear in the answer; each call that `read` returns holds a copy of its arguments so far.
+reasoning. `parts` returns the same in the order of the text, as pieces that continue the previous ones. Cost: linear in
+the answer; each call that `read` returns holds a copy of its arguments so far.
 
-What it does not do: check. Of a text that does not satisfy the structural tag, it reads what it understands.
+What it does not do: check the text. If the text does not satisfy the structural tag, it reads what it understands.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Call:
 
     Attributes:
         index: its number in the answer, from 0.
-        name: of the tool.
-        arguments: JSON text: of all arguments, or of those that are sure so far, with strings as far as they go.
+        name: the name of the tool.
+        arguments: the JSON text of all arguments, or of the certain ones so far, with partial strings.
         complete: whether the call has ended.
     """
 
@@ -46,7 +46,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A piece of the free text, or of the reasoning; `at`: how many characters of the answer were read before it."""
+    """A piece of the free text, or of the reasoning. `at`: how many characters of the answer were read before it."""
 
     text: str
     reasoning: bool = False
@@ -59,7 +59,7 @@ class CallPart:
 
     Attributes:
         index, name: see `Call`.
-        arguments: JSON text, which goes on where the piece before ended. All pieces of a call are its arguments.
+        arguments: JSON text that continues the previous piece. All pieces of a call together are its arguments.
         begins, ends: whether this is the first piece, or the last.
     """
 
@@ -74,7 +74,7 @@ Arguments: TypeAlias = JsonArguments | XmlArguments | NestedArguments
 
 
 class _Begin(NamedTuple):
-    tail: str  # after a number, if there is one
+    tail: str  # the text after a number, if there is one
     function: Function
 
 
@@ -84,7 +84,7 @@ class CallReader:
     Attributes:
         text: the free text so far, without a part at the end that may begin a call.
         reasoning: the reasoning so far.
-        calls: the calls so far, the last of which may not be complete.
+        calls: the calls so far. The last one may be incomplete.
     """
 
     def __init__(self, style: Mapping[str, Any], functions: Sequence[Function], reasoning: str = "disabled") -> None:
@@ -92,7 +92,7 @@ class CallReader:
         self.calls: list[Call] = []
         call = style["call"]
         begins = [call["begin"]] if isinstance(call["begin"], str) else call["begin"]
-        self._begins: dict[str, list[_Begin]] = {}  # by what comes before the number
+        self._begins: dict[str, list[_Begin]] = {}  # by the text before the number
         for function in functions:
             for begin in begins:
                 head, _, tail = begin.replace("{name}", function.name).partition("{index}")
@@ -100,10 +100,10 @@ class CallReader:
         self._end: str = call["end"]
         self._style: str = call["arguments"]
         self._marks = _marks(style)
-        self._buffer, self._size = "", 0  # what was read and is not understood yet; how many characters were read
+        self._buffer, self._size = "", 0  # text that is not interpreted yet; how many characters were read
         self._reads = _reads_first(style, reasoning)
-        self._current: Arguments | None = None  # of the call that is written
-        self._parts: list[TextPart | CallPart] = []  # of the piece that is read
+        self._current: Arguments | None = None  # of the current call
+        self._parts: list[TextPart | CallPart] = []  # of the current piece
 
     @property
     def text(self) -> str:
@@ -117,7 +117,7 @@ class CallReader:
 
     @property
     def understood(self) -> int:
-        """How many characters of the answer are known to be text, or a part of a call."""
+        """How many characters of the answer are known to be text, or part of a call."""
         return self._size - len(self._buffer)
 
     def read(self, piece: str) -> list[Call]:
@@ -134,7 +134,7 @@ class CallReader:
         return list(changed.values())
 
     def parts(self, piece: str) -> list[TextPart | CallPart]:
-        """Read the next piece, and return what it says, in order. `calls` has arguments once a call has ended."""
+        """Read the next piece, and return its parts in order. `calls` has the arguments of a call once it has ended."""
         self._buffer += piece
         self._size += len(piece)
         while self._step():
@@ -145,7 +145,7 @@ class CallReader:
         return parts
 
     def rest(self) -> list[TextPart | CallPart]:
-        """The answer has ended: what was held back as the possible begin of a mark, as text."""
+        """End the answer. Returns as text what was held back as the possible beginning of a mark."""
         if self._current is None:
             self._emit(self._buffer)
             self._buffer = ""
@@ -153,7 +153,7 @@ class CallReader:
         return parts
 
     def _step(self) -> bool:
-        """Go on as far as the next mark; whether there was one."""
+        """Read up to the next mark. Returns whether there was one."""
         if self._current is not None:
             return self._close()
         marks = {**self._marks, **dict.fromkeys(self._begins, "call")}
@@ -173,7 +173,7 @@ class CallReader:
         return True
 
     def _begin(self, mark: str) -> bool:
-        """Begin the call that begins with this mark; false if it is not known yet which one that is."""
+        """Begin the call that starts with this mark. Returns False if it is not known yet which call that is."""
         for begin in self._begins[mark]:
             number = re.compile("[0-9]+" + re.escape(begin.tail)).match(self._buffer, len(mark)) if begin.tail else None
             if number is not None or not begin.tail:
@@ -208,7 +208,7 @@ class CallReader:
 
 
 def _arguments(style: str, function: Function) -> Arguments:
-    """What reads the arguments of a call."""
+    """The reader for the arguments of a call."""
     form = FORMS.get(style)
     if form is None:
         return JsonArguments()
@@ -216,7 +216,7 @@ def _arguments(style: str, function: Function) -> Arguments:
 
 
 def _marks(style: Mapping[str, Any]) -> dict[str, str]:
-    """The strings that change what is read, and what follows them."""
+    """The strings that change the reader's mode, and the following mode."""
     marks: dict[str, str] = {}
     if (section := style.get("section")) is not None:
         marks |= {section["begin"]: "marks", section["end"]: "marks" if "response" in style else "text"}
@@ -238,6 +238,6 @@ def _reads_first(style: Mapping[str, Any], reasoning: str) -> str:
 
 
 def _first(text: str, marks: Mapping[str, str]) -> tuple[int, str] | None:
-    """The first mark that is complete in the text, and of those that begin there the longest."""
+    """The first complete mark in the text. If several begin there, the longest."""
     found = [(at, -len(mark), mark) for mark in marks if (at := text.find(mark)) >= 0]
     return (min(found)[0], min(found)[2]) if found else None

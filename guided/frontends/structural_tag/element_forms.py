@@ -1,5 +1,5 @@
-"""How the XML styles write the arguments of a call: data. What is read of it: `element_text.py` writes, the readers of
-`call_arguments.py` and `nested_call_arguments.py` read back.
+"""How the XML styles write the arguments of a call, as data. `element_text.py` writes them, and the readers in
+`call_arguments.py` and `nested_call_arguments.py` read them back.
 
     {"city": "Oslo", "days": 3}        in the style qwen_xml
     <parameter=city>
@@ -15,7 +15,7 @@
     <cofl:value name="at" type="dict"><cofl:value name="lat" type="json">1.5</cofl:value></cofl:value>
     <cofl:value name="tags" type="list"><cofl:value type="raw">a</cofl:value></cofl:value>
 
-Source: xgrammar 0.2.8, what its grammars for these styles accept.
+Source: xgrammar 0.2.8, the texts that its grammars for these styles accept.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ _ESCAPED: Final = {**_QUOTED, "<": "&lt;", ">": "&gt;"}
 class ElementForm(NamedTuple):
     """How a style writes one value: begin, name, `after`, `string` or `other`, value, end.
 
-    In all of them {gap} is white space; {type} is the type of the value, and {name} the name of the member.
+    In all of them, {gap} is whitespace, {type} is the type of the value, and {name} the name of the member.
 
     Attributes:
-        begin, after: before and behind the name of a member.
-        string, other: before the value: if a string follows, or anything else.
-        end: behind the value.
-        item, item_end: in place of `begin` and `after`, and of `end`, for the items of an array. If "", the style
-            writes members of objects and items of arrays as JSON.
-        never: what no string contains; if "", the end.
-        types: what the style calls the types of values.
-        lines: whether a string may stand on lines of its own, behind a line end and before one.
-        around: whether white space may stand around what is no string.
-        between: whether white space may stand between items.
-        escapes: how characters of names are written, & first; if there are any, all but \0 may stand in a name.
-        names_integers: whether an integer may also be called one, where the schema asks nothing of the value.
+        begin, after: the texts before and after the name of a member.
+        string, other: the text before the value: for a string, and for any other value.
+        end: the text after the value.
+        item, item_end: replace `begin` and `after`, and `end`, for the items of an array. If "", the style writes
+            members of objects and items of arrays as JSON.
+        never: a text that no string contains; if "", the end.
+        types: the style's names for the types of values.
+        lines: whether a string may have its own lines, with a line end before and after it.
+        around: whether a value that is not a string may have whitespace around it.
+        between: whether whitespace may separate items.
+        escapes: how special characters of names are written, & first. If there are any, names may contain all
+            characters except \0.
+        names_integers: whether an integer may also be labelled as integer if the schema does not constrain the value.
     """
 
     begin: str
@@ -70,7 +71,7 @@ class ElementForm(NamedTuple):
 
     @property
     def is_typed(self) -> bool:
-        """Whether it is written if a value is a string. If not, it follows from the schema and the text."""
+        """Whether the text shows if a value is a string. Otherwise this follows from the schema and the text."""
         return self.string != self.other
 
     @property
@@ -80,21 +81,21 @@ class ElementForm(NamedTuple):
 
     @property
     def quotes(self) -> bool:
-        """Whether a name stands between quotation marks."""
+        """Whether names are in quotation marks."""
         return self.after.startswith('"')
 
     @property
     def repeats_names(self) -> bool:
-        """Whether the name of a member stands at its end, too."""
+        """Whether the end of a member repeats its name."""
         return "{name}" in self.end
 
     @property
     def excluded(self) -> str:
-        """What no string contains."""
+        """The text that no string contains."""
         return self.never or self.end
 
     def head(self, kind: str) -> str:
-        """What stands before a value of a type."""
+        """The text before a value of a type."""
         return self.string if kind == "string" else self.other.replace("{type}", self.types.get(kind, kind))
 
     def name(self, name: str) -> str:
@@ -102,18 +103,18 @@ class ElementForm(NamedTuple):
         return "".join([self.escapes.get(char, char) for char in name])
 
     def name_read(self, written: str) -> str:
-        """The name that is written so."""
+        """The name for a written name; the inverse of `name`."""
         for char, escape in reversed([*self.escapes.items()]):
             written = written.replace(escape, char)
         return written
 
     @property
     def name_pattern(self) -> str:
-        """A regular expression of names as they are written, for those who read them."""
+        """A regular expression for written names, for the readers."""
         return '[^"]+' if self.quotes else r'(?!/)[^<>"\s]+' if self.repeats_names else r'[^<>"\s]+'
 
     def may_be_called(self, name: str) -> bool:
-        """Whether a member of this name can be written."""
+        """Whether a member with this name can be written."""
         if self.escapes:
             return name != "" and "\0" not in name
         is_end = self.repeats_names and name.startswith("/")

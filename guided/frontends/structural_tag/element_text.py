@@ -1,19 +1,19 @@
-"""Arguments of calls in the XML styles: how members, items and strings are written where JSON is not.
+"""Arguments of calls in the XML styles: writes members, items and strings that are not JSON.
 
-In: what `frontends/json_schema/` works out of a schema, so that all of its keywords mean the same here. Out: IR. Each
-member of the arguments is an element. A string stands in it as it is, without quotation marks and escapes; anything
-else is JSON, or in the styles that nest, made of elements. `arguments.py` sees to it that no string contains the end.
+In: the interpreted schema from `frontends/json_schema/`, so all of its keywords have the same meaning here. Out: IR.
+Each member of the arguments is an element. A string is written as it is, without quotation marks and escapes. Any other
+value is JSON, or in the styles that nest, consists of elements. `arguments.py` ensures that no string contains the end.
 
 Levels: from 0 on, values are JSON. A place of `argument_places.py` has an even negative number for the value in an
-element, and the odd one below it for the members or items of which that is made. In styles that write the types of
-values, all elements are one place.
+element, and the odd number below it for the members or items of this value. In styles that write the types of values,
+all elements are one place.
 
-What cannot be written is refused: names that an element cannot have; where the end repeats the name, members whose
-names the schema does not give; items that must differ, if they are elements; an object beside an array, where neither
-the types are written.
+What cannot be written is refused: names that the style cannot write; members without a declared name, if the end
+repeats the name; items that must differ, if they are elements; an object and an array as alternatives, if types are not
+written.
 
-Names of additional members differ where they stand between quotation marks. In the other styles one may be there
-twice, and the reader keeps the last: what counts such members is refused.
+Names of additional members differ if the style writes them in quotation marks. In other styles a name may be repeated,
+and the reader keeps the last value. So schemas that count such members are refused.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ _NAMES: Final = {
     "quoted": r'[^"&<>\\\s\x00-\x20\x7f-\xa0]+',
     "escaped": r"[^\\\x00-\x1f]+",
 }
-"""What additional members may be called. What stands between quotation marks is to be a string of JSON, as it is."""
+"""The allowed names of additional members. A name in quotation marks must also be a JSON string without escapes."""
 
 
 @cache
 def _escaped(style: tuple[tuple[str, str], ...]) -> Encoding:
-    """The characters of names, of which a style writes some with &lt; and the like."""
+    """The characters of names. A style writes some of them with &lt; and similar escapes."""
     others = complement(charset((ord(char), ord(char)) for char, _ in style))
     forms = [Form(both, form.digits) for form in UTF8.forms if (both := intersect(form.ranges, others))]
     for char, written in style:
@@ -84,28 +84,28 @@ def _escaped(style: tuple[tuple[str, str], ...]) -> Encoding:
 
 
 class ElementNotation(Notation):
-    """One style. `spell` writes a string of its form; `gap` is white space around elements.
+    """One style. `spell` writes a string of its form; `gap` is the whitespace around elements.
 
     Attributes:
-        embedded: the rules that are JSON in an element, and the places of their schemas.
+        embedded: the rules that are JSON in an element, and the locations of their schemas.
     """
 
     def __init__(self, lowering: Lowering, form: ElementForm, spell: Callable[[str], Node], gap: Node) -> None:
         super().__init__(lowering)
         self._form, self._gap, self._parts = form, gap, spell
-        self._spelled: dict[str, Node] = {}
+        self._spellings: dict[str, Node] = {}
         self._elements = ElementNarrowing(lowering.expander, lowering.options.additional_properties, form)
         self.embedded: dict[str, str] = {}
         self._places: Places | None = None  # in styles that do not write types
-        self._listed: list[Place] = []  # by half of their level
+        self._places_by_number: list[Place] = []  # by half of their level
         self._wheres: list[str] = []  # for messages
         self._numbers: dict[Place, int] = {}
 
     def _spell(self, text: str) -> Node:
-        if text not in self._spelled:
+        if text not in self._spellings:
             first, *more = [self._parts(part) for part in text.split("{gap}")]
-            self._spelled[text] = Seq((first, *[one for part in more for one in (self._gap, part)]))
-        return self._spelled[text]
+            self._spellings[text] = Seq((first, *[one for part in more for one in (self._gap, part)]))
+        return self._spellings[text]
 
     # --- levels
 
@@ -115,7 +115,7 @@ class ElementNotation(Notation):
         root = arguments_goal(expander, self.lowering.root)
         if not self._form.is_typed:
             self._places = Places(expander, root, self._elements)
-            self._listed, self._wheres = [self._places.root], [self.lowering.root.where]
+            self._places_by_number, self._wheres = [self._places.root], [self.lowering.root.where]
         return self.lowering.value(root, _ROOT)
 
     def same_text(self, level: int) -> int:
@@ -128,18 +128,20 @@ class ElementNotation(Notation):
             return level + 1
         if self._places is None:
             return -2
-        places, around, where = self._places, self._listed[-level // 2], self._wheres[-level // 2]
+        places, around, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
         if isinstance(step, int):
             return self._number(places.item(around, step), f"{where}/items")
         return self._number(places.member(around, step), f"{where}/properties/{escape(step)}")
 
     def apart(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
-        """See `Notation`. Where several alternatives say what other members are, names differ in what they may hold."""
+        """See `Notation`. If several alternatives constrain other members, their names are grouped by the allowed
+        types.
+        """
         if level >= 0:
             return super().apart(level, goal, known)
         if self._places is None:
             return [((), -2)]
-        places, around, where = self._places, self._listed[-level // 2], self._wheres[-level // 2]
+        places, around, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
         if self._form.repeats_names:
             raise UnsupportedError(
                 "properties without a name cannot be written in this style, which repeats the name at the end",
@@ -166,8 +168,8 @@ class ElementNotation(Notation):
                     pointer=min((goal[0].where for goal in place if goal), default=where),
                     hint="put them into two properties",
                 )
-            self._numbers[place] = len(self._listed)
-            self._listed.append(place)
+            self._numbers[place] = len(self._places_by_number)
+            self._places_by_number.append(place)
             self._wheres.append(where)
         return -2 * self._numbers[place]
 
@@ -219,10 +221,11 @@ class ElementNotation(Notation):
         return self._raw(Text(text), level) if level < 0 else super().quoted_text(text, level)
 
     def _raw(self, content: Node, level: int) -> Node:
-        """Strings as they are. If one may be framed by line ends, one that begins with a line end itself is always
-        framed, so that it is read back as it is, and a reader knows from its first character whether it is framed."""
+        """Strings as they are. If line ends may frame a string, a string that begins with a line end is always framed.
+        So it is read back unchanged, and its first character shows whether it is framed.
+        """
         if self._places is not None:
-            kinds = self._places.kinds(self._listed[-level // 2])
+            kinds = self._places.kinds(self._places_by_number[-level // 2])
             if others := looks(kinds, nests=self._form.nests):
                 content = And((content, Not(parse_regex(others))))
         if not self._form.lines:
@@ -240,7 +243,7 @@ class ElementNotation(Notation):
         """See `Notation`."""
         if level >= 0:
             return super().wrap(brackets, body, may_be_empty, level)
-        after = self._gap if brackets == "[]" and not self._form.between else EPSILON  # else elements bring it
+        after = self._gap if brackets == "[]" and not self._form.between else EPSILON  # otherwise elements include it
         cases = [self._gap] if may_be_empty else []
         return either(cases if body is None else [*cases, Seq((self._gap, body, after))])
 
@@ -272,7 +275,7 @@ class ElementNotation(Notation):
         return Field(name, self._rest(value, written), required, Seq((self._spell(self._form.begin), Text(written))))
 
     def _rest(self, value: Node, written: str) -> Node:
-        """What follows the name of a member."""
+        """The text after the name of a member."""
         end = self._form.end.replace("{name}", written)
         return Seq((self._spell(self._form.after), value, self._spell(end), self._gap))
 
@@ -311,7 +314,7 @@ class ElementNotation(Notation):
             return super().distinct(text, known, level, counted)
         if self._form.quotes:
             names = tuple(map(self._form.name, known))
-            cases = text.items if isinstance(text, Alt) else (text,)  # the gap is no member
+            cases = text.items if isinstance(text, Alt) else (text,)  # the gap is not a member
             return either([case if case is self._gap else Distinct(case, names) for case in cases])
         if counted is not None:
             raise UnsupportedError(

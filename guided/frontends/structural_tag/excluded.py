@@ -1,12 +1,13 @@
 """JSON without some strings in it: `excludes` of the format json_schema.
 
-In: the grammar of a schema, and strings. Out: the grammar of those texts in which no string, and no name of a member,
-contains one of them, however it is escaped. How: the front end writes a string of JSON as `Encoded` between quotation
-marks, or as a text with its quotation marks. The first gets a language without the strings, the second is dropped if it
-has one. Cost: linear in the grammar, and for each language of strings in the characters of the excluded ones.
+In: the grammar of a schema, and strings. Out: the grammar of the texts in which no string, and no name of a member,
+contains one of the excluded strings, in any escaped spelling. How: the front end writes a JSON string as `Encoded`
+between quotation marks, or as a text with its quotation marks. The first is intersected with the language without the
+excluded strings; the second is dropped if it contains one. Cost: linear in the grammar, and for each language of
+strings in the characters of the excluded ones.
 
-What it does not do: look into values that are written in another way. There are none that hold a quotation mark; if
-there were, the grammar would be refused.
+What it does not do: examine values that are written differently. None of these contains a quotation mark; otherwise the
+grammar would be refused.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _QUOTE = ord('"')
 
 
 def without_strings(grammar: Grammar, excluded: Sequence[str], limits: Limits) -> Grammar:
-    """See the head.
+    """The grammar without the excluded strings, see the module's docstring.
 
     Raises:
         LimitExceeded: the strings have too many characters.

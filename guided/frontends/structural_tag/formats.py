@@ -1,6 +1,6 @@
-"""The formats of structural tags: their names, the fields of each, and what a field may hold.
+"""The formats of structural tags: their names, their fields, and the values that a field may have.
 
-Source: xgrammar 0.2.8, `structural_tag.py`. The fields that it names are all read; `reader.py` refuses any other.
+Source: xgrammar 0.2.8, `structural_tag.py`. All of its fields are supported; `reader.py` refuses any other field.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 __all__ = ["ARGUMENT_STYLES", "FORMATS", "REQUIRED", "Field", "Format"]
 
 REQUIRED: Final = object()
-"""The default of a field that has to be there."""
+"""The default of a required field."""
 ARGUMENT_STYLES: Final = (
     "json", "qwen_xml", "minimax_xml", "minimax_m3_xml", "deepseek_xml", "glm_xml", "cohere_xml", "kimi_k3_xml",
     "deepseek_v4_1_xml",
@@ -21,12 +21,12 @@ ARGUMENT_STYLES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format that was read.
+    """A parsed format.
 
     Attributes:
         type: its name, a key of `FORMATS`.
-        pointer: JSON Pointer of its place.
-        fields: the value of each field, with defaults filled in; a format in it is a `Format`.
+        pointer: JSON Pointer of its location.
+        fields: the value of each field, with defaults filled in; an inner format is a `Format`.
     """
 
     type: str
@@ -38,7 +38,7 @@ class Format:
 
 
 class Field(NamedTuple):
-    """A field: the kind of value (a method of the reader), and its default."""
+    """A field: the kind of its value (a method of the reader), and its default."""
 
     kind: str
     default: Any = REQUIRED

@@ -1,16 +1,16 @@
-"""Formats become parts of a specification (`guided.frontends.combinators`), and these become one grammar.
+"""Turns formats into parts of a specification (`guided.frontends.combinators`), which become one grammar.
 
-What a format means is what xgrammar means by it. The points that need care:
+A format has the same meaning as in xgrammar. The points that need care:
 
 - *Free text* (`any_text`, and the text between tags) is any text in which the strings of `excludes` do not occur.
-  Inside of a tag, the strings in `end` do not occur in it either. This holds for all free text between begin and end,
-  but not inside of inner tags, which have ends of their own, nor for `dispatch`.
+  Inside a tag, the strings in `end` do not occur in it either. This applies to all free text between begin and end,
+  except inside inner tags, which have their own ends, and in `dispatch`.
 - *Triggers and patterns*: as soon as one is complete in free text, its tag or format follows. Free text never contains
-  one otherwise, and does not end within one either, if it is complete.
+  one otherwise, and does not end with a complete one.
 - *at_least_one* of triggered tags: the output begins with a tag.
-- *Control tokens*: free text has none. A string in which the name of one of them occurs means that token, see `names`.
+- *Control tokens*: free text has none. In a string, the name of a control token stands for the token, see `names`.
 
-Cost: linear in the strings and schemas. All triggers share one automaton, whose states lead to what follows them.
+Cost: linear in the strings and schemas. All triggers share one automaton, whose states lead to the text that follows.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _ANY_TEXT = Repeat(ANY_CHAR, 0, None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
-    """What free text must not contain because of the tag around it: the strings and the token that end the tag."""
+class _EnclosingTag:
+    """What the surrounding tag forbids in free text: the strings and the token that end the tag."""
 
     strings: tuple[str, ...] = ()
     tokens: tuple[int | str, ...] = ()
 
 
-_NOTHING_AROUND = _Around()
+_NOTHING_AROUND = _EnclosingTag()
 
 
 class Lowering:
@@ -70,19 +70,20 @@ class Lowering:
     Args:
         names: the names of control tokens that strings may contain.
         allowed: whether the structural tag may name control tokens.
-        ask: whether a grammar that allows nothing is an error with a reason. A schema that does always is.
-        options: of the whole.
+        ask: whether a grammar that allows nothing raises an error with a reason. A schema that allows nothing always
+            does.
+        options: the JSON options of the whole structural tag.
     """
 
     def __init__(
         self, limits: Limits, names: Collection[str], allowed: bool, ask: bool, options: JsonSchemaOptions
     ) -> None:
-        self.limits, self.allowed, self.ask, self.options = limits, allowed, ask, options
+        self.limits, self.allow_special_tokens, self.ask, self.options = limits, allowed, ask, options
         longest_first = sorted(filter(None, names), key=len, reverse=True)
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
-    def part(self, it: Format, around: _Around = _NOTHING_AROUND) -> Expr:
-        """The part that a format means."""
+    def part(self, it: Format, around: _EnclosingTag = _NOTHING_AROUND) -> Expr:
+        """The part that expresses a format."""
         match it.type:
             case "const_string":
                 return self.spelled(it["value"], f"{it.pointer}/value")
@@ -115,11 +116,11 @@ class Lowering:
             case "repeat":
                 return self._repeat(it, around)
             case "tags_with_separator":
-                return self._separated(it)
+                return self._tags_with_separator(it)
             case "triggered_tags":
-                return self._triggered(it, around)
+                return self._triggered_tags(it, around)
             case "token_triggered_tags":
-                return self._token_triggered(it, around)
+                return self._token_triggered_tags(it, around)
             case "dispatch":
                 return self._dispatch(it)
             case "token_dispatch":
@@ -129,11 +130,11 @@ class Lowering:
     # --- strings and tokens
 
     def pieces(self, string: str, pointer: str) -> list[str | Special]:
-        """A string, cut at the control tokens that it names."""
+        """A string, split at the control tokens that it names."""
         out: list[str | Special] = []
         at = 0
         for found in self.names.finditer(string) if self.names else ():
-            if not self.allowed:
+            if not self.allow_special_tokens:
                 raise SpecError(
                     f"the string contains the control token {brief(found[0])} of this vocabulary, which is not allowed",
                     pointer=pointer, hint="allow_special_tokens=True, if you trust the author; then the token is meant",
@@ -148,14 +149,14 @@ class Lowering:
         return parts[0] if len(parts) == 1 else sequence(*parts)
 
     def _token(self, token: int | str, pointer: str) -> Expr:
-        if not self.allowed:
+        if not self.allow_special_tokens:
             raise SpecError(
                 f"the structural tag names the token {brief(token)}, which is not allowed", pointer=pointer,
                 hint="a text is a const_string; allow_special_tokens=True lets a structural tag name tokens",
             )  # fmt: skip
         return special(token)
 
-    # --- formats that are specifications of their own
+    # --- formats that are complete specifications
 
     def _schema(self, it: Format) -> Expr:
         style = it.fields.get("style", "qwen_xml")
@@ -177,7 +178,7 @@ class Lowering:
     ) -> Expr:
         """The JSON of a schema, without these strings in its strings.
 
-        `own`: where in it the schema that the author gave stands, which has the place `pointer` in the whole.
+        `own`: the location of the caller's schema within `schema`. In the structural tag, its location is `pointer`.
         """
 
         def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
@@ -203,7 +204,11 @@ class Lowering:
         def read(limits: Limits, _: JsonSchemaOptions, found: list[Finding]) -> Grammar:
             try:
                 return gbnf_to_grammar(
-                    it["grammar"], allow_special_tokens=self.allowed, limits=limits, found=found, ask_why_empty=self.ask
+                    it["grammar"],
+                    allow_special_tokens=self.allow_special_tokens,
+                    limits=limits,
+                    found=found,
+                    ask_why_empty=self.ask,
                 )
             except (SpecError, UnsupportedError) as error:
                 raise placed(error, f"{it.pointer}/grammar") from None
@@ -221,14 +226,14 @@ class Lowering:
 
     # --- free text
 
-    def _any_text(self, it: Format, around: _Around) -> Node:
+    def _any_text(self, it: Format, around: _EnclosingTag) -> Node:
         strings, most = (*it["excludes"], *around.strings), it["max_chars"]
         node: Node = free_text([], strings, limits=self.limits).without if strings else _ANY_TEXT
         if most is not None:
             node = Length(node, 0, most) if strings else Repeat(ANY_CHAR, 0, most)
         return node if it["max_tokens"] is None else MaxTokens(node, it["max_tokens"])
 
-    def _repeat(self, it: Format, around: _Around) -> Expr:
+    def _repeat(self, it: Format, around: _EnclosingTag) -> Expr:
         low, high = it["min"], None if it["max"] == -1 else it["max"]
         if high is not None and high < low:
             raise SpecError(
@@ -243,12 +248,12 @@ class Lowering:
         return self.part(begin) if isinstance(begin, Format) else self.spelled(begin, at)
 
     def _rest(self, tag: Format) -> Expr:
-        """What follows the begin of a tag, as a rule of its own."""
+        """The part after the begin of a tag, as a separate rule."""
         end = tag["end"]
         if isinstance(end, Format):
-            inside, closing = _Around((), (end["token"],)), self.part(end)
+            inside, closing = _EnclosingTag((), (end["token"],)), self.part(end)
         else:
-            inside = _Around(tuple(filter(None, end)))
+            inside = _EnclosingTag(tuple(filter(None, end)))
             closing = choice(*[self.spelled(one, f"{tag.pointer}/end") for one in dict.fromkeys(end)])
         name, content = tag.pointer or "/", tag["content"]
         least = None if isinstance(end, Format) else least_arguments(content, self)
@@ -258,16 +263,16 @@ class Lowering:
         def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
             return expr_to_grammar(sequence(self.part(content, inside), closing), limits, found, options=whole)
 
-        about = repr((content.fields, end, self.allowed)).encode()
+        about = repr((content.fields, end, self.allow_special_tokens)).encode()
         return LaterPart(ReadPart(read), name, about, least + sum(len(one.encode()) for one in end))
 
-    def _separated(self, it: Format) -> Expr:
+    def _tags_with_separator(self, it: Format) -> Expr:
         one = choice(*[self.part(tag) for tag in it["tags"]])
         separator = self.spelled(it["separator"], f"{it.pointer}/separator")
         several = one if it["stop_after_first"] else sequence(one, repeat(sequence(separator, one)))
         return several if it["at_least_one"] else optional(several)
 
-    def _triggered(self, it: Format, around: _Around) -> Expr:
+    def _triggered_tags(self, it: Format, around: _EnclosingTag) -> Expr:
         triggers: Sequence[str] = it["triggers"]
         of: dict[str, list[Format]] = {trigger: [] for trigger in triggers}
         lengths = sorted({len(trigger) for trigger in triggers})
@@ -292,14 +297,14 @@ class Lowering:
         ]
         free, dispatched = self._between(it, follows, (*it["excludes"], *around.strings), f"{it.pointer}/triggers")
         direct = choice(*[sequence(self.spelled(b, at), rest) for _, tags in follows for b, at, rest in tags])
-        return _arranged(free, dispatched, direct, it)
+        return _arrange(free, dispatched, direct, it)
 
     def _between(
         self, it: Format, follows: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]], never: Sequence[str], at: str
     ) -> tuple[Expr, Expr]:
-        """Free text without triggers; and free text that ends with one, and what follows.
+        """Free text without triggers; and free text that ends with a trigger, and what follows it.
 
-        Where a control token stands before the end of the trigger, or at it, the token is what triggers.
+        If a control token begins before the end of the trigger, the token is the trigger.
         """
         ends: list[str] = []
         after_text: list[Expr] = []
@@ -342,7 +347,7 @@ class Lowering:
 
     # --- triggers that are tokens
 
-    def _token_triggered(self, it: Format, around: _Around) -> Expr:
+    def _token_triggered_tags(self, it: Format, around: _EnclosingTag) -> Expr:
         triggers = it["trigger_tokens"]
         tags = []
         for tag in it["tags"]:
@@ -368,7 +373,7 @@ class Lowering:
                 )
         free = _node(OtherTokens((*triggers, *it["exclude_tokens"], *around.tokens), 0, None))
         one = choice(*tags)
-        return _arranged(free, sequence(free, one), one, it)
+        return _arrange(free, sequence(free, one), one, it)
 
     def _token_dispatch(self, it: Format) -> Expr:
         patterns = [pattern for pattern, _ in it["rules"]]
@@ -381,8 +386,8 @@ class Lowering:
         return sequence(repeat(dispatched), free) if it["loop"] else choice(free, dispatched)
 
 
-def _arranged(free: Expr, dispatched: Expr, direct: Expr, it: Format) -> Expr:
-    """Free text and tags, in the order that `at_least_one` and `stop_after_first` allow."""
+def _arrange(free: Expr, dispatched: Expr, direct: Expr, it: Format) -> Expr:
+    """Free text and tags, in the order that `at_least_one` and `stop_after_first` require."""
     if it["stop_after_first"]:
         return direct if it["at_least_one"] else choice(free, dispatched)
     more = sequence(repeat(dispatched), free)
@@ -398,7 +403,7 @@ def _node(node: Node) -> Expr:
 
 
 def placed(error: SpecError | UnsupportedError, pointer: str) -> SpecError | UnsupportedError:
-    """An error about a specification inside of this one, with its place in the whole."""
+    """An error in an embedded specification, with its location in the structural tag."""
     if error.pointer == "" or error.pointer.startswith("/"):
         error.pointer = pointer + error.pointer
     return error

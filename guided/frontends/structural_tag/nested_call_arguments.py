@@ -1,11 +1,11 @@
-"""The arguments of one call in the styles whose elements nest, read while they are written. In: pieces of text. Out:
-valid JSON at any time.
+"""Reads the arguments of one call while they are written, in styles whose elements nest. In: pieces of text. Out: valid
+JSON at any time.
 
     <cofl:value name="at" type="dict"><cofl:value name="city" type="raw">Os      ->      {"at": {"city": "Os"}}
 
-The interface is that of `call_arguments.py`. What an element holds, the style says by a type, or it follows from what
-the schema allows there (`argument_places.py`) and from what was written. Cost: each character is looked at once, but
-for a number that may go on, and `text` copies the arguments so far.
+The interface is that of `call_arguments.py`. The style writes the type of an element's content. Otherwise, the type
+follows from what the schema allows there (`argument_places.py`) and from the text. Cost: each character is visited
+once, except in a number that may continue, and `text` copies the arguments so far.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _KINDS: Final = {"raw": {"string"}, "json": {"number", "boolean", "null"}, "dict
 
 @dataclass
 class _Container:
-    """An object or array that is written.
+    """An object or array that is being written.
 
     Attributes:
-        place: where in the schema it stands.
-        name: before it in the JSON text: the name of the member that it is.
-        end: of its element.
+        place: its place in the schema.
+        name: the JSON text before it, if it is a member: the member's name.
+        end: the end of its element.
         parts: the JSON of its members or items so far.
     """
 
@@ -45,12 +45,12 @@ class _Container:
 
 @dataclass
 class _Value:
-    """An element of which it is not known yet that it is an object or array.
+    """An element that is not known yet to be an object or array.
 
     Attributes:
-        sure: its text, as a part of a JSON string, as far as it was taken from the buffer.
-        searched: so much of the buffer does not begin its end.
-        told: whether `fresh` has its name.
+        sure: the certain part of its text, as a part of a JSON string. It was removed from the buffer.
+        searched: this many characters of the buffer do not begin its end.
+        is_emitted: whether `fresh` has returned its name.
     """
 
     place: Place
@@ -59,16 +59,16 @@ class _Value:
     end: str
     sure: str = ""
     searched: int = 0
-    told: bool = False
+    is_emitted: bool = False
 
 
 class NestedArguments:
-    """An element for each argument. `may_end`: whether they may end here."""
+    """An element for each argument. `may_end`: whether the arguments may end here."""
 
     def __init__(self, form: ElementForm, parameters: Any) -> None:
         self._form = form
         self._places = None if form.is_typed else Places.of_schema(parameters, form)
-        self._open = [_Container("object", frozenset() if self._places is None else self._places.root)]
+        self._open_containers = [_Container("object", frozenset() if self._places is None else self._places.root)]
         self._value: _Value | None = None
         self._buffer = ""
         self._fresh = ["{"]
@@ -77,10 +77,10 @@ class NestedArguments:
     @property
     def may_end(self) -> bool:
         """Whether the arguments may end here."""
-        return len(self._open) == 1 and self._value is None
+        return len(self._open_containers) == 1 and self._value is None
 
     def read(self, piece: str) -> str:
-        """Read on, and return what is behind the last element."""
+        """Read a piece, and return the text after the last element."""
         self._buffer += piece
         while self._step():
             pass
@@ -92,30 +92,30 @@ class NestedArguments:
         last = ""
         if self._value is not None and self._value.kinds == {"string"}:
             last = f'{self._value.name}"{self._value.sure}"'
-        for container in reversed(self._open):
-            last = _joined(container.kind, container.name, [*container.parts, *([last] if last else [])])
+        for container in reversed(self._open_containers):
+            last = _join(container.kind, container.name, [*container.parts, *([last] if last else [])])
         return last
 
     def fresh(self, *, ended: bool) -> str:
-        """What is sure and was not told before; `ended`: the arguments have."""
-        told, self._fresh = "".join([*self._fresh, "}" * ended]), []
-        return told
+        """The certain text that was not returned before. `ended`: whether the arguments have ended."""
+        fresh_text, self._fresh = "".join([*self._fresh, "}" * ended]), []
+        return fresh_text
 
-    def _tell(self, name: str, begin: str) -> None:
-        """Tell that a member or an item begins."""
-        self._fresh.append(f"{', ' if self._open[-1].parts else ''}{name}{begin}")
+    def _emit_begin(self, name: str, begin: str) -> None:
+        """Add the begin of a member or an item to the fresh text."""
+        self._fresh.append(f"{', ' if self._open_containers[-1].parts else ''}{name}{begin}")
 
     def _step(self) -> bool:
-        """Read an element's begin, its value or its end; false if none is complete."""
+        """Read an element's begin, its value or its end. Returns False if none is complete."""
         if self._value is not None:
             return self._read_value(self._value)
-        container = self._open[-1]
+        container = self._open_containers[-1]
         skipped = self._buffer.lstrip(_SPACE)
         if container.end and skipped.startswith(container.end):
             self._buffer = skipped[len(container.end) :]
-            self._open.pop()
+            self._open_containers.pop()
             self._fresh.append("}" if container.kind == "object" else "]")
-            self._open[-1].parts.append(_joined(container.kind, container.name, container.parts))
+            self._open_containers[-1].parts.append(_join(container.kind, container.name, container.parts))
             return True
         found = self._headers[container.kind].match(skipped)
         if found is None:
@@ -125,7 +125,7 @@ class NestedArguments:
         return True
 
     def _begin(self, container: _Container, found: re.Match[str]) -> None:
-        """An element begins."""
+        """Begin an element."""
         name, end, place, key = "", self._form.item_end, container.place, ""
         if container.kind == "object":
             key = self._form.name_read(found["name"])
@@ -143,8 +143,8 @@ class NestedArguments:
                 return False
             if opens:
                 (kind,) = inner
-                self._tell(value.name, "{" if kind == "object" else "[")
-                self._open.append(_Container(kind, value.place, value.name, value.end))
+                self._emit_begin(value.name, "{" if kind == "object" else "[")
+                self._open_containers.append(_Container(kind, value.place, value.name, value.end))
                 self._value = None
                 return True
             value.kinds -= inner
@@ -152,9 +152,9 @@ class NestedArguments:
         if value.kinds == {"string"}:
             sure = stop if stop >= 0 else len(self._buffer) - kept(self._buffer, {value.end: ""})
             more = json_string(self._buffer[:sure])[1:-1]
-            if not value.told:
-                self._tell(value.name, '"')
-                value.told = True
+            if not value.is_emitted:
+                self._emit_begin(value.name, '"')
+                value.is_emitted = True
             self._fresh.append(more)
             value.sure += more
             self._buffer, stop = self._buffer[sure:], min(stop, 0)
@@ -170,14 +170,14 @@ class NestedArguments:
             out = json_string(written)
         else:
             out = written.strip(_SPACE)
-        if not value.told:
-            self._tell(value.name, out)
-        self._open[-1].parts.append(value.name + out)
+        if not value.is_emitted:
+            self._emit_begin(value.name, out)
+        self._open_containers[-1].parts.append(value.name + out)
         self._value = None
         return True
 
     def _opens(self) -> bool | None:
-        """Whether an element has elements in it, or could; None if that is not known yet."""
+        """Whether an element contains, or could contain, elements. None if unknown."""
         if self._form.is_typed:
             return True
         written, mark = self._buffer.lstrip(_SPACE), self._form.excluded
@@ -185,13 +185,13 @@ class NestedArguments:
 
 
 def _header(form: ElementForm, kind: str) -> re.Pattern[str]:
-    """What begins an element of an object or array, before its value."""
+    """A pattern for the begin of an element in an object or array, before its value."""
     name = f"(?P<name>{form.name_pattern})"
     types = re.escape(form.other).replace(re.escape("{type}"), f"(?P<type>{'|'.join(_KINDS)})")
     begin = f"{re.escape(form.begin)}{name}{re.escape(form.after)}" if kind == "object" else re.escape(form.item)
     return re.compile(begin + types)
 
 
-def _joined(kind: str, name: str, parts: list[str]) -> str:
+def _join(kind: str, name: str, parts: list[str]) -> str:
     inner = ", ".join(parts)
     return f"{name}{{{inner}}}" if kind == "object" else f"{name}[{inner}]"

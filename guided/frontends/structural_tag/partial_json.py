@@ -1,14 +1,14 @@
-"""The beginning of a JSON text, completed while it is written: the shortest valid JSON that says what is sure.
+"""Completes an unfinished JSON text while it is written: the shortest valid JSON with everything that is certain.
 
     {"city": "Os            ->   {"city": "Os"}
-    {"days": 1              ->   {}                 the number may go on
+    {"days": 1              ->   {}                 the number may continue
     {"days": 12, "to        ->   {"days": 12}
 
-A string that is not complete stands as far as it was written; a name without its value, and a number, `true`, `false`
-or `null` that may go on, are left out.
+An incomplete string is kept as far as it was written. A name without its value, and a number, `true`, `false` or `null`
+that may continue, are left out.
 
-Cost: what is read is looked at once, but for a number that may go on, and is then only kept. `sure` costs what the
-nesting does; `completed` copies the text.
+Cost: `read` visits each character once, except in a number that may continue. `sure` costs as much as the nesting
+depth, and `completed` copies the text.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Final
 
 __all__ = ["PartialJson", "completed_json"]
 
-_TOKEN: Final = re.compile(r'\s*([{}\[\],:"]|[-+.0-9A-Za-z]+)')  # a number ends where what is behind it begins
+_TOKEN: Final = re.compile(r'\s*([{}\[\],:"]|[-+.0-9A-Za-z]+)')  # a number ends where the next token begins
 _MARKS: Final = '{}[],:"'
-_CHARACTERS: Final = re.compile(  # whole ones: no half of a pair of surrogates
+_CHARACTERS: Final = re.compile(  # complete characters: no half of a surrogate pair
     r'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4})*', re.DOTALL
 )
 
@@ -29,34 +29,34 @@ class PartialJson:
     """Reads one value, piece by piece.
 
     Attributes:
-        end: where the value ends; -1 while it is not known.
+        end: the offset at which the value ends; -1 if it is not known yet.
     """
 
     def __init__(self) -> None:
         self.end = -1
         self._pieces: list[str] = []
-        self._window, self._base = "", 0  # what is looked at still, and where it begins
-        self._at = 0  # behind the last token, in the window
-        self._inside = -1  # behind the last whole character of a string that is written, in the window
+        self._window, self._base = "", 0  # the text that is still needed, and its offset
+        self._at = 0  # the end of the last token, in the window
+        self._string_end = -1  # the end of the last complete character of a string, in the window; -1: outside
         self._closers: list[str] = []
-        self._is_name = False  # of a member: the next string
+        self._is_name = False  # whether the next string is the name of a member
         self._sure, self._sure_closers = 0, ""
 
     @property
     def text(self) -> str:
-        """What was read."""
+        """The text that was read."""
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 
     def read(self, piece: str) -> str:
-        """Read on, and return what lies behind the value, if it has ended."""
+        """Read a piece, and return the text after the value, if it has ended."""
         self._pieces.append(piece)
         self._window += piece
         while self.end < 0 and self._step():
             pass
-        cut = self._at if self._inside < 0 else self._inside
+        cut = self._at if self._string_end < 0 else self._string_end
         self._window, self._base = self._window[cut:], self._base + cut
-        self._at, self._inside = 0, min(self._inside, 0)
+        self._at, self._string_end = 0, min(self._string_end, 0)
         if self.end < 0:
             return ""
         behind, self._window = self._window, ""
@@ -64,25 +64,25 @@ class PartialJson:
 
     @property
     def sure(self) -> tuple[int, str]:
-        """How many characters of the text are sure, and what completes them."""
-        if self._inside >= 0 and not self._is_name:
-            return self._base + self._inside, f'"{"".join(reversed(self._closers))}'
+        """How many characters of the text are certain, and the text that completes them."""
+        if self._string_end >= 0 and not self._is_name:
+            return self._base + self._string_end, f'"{"".join(reversed(self._closers))}'
         return self._sure, self._sure_closers
 
     def completed(self) -> str:
-        """The value as far as it is sure; "" if nothing is."""
+        """The certain part of the value as JSON; "" if nothing is certain."""
         length, closers = self.sure
         return self.text[:length] + closers
 
     def _step(self) -> bool:
-        """Read a token; false if it is not complete."""
-        if self._inside >= 0:
-            found = _CHARACTERS.match(self._window, self._inside)
+        """Read a token. Returns False if it is not complete."""
+        if self._string_end >= 0:
+            found = _CHARACTERS.match(self._window, self._string_end)
             assert found is not None
-            self._inside = found.end()
-            if not self._window.startswith('"', self._inside):
+            self._string_end = found.end()
+            if not self._window.startswith('"', self._string_end):
                 return False
-            self._at, self._inside = self._inside + 1, -1
+            self._at, self._string_end = self._string_end + 1, -1
             if not self._is_name:
                 self._value()
             return True
@@ -92,7 +92,7 @@ class PartialJson:
         token, self._at = found[1], found.end()
         match token:
             case '"':
-                self._inside = self._at
+                self._string_end = self._at
             case "{" | "[":
                 self._closers.append("}" if token == "{" else "]")
                 self._is_name = token == "{"
@@ -119,7 +119,7 @@ class PartialJson:
 
 
 def completed_json(text: str) -> str:
-    """The text completed; "" if nothing is sure yet."""
+    """The completed text; "" if nothing is certain yet."""
     reader = PartialJson()
     reader.read(text)
     return reader.completed()

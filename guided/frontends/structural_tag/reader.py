@@ -1,8 +1,8 @@
-"""Reading a structural tag: JSON text, or what `json.loads` gives, becomes a tree of `Format`s.
+"""Reads a structural tag: JSON text, or the result of `json.loads`, becomes a tree of `Format`s.
 
-Two documents are read: `{"type": "structural_tag", "format": {...}}`, and vLLM's older `{"structures": [...],
-"triggers": [...]}`, which means triggered tags. As in xgrammar, the type may be left out of both. Each value is checked
-where it stands. An error has the JSON Pointer of the place, and, if there is a text, its span.
+Two documents are accepted: `{"type": "structural_tag", "format": {...}}`, and vLLM's older `{"structures": [...],
+"triggers": [...]}`, which means triggered tags. As in xgrammar, both may omit the type. Each value is checked at its
+location. An error has the JSON Pointer of the location and, if there is a text, its span.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from guided.limits import Limits
 __all__ = ["read_structural_tag"]
 
 _MOST = 2**31 - 1
-_NODES = 10  # of the IR, for a format at least
+_NODES = 10  # the least number of IR nodes for a format
 
 
 def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format:
@@ -30,7 +30,7 @@ def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format
         SpecError: it is not JSON, or not a structural tag.
         LimitExceeded: it is too long, or nests too deeply.
     """
-    document = _parsed(spec, limits) if isinstance(spec, str) else spec
+    document = _parse_json(spec, limits) if isinstance(spec, str) else spec
     if not isinstance(document, dict):
         raise SpecError(
             f"a structural tag is an object, not {_kind(document)}",
@@ -53,7 +53,7 @@ def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format
     return reader.format(document["format"], "/format", 1)
 
 
-def _parsed(text: str, limits: Limits) -> object:
+def _parse_json(text: str, limits: Limits) -> object:
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     try:
@@ -91,14 +91,14 @@ def _kind(value: object) -> str:
 
 
 class _Reader:
-    """Reads values of the kinds that `FORMATS` names: each kind is a method that takes a value and its pointer."""
+    """Reads values of the kinds in `FORMATS`. Each kind is a method that takes a value and its pointer."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.depth = self.formats_read = 0
 
     def legacy(self, document: dict[str, Any]) -> Format:
-        """vLLM's older form; `{"type": "structural_tag"}` may stand in it."""
+        """vLLM's older form. It may contain `{"type": "structural_tag"}`."""
         self.only(document, "", ("type", "structures", "triggers"))
         for name in ("structures", "triggers"):
             if name not in document:
@@ -165,7 +165,7 @@ class _Reader:
         return Format(name, at, fields)
 
     def only(self, value: Any, at: str, known: tuple[str, ...]) -> None:
-        """Refuse what is no object, and members that are not known."""
+        """Refuse a value that is not an object, and unknown members."""
         if not isinstance(value, dict):
             raise SpecError(
                 f"this is {_kind(value)}, not an object", pointer=at, hint=f"its members are {', '.join(known)}"

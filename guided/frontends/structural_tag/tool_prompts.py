@@ -1,10 +1,10 @@
-"""What the prompt of a model says of its tools: which there are, how they are called, and what was called before.
+"""The description of tools in a prompt: the available tools, how to call them, and earlier calls.
 
 In: a style of tool calls, tools as in OpenAI's API, calls with their arguments. Out: text in the form of the style, in
-which names of control tokens mean these, and text that is the tools' own, in which they mean nothing (`Piece.literal`).
+which names of control tokens stand for the tokens, and text of the tools, in which they do not (`Piece.literal`).
 
-Source: the chat templates of the models. Where a style's file has no sentence of its own (`told`), the form of a call
-is shown by an example. Cost: linear in the tools and the arguments.
+Source: the chat templates of the models. If a style's file has no explanation of its own (`told`), an example shows the
+form of a call. Cost: linear in the tools and the arguments.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _EXAMPLE: Final = ("example_function_name", '{"example_parameter": "value"}')
 
 
 class Piece(NamedTuple):
-    """A text. `literal`: names of control tokens in it are text; else they mean the tokens."""
+    """A text. `literal`: names of control tokens in it are plain text; otherwise they stand for the tokens."""
 
     text: str
     literal: bool = False
 
 
 def check_style(style: ToolStyle) -> None:
-    """Raises UnsupportedError where messages of a style have a form of their own, so that ChatML cannot hold them."""
+    """Raise UnsupportedError if a style has its own form of messages, which ChatML cannot express."""
     if "channels" in style.data or "response" in style.data:
         message = f"messages of the style {style.name} have a form of their own, which is not ChatML's"
         raise UnsupportedError(message, hint="use another style")
 
 
 def tools_told(style: ToolStyle, tools: Sequence[Mapping[str, Any]]) -> list[Piece]:
-    """What the system message says of the tools."""
+    """The description of the tools in the system message."""
     listed = "".join(f"\n{json.dumps(tool, ensure_ascii=False)}" for tool in tools)
     told = style.data.get("told")
     how = [Piece(told)] if told else [Piece("For each function call, write this:\n"), *written_calls(style, [_EXAMPLE])]
@@ -49,10 +49,10 @@ def tools_told(style: ToolStyle, tools: Sequence[Mapping[str, Any]]) -> list[Pie
 
 
 def written_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piece]:
-    """Calls as a model of the style writes them; of each the name, and the arguments as JSON text.
+    """Calls as a model of the style writes them. Each call is its name, and its arguments as JSON text.
 
     Raises:
-        SpecError: arguments that are no JSON object. UnsupportedError: a style whose messages have a form of their own.
+        SpecError: arguments that are not a JSON object. UnsupportedError: a style with its own form of messages.
     """
     check_style(style)
     section, separator = style.data.get("section"), style.between
@@ -80,7 +80,7 @@ def read_arguments(written: object) -> dict[str, Any]:
     """The arguments of a call, from their JSON text.
 
     Raises:
-        SpecError: it is none, or no object.
+        SpecError: the text is not JSON, or not an object.
     """
     try:
         value = json.loads(written) if isinstance(written, str) else None
@@ -110,10 +110,10 @@ def _value(form: ElementForm, value: Any) -> list[Piece]:
     if form.nests and isinstance(value, list):
         items = [(Piece(form.item + form.head(_type(item))), item) for item in value]
         return [piece for begin, item in items for piece in (begin, *_value(form, item), Piece(form.item_end))]
-    return [Piece(_plain(value), True)]
+    return [Piece(_argument_text(value), True)]
 
 
-def _plain(value: Any) -> str:
+def _argument_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -123,7 +123,7 @@ def _type(value: Any) -> str:
 
 
 def found_style(template: str) -> str | None:
-    """The style in which a chat template writes calls; None if that is not sure."""
+    """The style in which a chat template writes calls. None if that is uncertain."""
     text, best = template.replace("\\n", "\n").replace('\\"', '"'), ("", "")
     for name in TOOL_STYLES:
         call = tool_style(name).data["call"]

@@ -3,26 +3,26 @@
     style = guided.tool_style("qwen_3")
     tag = style.structural_tag(tools, tool_choice="required")
     grammar = compiler.compile_structural_tag(tag, allow_special_tokens=True)
-    reader = style.reader(tools)              # what was called, while it is written: calls.py
+    reader = style.reader(tools)              # reads calls while they are written: calls.py
 
-Each file of `styles/` is one format:
+Each file of `styles/` describes one format:
 
-    models            whose format it is
-    reasoning         begin, end, after: the markers and what follows them; in_prompt: the prompt ends with begin;
-                      disabled: what stands in its place; skipped: the same, where it may be there; excludes: what does
-                      not occur in it; auto_excludes: the same, where the reasoning may be there
-    excludes          what does not occur in free text
-    trigger           how a call begins in free text (without a section)
-    section           calls stand together: lead, begin, open, separator, end; begin is the trigger; text_after: whether
-                      text and more of them follow also where a call is required; excludes: what does not occur in free
-                      text either, where there may be a section
-    response          the answer is a message of blocks: begin and end of the one with the text, which comes before the
-                      section. Without reasoning the prompt ends with begin. `end`: of the message
+    models            the models that use the format
+    reasoning         begin, end, after: the markers and the text that follows; in_prompt: the prompt ends with begin;
+                      disabled: the text that replaces reasoning; skipped: the same, if reasoning is optional; excludes:
+                      strings that do not occur in it; auto_excludes: the same, if reasoning is optional
+    excludes          strings that do not occur in free text
+    trigger           the begin of a call in free text (without a section)
+    section           calls form a group: lead, begin, open, separator, end; begin is the trigger; text_after: whether
+                      text and more groups may follow even if a call is required; excludes: further strings that do not
+                      occur in free text, if a section is possible
+    response          the answer is a message of blocks: begin and end of the text block, which precedes the section.
+                      Without reasoning, the prompt ends with begin. `end`: the end of the message
     channels          the output consists of messages: separator, and the messages text and reasoning
     call              begin, with {name} and {index}; end; arguments: how they are written, see `ARGUMENT_STYLES`;
-                      excludes: what strings in them do not contain
+                      excludes: strings that do not occur in their strings
     told              the sentence that tells a model how to call, if its chat template has one (tool_prompts.py)
-    shown             what all chat templates of the style contain, where they write the begin of a call in pieces
+    shown             strings that all chat templates of the style contain, if they write the begin of a call in pieces
 
 Source: the chat templates of the models, as xgrammar 0.2.8 writes them (`builtin_structural_tag.py`).
 """
@@ -56,7 +56,7 @@ class ToolStyle:
 
     Attributes:
         name: one of `TOOL_STYLES`.
-        data: the file.
+        data: the content of its file.
     """
 
     name: str
@@ -64,7 +64,7 @@ class ToolStyle:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that write so."""
+        """The models that use this style."""
         return tuple(self.data["models"])
 
     def structural_tag(
@@ -77,16 +77,16 @@ class ToolStyle:
         mixed: bool = True,
         text: Mapping[str, Any] | None = None,
     ) -> Json:
-        """The structural tag of an answer in which these tools may be called.
+        """The structural tag of an answer that may call these tools.
 
         Args:
-            tools, tool_choice: as in OpenAI's API. With "auto" there is free text, in which tools may be called;
-                with "required" the answer begins with a call, and with a named tool it is one call.
+            tools, tool_choice: as in OpenAI's API. With "auto", the answer is free text that may contain calls; with
+                "required", it begins with a call; with a named tool, it is one call.
             parallel_tool_calls: whether there may be several calls. If not, the answer ends after the first one.
-            reasoning: "enabled": the answer begins with reasoning; "auto": it may; "disabled": it does not. Where the
-                prompt of a model ends with the begin of its reasoning, so does the prompt here with "enabled".
-            mixed: whether text and calls may stand in one answer. If not, it is text or calls, and with "required" it
-                is calls alone.
+            reasoning: "enabled": the answer begins with reasoning; "auto": it may; "disabled": it does not. If the
+                prompt of a model ends with the begin of its reasoning, "enabled" assumes this prompt.
+            mixed: whether one answer may contain both text and calls. If not, it is either text or calls, and with
+                "required" calls only.
             text: the format of the text, for answers that are not mixed; None: any text.
 
         Raises:
@@ -106,28 +106,28 @@ class ToolStyle:
                     f"answers of the style {self.name} with reasoning {reasoning!r} are always mixed",
                     hint="leave mixed out",
                 )
-            return _whole(self._separate(chosen, parallel_tool_calls, text))
+            return _structural_tag(self._separate(chosen, parallel_tool_calls, text))
         if "channels" in self.data:
-            return _whole(self._messages(chosen, parallel_tool_calls, reasoning))
+            return _structural_tag(self._messages(chosen, parallel_tool_calls, reasoning))
         if "response" in self.data:
             answer = self._blocks(chosen, parallel_tool_calls, reasoning)
         else:
             answer = [self._answer(chosen, parallel_tool_calls)]
         elements = [*self._reasoning(reasoning), *answer]
-        return _whole(elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements})
+        return _structural_tag(elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements})
 
     def reader(self, tools: Sequence[Mapping[str, Any]] | None, *, reasoning: Reasoning = "disabled") -> CallReader:
-        """Reads an answer back, while it is written."""
+        """Create a reader for an answer, which reads it back while it is written."""
         return CallReader(self.data, chosen_tools(tools).functions, reasoning)
 
     @property
     def between(self) -> str:
-        """What stands between calls that follow each other."""
+        """The text between consecutive calls."""
         section = self.data.get("section")
         return "\n" if section is None else str(section["separator"])
 
     def _calls(self, function: Function) -> list[Json]:
-        """The tags of one tool: how it is called."""
+        """The tags of one tool's calls."""
         call = self.data["call"]
         schema = {"type": "json_schema", "json_schema": function.parameters, "style": call["arguments"]}
         schema |= {name: call[name] for name in ("excludes",) if name in call}
@@ -176,7 +176,7 @@ class ToolStyle:
         }  # fmt: skip
 
     def _separate(self, chosen: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
-        """Calls alone, or text alone where none must be called."""
+        """Calls only, or text only unless a call is required."""
         trigger = self.data.get("trigger") or self.data["section"]["begin"]
         marks = [trigger] if chosen.functions else []
         plain = {"type": "any_text", "excludes": [*self.data["excludes"], *marks]} if text is None else dict(text)
@@ -186,19 +186,19 @@ class ToolStyle:
             calls = self._section(chosen, parallel, self.data["section"].get("lead", ""))
         else:
             tags = [tag for function in chosen.functions for tag in self._calls(function)]
-            calls = _separated(tags, self.between, not parallel or chosen.mode == "named")
+            calls = _tags_with_separator(tags, self.between, not parallel or chosen.mode == "named")
         return calls if chosen.mode != "auto" else {"type": "or", "elements": [plain, calls]}
 
     def _section(self, chosen: ChosenTools, parallel: bool, lead: str = "") -> Json:
-        """Calls that stand together."""
+        """A group of calls."""
         section = self.data["section"]
         tags = [tag for function in chosen.functions for tag in self._calls(function)]
-        calls = _separated(tags, section["separator"], not parallel or chosen.mode == "named")
+        calls = _tags_with_separator(tags, section["separator"], not parallel or chosen.mode == "named")
         begin = lead + section["begin"] + section.get("open", "")
         return {"type": "tag", "begin": begin, "content": calls, "end": section["end"]}
 
     def _blocks(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
-        """An answer of blocks: text, and calls if there are any."""
+        """An answer of blocks: text, then calls if there are any."""
         response = self.data["response"]
         begin = "" if reasoning == "disabled" else response["begin"]
         free = {"type": "any_text", "excludes": self.data["excludes"]}
@@ -218,19 +218,22 @@ class ToolStyle:
         tags = calls if chosen.mode != "auto" else [*calls, message["text"]]
         single = chosen.mode == "named" or not parallel
         if reasoning == "disabled":
-            return _separated(tags, channels["separator"], single)
+            return _tags_with_separator(tags, channels["separator"], single)
         thoughts = {"type": "sequence", "elements": [message["reasoning"], _text(channels["separator"])]}
         if single:
             return {
                 "type": "sequence",
-                "elements": [{"type": "star", "content": thoughts}, _separated(tags, channels["separator"], True)],
+                "elements": [
+                    {"type": "star", "content": thoughts},
+                    _tags_with_separator(tags, channels["separator"], True),
+                ],
             }
         first = {"type": "star", "content": thoughts}
         return {
             "type": "sequence",
             "elements": [
                 first,
-                _separated(tags, channels["separator"], True),
+                _tags_with_separator(tags, channels["separator"], True),
                 {
                     "type": "star",
                     "content": {
@@ -245,7 +248,7 @@ class ToolStyle:
         }
 
 
-def _separated(tags: list[Json], separator: str, single: bool) -> Json:
+def _tags_with_separator(tags: list[Json], separator: str, single: bool) -> Json:
     return {
         "type": "tags_with_separator", "tags": tags, "separator": separator, "at_least_one": True,
         "stop_after_first": single,
@@ -256,16 +259,16 @@ def _text(value: str) -> Json:
     return {"type": "const_string", "value": value}
 
 
-def _whole(form: Json) -> Json:
+def _structural_tag(form: Json) -> Json:
     return {"type": "structural_tag", "format": form}
 
 
 @cache
 def tool_style(name: str) -> ToolStyle:
-    """The style of this name.
+    """The style with this name.
 
     Raises:
-        SpecError: there is none.
+        SpecError: the name is unknown.
     """
     if name not in TOOL_STYLES:
         close = close_name(name, TOOL_STYLES)

@@ -1,8 +1,8 @@
 """OpenAI's list of tools and `tool_choice`: which tools may be called, and whether one must be.
 
-Source: the Chat Completions API. Read are tools of the type "function", and the choices "none", "auto", "required",
-`{"type": "function", "function": {"name": ...}}` and `{"type": "allowed_tools", ...}`. A function without `parameters`
-has no arguments, as that API says. `strict` changes nothing: arguments always satisfy their schema.
+Source: the Chat Completions API. Supported are tools of the type "function", and the choices "none", "auto",
+"required", `{"type": "function", "function": {"name": ...}}` and `{"type": "allowed_tools", ...}`. A function without
+`parameters` has no arguments, as in that API. `strict` has no effect: arguments always satisfy their schema.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class Function(NamedTuple):
 
 
 class ChosenTools(NamedTuple):
-    """The tools that may be called, and whether none, any or just this one must be."""
+    """The tools that may be called, and whether none, any or one given tool must be called."""
 
     functions: tuple[Function, ...]
     mode: Mode
 
 
 def chosen_tools(tools: Sequence[Mapping[str, Any]] | None, tool_choice: ToolChoice = "auto") -> ChosenTools:
-    """The tools that `tool_choice` leaves.
+    """The tools that `tool_choice` allows.
 
     Raises:
         SpecError: a tool or the choice is malformed, with its JSON Pointer, such as /tools/0/function/name.
-        UnsupportedError: a tool of another type than "function".
+        UnsupportedError: a tool of a type other than "function".
     """
     functions = _functions([] if tools is None else tools)
     match tool_choice:
@@ -49,7 +49,7 @@ def chosen_tools(tools: Sequence[Mapping[str, Any]] | None, tool_choice: ToolCho
         case "none":
             return ChosenTools((), "auto")
         case "required":
-            return _required(tuple(functions.values()))
+            return _require_call(tuple(functions.values()))
         case Mapping():
             return _by_object(functions, tool_choice)
     raise SpecError(
@@ -111,7 +111,7 @@ def _function(tool: object, at: str) -> Function:
     return Function(name, parameters)
 
 
-def _required(functions: tuple[Function, ...]) -> ChosenTools:
+def _require_call(functions: tuple[Function, ...]) -> ChosenTools:
     if not functions:
         raise SpecError(
             "a tool must be called, and there is none", pointer="/tool_choice", hint='add tools, or write "auto"'
@@ -119,7 +119,7 @@ def _required(functions: tuple[Function, ...]) -> ChosenTools:
     return ChosenTools(functions, "required")
 
 
-def _named(functions: Mapping[str, Function], reference: object, at: str) -> Function:
+def _find_function(functions: Mapping[str, Function], reference: object, at: str) -> Function:
     named = reference.get("function") if isinstance(reference, Mapping) else None
     name = named.get("name") if isinstance(named, Mapping) else None
     if not isinstance(reference, Mapping) or reference.get("type") != "function" or not isinstance(name, str):
@@ -135,7 +135,7 @@ def _named(functions: Mapping[str, Function], reference: object, at: str) -> Fun
 
 def _by_object(functions: Mapping[str, Function], choice: Mapping[str, Any]) -> ChosenTools:
     if choice.get("type") != "allowed_tools":
-        return ChosenTools((_named(functions, choice, "/tool_choice"),), "named")
+        return ChosenTools((_find_function(functions, choice, "/tool_choice"),), "named")
     allowed, at = choice.get("allowed_tools"), "/tool_choice/allowed_tools"
     if not isinstance(allowed, Mapping) or not isinstance(allowed.get("tools"), list):
         raise SpecError(
@@ -143,11 +143,11 @@ def _by_object(functions: Mapping[str, Function], choice: Mapping[str, Any]) -> 
         )
     chosen = {}
     for number, reference in enumerate(allowed["tools"]):
-        function = _named(functions, reference, f"{at}/tools/{number}")
+        function = _find_function(functions, reference, f"{at}/tools/{number}")
         chosen[function.name] = function
     match allowed.get("mode"):
         case "auto":
             return ChosenTools(tuple(chosen.values()), "auto")
         case "required":
-            return _required(tuple(chosen.values()))
+            return _require_call(tuple(chosen.values()))
     raise SpecError(f"there is no mode {brief(allowed.get('mode'))}", pointer=f"{at}/mode", hint='"auto" or "required"')

@@ -1,1 +1,1 @@
-"""Keys and values in the memory of the CPU, with a ring of slots on the device that computes."""
+"""Keys and values in CPU memory, with a ring of slots on the compute device."""

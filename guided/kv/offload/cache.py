@@ -1,18 +1,18 @@
-"""Keys and values in the memory of the CPU, for contexts that the device that computes has no room for.
+"""Keys and values in CPU memory, for contexts that exceed the memory of the compute device.
 
-Every sequence has blocks of the CPU (manager.py); a forward pass brings them to the device one after the other,
-through a ring of N slots (ring.py), and attends to each while the next ones are on their way. This module decides
-what segments there are, and in which order (`segments`). attention/segments.py attends to them and merges the results.
+Every sequence has blocks on the CPU (manager.py). A forward pass copies them to the device one after the other, through
+a ring of N slots (ring.py), and attends to each while the next ones are being copied. This module decides which
+segments there are, and in which order (`segments`). attention/segments.py attends to them and merges the results.
 
-A step of a part of a block is a step of decoding: the block that grows stays in slot 0 from step to step, and is copied
-to the CPU when it is full. A step that has all of a block, or tokens on both sides of a border, reads a prompt: block i
-of the sequence is written to slot i mod N, and copied to the CPU as soon as it was attended to, layer by layer. Loads
-for the next layer begin before this one has ended.
+A step with fewer tokens than a block, all within one block, is a decoding step: the growing block stays in slot 0 from
+step to step, and is copied to the CPU when it is full. A step with at least a block of tokens, or with tokens on both
+sides of a block border, reads a prompt: block i of the sequence is written to slot i mod N, and copied to the CPU after
+it was attended to, layer by layer. Loads for the next layer begin before this layer has ended.
 
-Device memory: N blocks, whatever the number of sequences and their lengths. Cost of a step: each sequence's past
-crosses the bus once. Sequences share the ring, one after the other within a layer; so where several of them decode side
-by side slot 0 changes hands, and each also stores its new positions and loads its last block, in each layer and step.
-Prefixes are not found again; forks share blocks.
+Device memory: N blocks, independent of the number of sequences and their lengths. Cost of a step: each sequence's past
+crosses the bus once. Sequences share the ring, one after the other within a layer. If several sequences decode at the
+same time, slot 0 changes its owner, so each sequence also stores its new positions and loads its last block, in each
+layer and step. Prefixes are not reused; forks share blocks.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ class OffloadCache:
 
     @property
     def capacity(self) -> int:
-        """Positions that fit in all."""
+        """The total number of positions."""
         return self.manager.blocks * self.block_size
 
     @property
     def available(self) -> int:
-        """Positions of the blocks that nobody uses."""
+        """The number of positions in unused blocks."""
         return self.manager.free * self.block_size
 
     def touch(self) -> None:
-        """Nothing: on CUDA memory is pinned, and so taken when it is allocated."""
+        """No effect: on CUDA, memory is pinned, and therefore committed when it is allocated."""
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
         """An empty sequence."""
         return Table(salt=salt)
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Take the blocks that are missing, and a copy of the block that is written next if others use it."""
+        """Allocate the missing blocks. Copy the block that is written next if others use it."""
         assert isinstance(lease, Table)
         if new == 0:
             return True
@@ -88,13 +88,13 @@ class OffloadCache:
         return True
 
     def fork(self, lease: Lease) -> Lease:
-        """Share all blocks that hold something."""
+        """Share all non-empty blocks."""
         assert isinstance(lease, Table)
         blocks = lease.blocks[: -(-lease.length // self.block_size)]
         return Table(list(lease.tokens), lease.salt, blocks=[self.manager.use(block) for block in blocks])
 
     def truncate(self, lease: Lease, length: int) -> None:
-        """Forget the positions at `length` and after it, and give back the blocks of them."""
+        """Forget the positions from `length` on, and release their blocks."""
         assert isinstance(lease, Table)
         lease.forget(length)
         self._keep(lease, -(-length // self.block_size))
@@ -104,13 +104,13 @@ class OffloadCache:
         return _OffloadPlan(self, [lease for lease in leases if isinstance(lease, Table)], counts)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
-        """The new positions hold these tokens."""
+        """Record the tokens of the new positions."""
         assert isinstance(lease, Table)
         lease.tokens += tokens
         self.manager.may_offload(lease)
 
     def close(self, lease: Lease) -> None:
-        """Give the blocks back."""
+        """Release the blocks."""
         assert isinstance(lease, Table)
         lease.closed, lease.tokens = True, []
         self._keep(lease, 0)
@@ -123,7 +123,9 @@ class OffloadCache:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """New tokens of a sequence that go into one block: `first` to `last` of them, at `start` in the block."""
+    """New tokens of a sequence that are written to one block: tokens `first` to `last`, at position `start` of the
+    block.
+    """
 
     block: Block
     slot: int
@@ -138,21 +140,21 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a forward pass does for one sequence, in each layer."""
+    """The work of a forward pass for one sequence, the same in each layer."""
 
     count: int
     decode: bool
     spans: list[_Span]
     resident: list[range]  # slots of complete blocks on the device
     loaded: list[Block]  # complete blocks on the CPU
-    turns: list[Turn]  # how these pass through the ring
-    kept: list[int]  # which blocks of the sequence `resident` are
-    fetched: list[int]  # and `loaded`
-    length: int  # positions, new ones included
+    turns: list[Turn]  # how the loaded blocks pass through the ring
+    resident_indices: list[int]  # the indices of the `resident` blocks in the sequence
+    loaded_indices: list[int]  # and of the `loaded` ones
+    length: int  # number of positions, including new ones
 
     @property
     def lead(self) -> int:
-        """Loads that are begun before anything is attended to."""
+        """The number of loads that start before the first attention."""
         return sum(1 for _ in takewhile(lambda turn: isinstance(turn, Load), self.turns))
 
 
@@ -161,7 +163,7 @@ class _OffloadPlan:
         self._layers, self._slots, self._size = cache.layers, cache.slots, cache.block_size
         self._device = cache.device
         self._parts = [_part(cache, table, count) for table, count in zip(tables, counts, strict=True)]
-        self._begun: tuple[int, int] | None = None  # layer and sequence whose first loads are under way
+        self._started: tuple[int, int] | None = None  # layer and sequence whose first loads have started
         self._slots.settle()
 
     @property
@@ -180,15 +182,15 @@ class _OffloadPlan:
         self._begin(layer, index)
         for span in part.spans[:1]:
             self._write(layer, part, span, k, v)
-        kept = iter(part.kept)
+        resident_indices = iter(part.resident_indices)
         for run in part.resident:
-            where = self._blocks(islice(kept, len(run)))
+            where = self._blocks(islice(resident_indices, len(run)))
             yield Segment(everyone, self._stored(run, layer, len(run) * size), where)
         for turn in part.turns[part.lead :]:
             if isinstance(turn, Load):
                 slots.load(turn.slot, layer, part.loaded[turn.item], size)
             else:
-                where = self._blocks(part.fetched[item] for item in turn.items)
+                where = self._blocks(part.loaded_indices[item] for item in turn.items)
                 yield Segment(everyone, self._stored(turn.slots, layer, len(turn.slots) * size), where)
         if index + 1 == len(self._parts) and layer + 1 < self._layers:
             self._begin(layer + 1, 0)
@@ -215,9 +217,9 @@ class _OffloadPlan:
 
     def _begin(self, layer: int, index: int) -> None:
         """Prepare the slot that is written first, and start the first loads."""
-        if self._begun == (layer, index):
+        if self._started == (layer, index):
             return
-        self._begun = layer, index
+        self._started = layer, index
         part, slots = self._parts[index], self._slots
         if not part.decode:
             slots.vacate(RingBuffer.decode_slot, layer)
@@ -235,7 +237,7 @@ class _OffloadPlan:
             slots.load(turn.slot, layer, part.loaded[turn.item], self._size)
 
     def _write(self, layer: int, part: _Part, span: _Span, k: Tensor, v: Tensor) -> None:
-        if span.first == span.last:  # to be read only; others may know more of the block
+        if span.first == span.last:  # read only; others may have written more of the block
             return
         new = slice(span.first, span.last)
         if part.decode and not span.block.on_device:
@@ -257,15 +259,25 @@ def _part(cache: OffloadCache, table: Table, count: int) -> _Part:
             slot = manager.get_write_slot_for_chunked_offload(table)
         spans.append(_Span(block, slot, begin - at * size, begin - start, min(end, (at + 1) * size) - start))
     past = manager.get_prefilled_blocks(table)
-    kept = [i for i, block in enumerate(past) if block.on_device]
-    fetched = [i for i, block in enumerate(past) if not block.on_device]
-    loaded = [past[i] for i in fetched]
+    resident_indices = [i for i, block in enumerate(past) if block.on_device]
+    loaded_indices = [i for i, block in enumerate(past) if not block.on_device]
+    loaded = [past[i] for i in loaded_indices]
     write_slot = ring.get_write_slot_for_prefill(start // size)
     turns = ring.decode(len(loaded)) if decode else ring.prefill(len(loaded), write_slot)
-    return _Part(count, decode, spans, _runs([past[i].number for i in kept]), loaded, turns, kept, fetched, end)
+    return _Part(
+        count,
+        decode,
+        spans,
+        _consecutive_ranges([past[i].number for i in resident_indices]),
+        loaded,
+        turns,
+        resident_indices,
+        loaded_indices,
+        end,
+    )
 
 
-def _runs(numbers: Sequence[int]) -> list[range]:
+def _consecutive_ranges(numbers: Sequence[int]) -> list[range]:
     """The ranges of consecutive numbers, in order."""
     ends = [i for i, n in enumerate(numbers, 1) if i == len(numbers) or numbers[i] != n + 1]
     return [range(numbers[a], numbers[b - 1] + 1) for a, b in zip([0, *ends], ends, strict=False)]

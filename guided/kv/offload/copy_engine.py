@@ -1,15 +1,16 @@
-"""Copies between the blocks of the CPU and the slots of the device, and the order that they must keep.
+"""Copies between the blocks of the CPU and the slots of the device, and their required order.
 
 A copy is started, runs asynchronously, and is waited for, layer by layer. Rules for the caller:
 
-- what is loaded is read or written only after `wait_slot_layer`;
-- a slot that is copied from is overwritten, and the block that it is copied to is loaded or copied to again, only after
+- loaded data is read or overwritten only after `wait_slot_layer`;
+- while a slot is copied to a block, the slot is overwritten, and the block is loaded or copied to again, only after
   `wait_offload_layer`.
 
 There are no other rules: the engine ensures that a load overwrites a slot only after computations with it have ended.
-`CheckedCopies` holds callers to these rules; `CudaCopies` (cuda_copies.py) is streams and events.
+`CheckedCopies` checks that callers follow these rules; `CudaCopies` (cuda_copies.py) uses streams and events.
 
-Layout, on both sides: (layers, blocks, block_size, kv_heads, head_dim), so that a layer's part of a block is one piece.
+Layout, on both sides: (layers, blocks, block_size, kv_heads, head_dim), so that a layer's part of a block is
+contiguous.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["Block", "CheckedCopies", "CopyEngine", "CopyOrderError", "SlotStore"
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """A place for a block of positions: a slot of the device that is not of the ring, or a block of the CPU."""
+    """Space for a block of positions: a slot of the device outside the ring, or a block of the CPU."""
 
     number: int
     on_device: bool
@@ -40,29 +41,29 @@ class CopyEngine(Protocol):
     """Owns both sides. `rows` are positions in a block."""
 
     def write(self, slot: int, layer: int, start: int, k: Tensor, v: Tensor) -> None:
-        """Put new keys and values into a slot."""
+        """Write new keys and values to a slot."""
 
     def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Views of slots that follow one another: (positions, kv_heads, head_dim), the first `stop` of them."""
+        """Views of consecutive slots: (positions, kv_heads, head_dim), the first `stop` positions."""
 
     def load_to_slot_layer(self, slot: int, layer: int, block: int, stop: int) -> None:
-        """Begin to copy the first `stop` positions of a block of the CPU."""
+        """Start to copy the first `stop` positions of a block of the CPU."""
 
     def wait_slot_layer(self, slot: int, layer: int) -> None:
-        """What is computed from now on finds what is loaded."""
+        """Make later computations wait for the load."""
 
     def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
-        """Begin to copy positions to a block of the CPU, in one layer or in all."""
+        """Start to copy positions to a block of the CPU, in one layer or in all."""
 
     def wait_offload_layer(self, slot: int, layer: int) -> None:
-        """What is computed or loaded from now on finds the slot copied."""
+        """Make later computations and loads wait for the slot's copy."""
 
     def copy_block(self, source: Block, target: Block, stop: int) -> None:
-        """Copy the first positions of a block in all layers; it is done on return."""
+        """Copy the first positions of a block in all layers. The copy is complete on return."""
 
 
 class SlotStore:
-    """The tensors, and what can be done with them at once."""
+    """The tensors, and the operations on them that need no order."""
 
     def __init__(self, shape: CacheShape, slots: int, blocks: int, block_size: int) -> None:
         size, pinned = (block_size, shape.kv_heads, shape.head_dim), shape.device.type == "cuda"
@@ -90,18 +91,18 @@ class SlotStore:
             new[:, target.number, :stop].copy_(old[:, source.number, :stop])
 
     def load_now(self, slot: int, layer: int, block: int, stop: int) -> None:
-        """Copy to the device, or launch that."""
+        """Copy to the device, possibly asynchronously."""
         self.k_device[layer, slot, :stop].copy_(self.k_cpu[layer, block, :stop], non_blocking=True)
         self.v_device[layer, slot, :stop].copy_(self.v_cpu[layer, block, :stop], non_blocking=True)
 
     def offload_now(self, slot: int, layer: int, block: int, rows: range) -> None:
-        """Copy to the CPU, or launch that."""
+        """Copy to the CPU, possibly asynchronously."""
         at = slice(rows.start, rows.stop)
         self.k_cpu[layer, block, at].copy_(self.k_device[layer, slot, at], non_blocking=True)
         self.v_cpu[layer, block, at].copy_(self.v_device[layer, slot, at], non_blocking=True)
 
 
-_Copies: TypeAlias = dict[tuple[int, int], tuple[int, Callable[[], None]]]  # by slot and layer: block, the copy itself
+_Copies: TypeAlias = dict[tuple[int, int], tuple[int, Callable[[], None]]]  # by slot and layer: block, the pending copy
 
 
 class CopyOrderError(RuntimeError):
@@ -109,12 +110,12 @@ class CopyOrderError(RuntimeError):
 
 
 class CheckedCopies(SlotStore):
-    """The copies of a device that is the CPU itself, for tests and for want of another.
+    """Copies for a device that is the CPU itself, for tests and for machines without another device.
 
-    They are made as late as they may be, when they are waited for, and what they will overwrite is spoiled as soon as
-    they are begun (not a number; of packed rows all bits are set, and then their float is none); what breaks the rules
-    raises `CopyOrderError`. `at_once` says of each copy whether it is made when it is begun, instead: an accelerator
-    may do either.
+    A copy is executed as late as possible, when it is waited for. Its target is spoiled when it starts (filled with
+    NaN, or for packed rows with all bits set, whose float is then NaN). A violation of the rules raises
+    `CopyOrderError`. `at_once` is called for each copy. If it returns True, the copy is executed when it starts: an
+    accelerator may do either.
     """
 
     def __init__(
@@ -201,7 +202,7 @@ class CheckedCopies(SlotStore):
 
 
 def _nothing() -> None:
-    """A copy that was made already."""
+    """A copy that is already complete."""
 
 
 _NOTHING = -1, _nothing

@@ -1,9 +1,9 @@
-"""Copies of a CUDA device: a stream for each direction beside the one that computes, pinned memory, and events.
+"""Copies of a CUDA device: a stream for each direction beside the compute stream, pinned memory, and events.
 
-There is an event for each slot and layer in each direction, so a layer waits for its own data only. What a load
-overwrites was computed with, or written, by calls that came before it: its stream waits for these.
+There is an event for each slot and layer in each direction, so a layer waits only for its own data. Earlier calls may
+have read or written the target of a load, so the load stream waits for them.
 
-Tested with streams that are played on a CPU, not on a device.
+Tested with streams that are simulated on a CPU, not on a device.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ __all__ = ["CudaCopies"]
 
 
 class CudaCopies(SlotStore):
-    """See the module, and `CopyEngine`."""
+    """See the module's docstring, and `CopyEngine`."""
 
     def __init__(self, shape: CacheShape, slots: int, blocks: int, block_size: int) -> None:
         super().__init__(shape, slots, blocks, block_size)
         self._device = shape.device
-        self._in, self._out = _stream(shape.device), _stream(shape.device)
+        self._load_stream, self._offload_stream = _stream(shape.device), _stream(shape.device)
         self.ring_slot_ready = _events(slots, shape.layers)
         self.ring_slot_offload_done = _events(slots, shape.layers)
 
     def load_to_slot_layer(self, slot: int, layer: int, block: int, stop: int) -> None:
         """See `CopyEngine`."""
-        self._in.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(self._in):
+        self._load_stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._load_stream):
             self.load_now(slot, layer, block, stop)
-        self.ring_slot_ready[slot][layer].record(self._in)
+        self.ring_slot_ready[slot][layer].record(self._load_stream)
 
     def wait_slot_layer(self, slot: int, layer: int) -> None:
         """See `CopyEngine`."""
@@ -39,20 +39,20 @@ class CudaCopies(SlotStore):
 
     def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
         """See `CopyEngine`."""
-        self._out.wait_stream(torch.cuda.current_stream(self._device))
+        self._offload_stream.wait_stream(torch.cuda.current_stream(self._device))
         for each in range(self.layers) if layer is None else [layer]:
-            with torch.cuda.stream(self._out):
+            with torch.cuda.stream(self._offload_stream):
                 self.offload_now(slot, each, block, rows)
-            self.ring_slot_offload_done[slot][each].record(self._out)
+            self.ring_slot_offload_done[slot][each].record(self._offload_stream)
 
     def wait_offload_layer(self, slot: int, layer: int) -> None:
         """See `CopyEngine`."""
         done = self.ring_slot_offload_done[slot][layer]
         torch.cuda.current_stream(self._device).wait_event(done)
-        self._in.wait_event(done)
+        self._load_stream.wait_event(done)
 
     def copy_block(self, source: Block, target: Block, stop: int) -> None:
-        """See `CopyEngine`. Rare, so everything is waited for: the CPU itself may read or write the block."""
+        """See `CopyEngine`. Waits for everything, since it is rare and the CPU itself may read or write the block."""
         torch.cuda.synchronize(self._device)
         super().copy_block(source, target, stop)
         torch.cuda.synchronize(self._device)

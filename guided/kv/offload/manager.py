@@ -1,8 +1,8 @@
 """The blocks of each sequence, on the device and on the CPU.
 
 Blocks of the device are outside the ring, and their contents are never copied. There may be none. They are allocated
-first, so that short sequences never leave the device. Which blocks are complete follows from the length of a sequence
-alone; a separate list, filled while prompts are read, would miss the blocks that decoding completes.
+first, so that short sequences never leave the device. The length of a sequence alone determines which blocks are
+complete; a separate list, filled while prompts are read, would miss the blocks that decoding completes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["HybridKVCacheManager", "Table"]
 
 @dataclass(eq=False)
 class Table(Lease):
-    """A sequence's blocks, in order; the last one may be shared with its forks until it is written."""
+    """A sequence's blocks, in order. Forks may share the last one until it is written."""
 
     blocks: list[Block] = field(default_factory=list)
 
 
 class HybridKVCacheManager:
-    """`device_blocks` blocks in slots behind those of the ring, `cpu_blocks` on the CPU."""
+    """`device_blocks` blocks in slots after those of the ring, and `cpu_blocks` on the CPU."""
 
     def __init__(
         self, slots: SlotTable, ring: RingBuffer, block_size: int, device_blocks: int, cpu_blocks: int
@@ -41,7 +41,7 @@ class HybridKVCacheManager:
         return len(self._device) + len(self._cpu)
 
     def allocate(self) -> Block:
-        """A block of the device, or one of the CPU where there is none."""
+        """A block of the device, or of the CPU if the device has none left."""
         if not self._device:
             return self.allocate_cpu_only()
         return self.use(self._device.pop())
@@ -76,19 +76,19 @@ class HybridKVCacheManager:
         return [block.number for block in table.blocks if not block.on_device]
 
     def get_prefilled_blocks(self, table: Table) -> list[Block]:
-        """Blocks that are complete, in order: what the positions after them read as a whole."""
+        """Complete blocks, in order. Later positions read these as a whole."""
         return table.blocks[: table.length // self.block_size]
 
     def get_prefilled_cpu_blocks(self, table: Table) -> list[int]:
-        """Numbers of those on the CPU: what must be loaded for whatever comes next."""
+        """The numbers of the complete blocks on the CPU, which must be loaded for any new position."""
         return [block.number for block in self.get_prefilled_blocks(table) if not block.on_device]
 
     def get_write_slot_for_chunked_offload(self, table: Table) -> int:
-        """Where single tokens are written: the decode slot, or the block itself if it stays on the device."""
+        """The slot for single new tokens: the decode slot, or the block itself if it stays on the device."""
         block = table.blocks[table.length // self.block_size]
         return block.number if block.on_device else self._ring.decode_slot
 
     def may_offload(self, table: Table) -> None:
-        """Begin to store the block that was written last, if it is full."""
+        """Start to store the last written block, if it is full."""
         if table.length and table.length % self.block_size == 0:
             self._slots.flush(table.blocks[table.length // self.block_size - 1])

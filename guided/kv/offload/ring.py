@@ -1,11 +1,12 @@
-"""Which slot of the ring does what, and in which order blocks pass through it. Numbers only: nothing is copied here.
+"""The use of each slot of the ring, and the order in which blocks pass through it. Numbers only: nothing is copied
+here.
 
-A slot holds one block of positions on the device, in all layers; a layer's part of it is used for itself. While a
-prompt is read, slots take turns: chunk i is written to slot i mod N, and what came before it is loaded into the N - 1
-others, each as soon as it was attended to, so that up to N - 1 loads are under way. While single tokens are written,
-slot 0 holds the block that grows and the others load what came before in two halves: one is attended to, by one call
-of the kernel, while the other is loaded. A half is (N - 1) // 2 slots, at least one; with N = 2 both halves are the
-same slot, so blocks are loaded, waited for and attended to one by one.
+A slot holds one block of positions on the device, in all layers; each layer's part is used separately. While a prompt
+is read, slots take turns: chunk i is written to slot i mod N, and the blocks before it are loaded into the N - 1
+others. A slot is reloaded as soon as it was attended to, so up to N - 1 loads run at once. While single tokens are
+written, slot 0 holds the growing block. The others load the blocks before it in two halves: one call of the kernel
+attends to one half, while the other is being loaded. A half is (N - 1) // 2 slots, but at least one. With N = 2, both
+halves are the same slot, so blocks are loaded, waited for and attended to one by one.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ __all__ = ["Attend", "Load", "RingBuffer", "Turn"]
 
 
 class Load(NamedTuple):
-    """Begin to copy an item into a slot."""
+    """Start to copy an item into a slot."""
 
     slot: int
     item: int
 
 
 class Attend(NamedTuple):
-    """Wait for what is loaded into these slots, which follow one another, and compute with it."""
+    """Wait for the loads into these consecutive slots, and compute with them."""
 
     slots: range
     items: range
@@ -33,7 +34,7 @@ Turn: TypeAlias = Load | Attend
 
 
 class RingBuffer:
-    """`slots` slots, two at least."""
+    """`slots` slots, at least two."""
 
     decode_slot = 0
 
@@ -44,24 +45,24 @@ class RingBuffer:
 
     @property
     def prefill_depth(self) -> int:
-        """Loads under way at once while a prompt is read."""
+        """The number of concurrent loads while a prompt is read."""
         return self.slots - 1
 
     @property
     def decode_depth(self) -> int:
-        """Slots of a half."""
+        """The number of slots of a half."""
         return max(1, (self.slots - 1) // 2)
 
     def get_write_slot_for_prefill(self, chunk: int) -> int:
-        """Where the chunk of that number is written."""
+        """The slot to which the chunk is written."""
         return chunk % self.slots
 
     def get_load_slots_for_prefill(self, write_slot: int) -> list[int]:
-        """All but the one that is written."""
+        """All slots except the one that is written."""
         return [slot for slot in range(self.slots) if slot != write_slot]
 
     def get_load_slots_for_decode(self) -> list[int]:
-        """All but the one of the block that grows."""
+        """All slots except that of the growing block."""
         return list(range(1, self.slots))
 
     def prefill(self, items: int, write_slot: int) -> list[Turn]:

@@ -1,4 +1,5 @@
-"""The contents of each slot of the ring in each layer, and the copies under way; issues exactly the waits needed.
+"""The contents of each slot of the ring in each layer, and the pending copies; issues exactly the waits that are
+needed.
 
 In: requests to load, write, read or store. Out: calls of a `CopyEngine`, with the waits that its rules require between
 them, each as late as possible. Cost: O(1) for a call, and at most one wait for each copy.
@@ -17,42 +18,42 @@ __all__ = ["SlotTable"]
 
 
 @dataclass(eq=False, slots=True)
-class _Held:
-    """The block of which the decode slot holds the first `stop` positions in a layer; the CPU has not got `news`."""
+class _HeldBlock:
+    """The block whose first `stop` positions are in the decode slot in a layer. The CPU lacks those in `unsaved`."""
 
     block: Block
     stop: int
-    news: range = range(0)
+    unsaved: range = range(0)
 
 
 class SlotTable:
-    """Slots of `RingBuffer` first, then those of blocks that stay on the device, of which nothing need be known."""
+    """The slots of `RingBuffer`, followed by those of blocks that stay on the device, which need no tracking."""
 
     def __init__(self, copies: CopyEngine, layers: int) -> None:
         self.copies = copies
-        self._held: list[_Held | None] = [None] * layers
+        self._held: list[_HeldBlock | None] = [None] * layers
         self._loading = set[tuple[int, int]]()  # (slot, layer): not waited for yet
-        self._leaving: dict[tuple[int, int], int] = {}  # (slot, layer): the block that it is copied to
-        self._landing: dict[tuple[int, int], int] = {}  # (block, layer): the slot that it is copied from
+        self._offloads_by_slot: dict[tuple[int, int], int] = {}  # (slot, layer): the block that the slot is copied to
+        self._offloads_by_block: dict[tuple[int, int], int] = {}  # (block, layer): the slot that is copied to the block
 
     # ---- slots
     def load(self, slot: int, layer: int, block: Block, stop: int) -> None:
-        """Begin to load the first positions of a block, in place of what the slot holds."""
+        """Start to load the first positions of a block, replacing the slot's contents."""
         self.vacate(slot, layer)
-        self._landed(block.number, layer)
+        self._wait_block_written(block.number, layer)
         self.copies.load_to_slot_layer(slot, layer, block.number, stop)
         self._loading.add((slot, layer))
 
     def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
-        """What the slots hold, once it is loaded."""
+        """The contents of the slots, after loading."""
         for slot in slots:
-            self._loaded(slot, layer)
+            self._wait_loaded(slot, layer)
         return self.copies.read(slots, layer, stop)
 
     def write(self, slot: int, layer: int, start: int, k: Tensor, v: Tensor) -> None:
-        """Put new positions into a slot, once it may be changed."""
-        self._loaded(slot, layer)
-        self._left(slot, layer)
+        """Write new positions to a slot, after pending copies."""
+        self._wait_loaded(slot, layer)
+        self._wait_slot_copied(slot, layer)
         self.copies.write(slot, layer, start, k, v)
 
     def vacate(self, slot: int, layer: int) -> None:
@@ -60,41 +61,41 @@ class SlotTable:
         if slot == RingBuffer.decode_slot:
             self._store_held(layer)
             self._held[layer] = None
-        self._loaded(slot, layer)
-        self._left(slot, layer)
+        self._wait_loaded(slot, layer)
+        self._wait_slot_copied(slot, layer)
 
     def store(self, slot: int, layer: int, block: Block, rows: range) -> None:
-        """Begin to copy positions of a slot to their block."""
-        self._loaded(slot, layer)
-        self._left(slot, layer)
-        self._landed(block.number, layer)
+        """Start to copy positions of a slot to their block."""
+        self._wait_loaded(slot, layer)
+        self._wait_slot_copied(slot, layer)
+        self._wait_block_written(block.number, layer)
         self.copies.offload_slot_to_cpu(slot, block.number, rows, layer)
-        self._leaving[slot, layer] = block.number
-        self._landing[block.number, layer] = slot
+        self._offloads_by_slot[slot, layer] = block.number
+        self._offloads_by_block[block.number, layer] = slot
 
     # ---- the decode slot
     def hold(self, layer: int, block: Block, stop: int) -> None:
-        """See that the decode slot holds a block, of which so many positions are stored."""
+        """Ensure that the decode slot holds a block, whose first `stop` positions are stored."""
         held = self._held[layer]
-        if held is not None and held.block is block and held.stop >= stop:  # a fork may know less of it
+        if held is not None and held.block is block and held.stop >= stop:  # a fork may have fewer positions of it
             return
         if stop:
             self.load(RingBuffer.decode_slot, layer, block, stop)
         else:
             self.vacate(RingBuffer.decode_slot, layer)
-        self._held[layer] = _Held(block, stop)
+        self._held[layer] = _HeldBlock(block, stop)
 
     def write_held(self, layer: int, start: int, k: Tensor, v: Tensor) -> None:
         """Write new positions to the decode slot; they stay there until it is full or needed for another block."""
         held = self._held[layer]
         assert held is not None
         self.write(RingBuffer.decode_slot, layer, start, k, v)
-        first = min(start, held.news.start) if held.news else start
-        held.news = range(first, start + len(k))
+        first = min(start, held.unsaved.start) if held.unsaved else start
+        held.unsaved = range(first, start + len(k))
         held.stop = start + len(k)
 
     def flush(self, block: Block) -> None:
-        """Begin to store what the decode slot alone has of a block, in all layers."""
+        """Start to store the part of a block that only the decode slot has, in all layers."""
         for layer, held in enumerate(self._held):
             if held is not None and held.block is block:
                 self._store_held(layer)
@@ -111,31 +112,31 @@ class SlotTable:
         for block in (source, target):
             if not block.on_device:
                 for layer in range(len(self._held)):
-                    self._landed(block.number, layer)
+                    self._wait_block_written(block.number, layer)
         self.copies.copy_block(source, target, stop)
 
     def settle(self) -> None:
-        """Wait for loads that a forward pass began and, because it failed, did not use."""
+        """Wait for loads that a failed forward pass started but did not use."""
         for slot, layer in list(self._loading):
-            self._loaded(slot, layer)
+            self._wait_loaded(slot, layer)
 
     # ---- waits
-    def _loaded(self, slot: int, layer: int) -> None:
+    def _wait_loaded(self, slot: int, layer: int) -> None:
         if (slot, layer) in self._loading:
             self._loading.discard((slot, layer))
             self.copies.wait_slot_layer(slot, layer)
 
-    def _left(self, slot: int, layer: int) -> None:
-        if (block := self._leaving.pop((slot, layer), None)) is not None:
-            del self._landing[block, layer]
+    def _wait_slot_copied(self, slot: int, layer: int) -> None:
+        if (block := self._offloads_by_slot.pop((slot, layer), None)) is not None:
+            del self._offloads_by_block[block, layer]
             self.copies.wait_offload_layer(slot, layer)
 
-    def _landed(self, block: int, layer: int) -> None:
-        if (slot := self._landing.get((block, layer))) is not None:
-            self._left(slot, layer)
+    def _wait_block_written(self, block: int, layer: int) -> None:
+        if (slot := self._offloads_by_block.get((block, layer))) is not None:
+            self._wait_slot_copied(slot, layer)
 
     def _store_held(self, layer: int) -> None:
         held = self._held[layer]
-        if held is not None and held.news:
-            self.store(RingBuffer.decode_slot, layer, held.block, held.news)
-            held.news = range(0)
+        if held is not None and held.unsaved:
+            self.store(RingBuffer.decode_slot, layer, held.block, held.unsaved)
+            held.unsaved = range(0)

@@ -96,7 +96,7 @@ class LabelledLexer:
         longest = [reading for reading, begins in started.items() if begins[-1] == begin]
         found: dict[Position, None] = {}
         for reading in cuts:
-            found |= dict.fromkeys(self.parser.positions(reading.place.parser, False))
+            found |= dict.fromkeys(self.parser.positions(reading.position.parser, False))
         return Lexing(
             text[begin:].decode(errors="replace"),
             self._names(number for reading in longest for number in self._under_way(reading)),

@@ -1,4 +1,4 @@
-"""What the Gemmas have in common: names of tensors, and fields of a `DecoderConfig`."""
+"""The common part of the Gemma models: names of tensors, and fields of a `DecoderConfig`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GEMMA_NAMES: Final = replace(
 
 
 def gemma(dim: int, kinds: tuple[LayerKind, ...]) -> dict[str, Any]:
-    """What all models have, whatever files say of them."""
+    """The fields that all Gemma models share, independent of their files."""
     return {
         "kinds": kinds,
         "norms": "both",

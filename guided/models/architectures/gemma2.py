@@ -1,7 +1,7 @@
 """Gemma 2: norms before and after, windows in every other layer, capped scores and logits (arXiv 2408.00118).
 
-Gains are 1 + weight, embeddings are multiplied by the root of their size, the gate is GELU by its approximation with
-tanh, and scores are scaled by a number of the config.
+Gains are 1 + weight, embeddings are multiplied by the square root of their size, the gate is GELU in its tanh
+approximation, and a number of the config scales the scores.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def _config(reader: ConfigReader) -> DecoderConfig:
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
-    """GGUF files do not name the scale of scores: llama.cpp knows the largest model by its layers."""
+    """GGUF files lack the scale of scores. Like llama.cpp, this recognises the largest model by its
+    number of layers.
+    """
     layers, dim = sizes["layers"], sizes["dim"]
     scale = (dim / sizes["heads"] if layers == 46 else sizes["head_dim"]) ** -0.5
     window, softcap = numbers.count("attention.sliding_window", 4096), numbers.cap("attn_logit_softcapping")

@@ -1,7 +1,7 @@
-"""Gemma 3, its models of text alone: one layer in six reads all, the others a window (arXiv 2503.19786).
+"""Gemma 3, text-only models: one layer in six reads all positions, the others a window (arXiv 2503.19786).
 
-As Gemma 2, with norms over each head's queries and keys, no caps, and rotary positions of another base in layers that
-have a window.
+Like Gemma 2, with norms over each head's queries and keys, no caps, and a different base of rotary positions in layers
+with a window.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[s
 
 
 def _ropes(reader: ConfigReader, head_dim: int, context: int) -> tuple[Rope, Rope]:
-    """Of layers that read all, and of those with a window; older configs have a key for the base of each."""
+    """The rotary positions of layers without and with a window. Older configs have a key for the base of each."""
     base = positive(reader.get("rope_local_base_freq", 10000.0), "rope_local_base_freq", reader.where)
     parameters = reader.get("rope_parameters", {})
     if not isinstance(parameters, dict) or not {"full_attention", "sliding_attention"} & parameters.keys():

@@ -1,8 +1,8 @@
-"""The GPT of nanoGPT and GPT-2: what character-level models are made of.
+"""The GPT of nanoGPT and GPT-2, the usual architecture of character-level models.
 
 Learned positions, LayerNorm, full multi-head attention, GELU, biases everywhere, and a head that is the embedding, as
-in "Language Models are Unsupervised Multitask Learners" (2019). Positions are a table, so `context` is a hard end.
-Weights are plain tensors in one dtype; LayerNorm and softmax are computed in float32 inside. Inference only.
+in "Language Models are Unsupervised Multitask Learners" (2019). Positions are a table, so `context` is a hard limit.
+Weights are plain tensors in one dtype; LayerNorm and softmax are computed in float32 internally. Inference only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Affine: TypeAlias = tuple[Tensor, Tensor]  # a weight, (out, in) or (dim,), and 
 
 @dataclass(frozen=True, slots=True)
 class GPTConfig:
-    """The numbers that make a GPT; `gelu` is "tanh" (GPT-2's approximation) or "none" (exact)."""
+    """The numbers of a GPT. `gelu` is "tanh" (GPT-2's approximation) or "none" (exact)."""
 
     layers: int
     dim: int
@@ -40,12 +40,12 @@ class GPTConfig:
 
     @property
     def kv_heads(self) -> int:
-        """As many as there are query heads."""
+        """The same as the number of query heads."""
         return self.heads
 
     @property
     def head_dim(self) -> int:
-        """The heads share the hidden state evenly."""
+        """The heads divide the hidden state evenly."""
         return self.dim // self.heads
 
 

@@ -1,4 +1,4 @@
-"""GPT-2 as transformers stores it: its config.json, and its tensors by name."""
+"""GPT-2 in transformers' format: its config.json, and its tensors by name."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def _read_config(reader: ConfigReader) -> GPTConfig:
 
 
 def _build(c: GPTConfig, w: Weights, tied: bool, parallel: Parallel) -> GPT:
-    """The model. GPT-2's products are x @ weight, so its matrices are
-    transposed; its first files have no "transformer." in names."""
+    """The model. GPT-2's products are x @ weight, so its matrices are transposed. Its first files omit "transformer."
+    in names.
+    """
     parallel.refuse_cuts(w.where)
     prefix = "transformer." if "transformer.wte.weight" in w else ""
     w.skip(r"\.attn\.(masked_)?bias")  # the causal mask

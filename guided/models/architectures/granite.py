@@ -1,4 +1,4 @@
-"""Granite 3: Llama with multipliers of embeddings, scores, what layers add, and logits (arXiv 2404.05782)."""
+"""Granite 3: Llama with multipliers of embeddings, scores, residuals and logits (arXiv 2404.05782)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Llama: the decoder with nothing changed ("LLaMA", arXiv 2302.13971; "The Llama 3 Herd of Models", 2407.21783).
+"""Llama: the unmodified decoder ("LLaMA", arXiv 2302.13971; "The Llama 3 Herd of Models", 2407.21783).
 
-In: checkpoints of transformers, and GGUF files, of which those of Mistral say that they are Llamas, too.
+In: checkpoints of transformers, and GGUF files. Mistral's GGUF files also name Llama as their architecture.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from guided.models.loading.huggingface_config import attention_biases, kinds_of,
 
 __all__ = ["ARCHITECTURE", "Llama", "LlamaConfig"]
 
-Llama, LlamaConfig = Decoder, DecoderConfig  # its forward pass and its numbers are those of all decoders
+Llama, LlamaConfig = Decoder, DecoderConfig  # its forward pass and config are those of all decoders
 
 
 def _config(reader: ConfigReader) -> DecoderConfig:

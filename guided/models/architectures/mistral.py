@@ -1,6 +1,6 @@
 """Mistral: Llama whose layers may all have a window, as in "Mistral 7B" (arXiv 2310.06825).
 
-GGUF files of it say that they are Llamas.
+Its GGUF files name Llama as their architecture.
 """
 
 from __future__ import annotations

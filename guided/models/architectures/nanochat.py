@@ -1,9 +1,9 @@
-"""nanochat's GPT (https://github.com/karpathy/nanochat): a modern small GPT without a single gain or bias.
+"""nanochat's GPT (https://github.com/karpathy/nanochat): a modern small GPT without gains or biases.
 
-What sets it apart from Llama: RMSNorm has no weights and also follows the embedding; queries and keys are normed
-after they are turned, and turned backwards (by minus the angle: scores depend on the sign of the distance); the MLP
-is ReLU squared; the head is a matrix of its own, and the logits are soft-capped: cap * tanh(logits / cap).
-The definition is that of transformers' `NanoChat`. Weights are plain tensors in one dtype. Inference only.
+Differences from Llama: RMSNorm has no weights and also follows the embedding. Queries and keys are normed after they
+are rotated, and rotated backwards (by minus the angle: scores depend on the sign of the distance). The MLP is ReLU
+squared. The head is a separate matrix, and the logits are soft-capped: cap * tanh(logits / cap). The definition is that
+of transformers' `NanoChat`. Weights are plain tensors in one dtype. Inference only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["NanoChat", "NanoChatConfig", "NanoChatLayer"]
 
 @dataclass(frozen=True, slots=True)
 class NanoChatConfig:
-    """The numbers that make a nanochat GPT; `softcap` None leaves the logits as they are."""
+    """The numbers of a nanochat GPT. With `softcap` None, logits are not capped."""
 
     layers: int
     dim: int

@@ -1,4 +1,4 @@
-"""nanochat's GPT as transformers stores it: its config.json, and its tensors by name."""
+"""nanochat's GPT in transformers' format: its config.json, and its tensors by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""OLMo 2: norms of what attention and MLP add, and over all queries and all keys of a token (arXiv 2501.00656)."""
+"""OLMo 2: norms of the outputs of attention and MLP, and over all queries and all keys of a token
+(arXiv 2501.00656).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Phi-3, Phi-3.5 and Phi-4-mini: Llama with fused matrices and heads that may be turned in part (arXiv 2404.14219).
+"""Phi-3, Phi-3.5 and Phi-4-mini: Llama with fused matrices and partially rotated heads (arXiv 2404.14219).
 
-Positions of the type longrope have other frequencies once a text is longer than the context that the model was first
-trained for, for all of its tokens; what a cache holds would no longer be right. Such models are therefore computed up
-to that context, where they are what transformers computes, and longer requests are refused.
+Positions of the type longrope use other frequencies for all tokens of a text that is longer than the model's original
+training context. Cached keys would then no longer be right. Such models are therefore limited to that context, within
+which they agree with transformers. Longer requests are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _config(reader: ConfigReader) -> DecoderConfig:
 
 
 def _rope(reader: ConfigReader, head_dim: int, context: int, original: Any) -> tuple[Rope, int]:
-    """How heads are turned, and the positions for which this holds."""
+    """The rotary positions, and the number of positions for which they are valid."""
     where, key = reader.where, "rope_scaling" if reader.get("rope_scaling") else "rope_parameters"
     given = reader.get("rope_scaling") or reader.get("rope_parameters") or {}
     if not isinstance(given, dict):

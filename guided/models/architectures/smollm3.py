@@ -1,4 +1,6 @@
-"""SmolLM3: Llama in which some layers turn nothing (NoPE), as in "RoPE to NoPE and Back Again" (arXiv 2501.18795)."""
+"""SmolLM3: Llama with layers without rotary positions (NoPE), as in "RoPE to NoPE and Back Again"
+(arXiv 2501.18795).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ __all__ = ["ARCHITECTURE"]
 def _config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
     c = sizes(reader)
-    rope, turned = read_rope(reader, c["head_dim"], c["context"], 2e6), _turned(reader, c["layers"])
+    rope, turned = read_rope(reader, c["head_dim"], c["context"], 2e6), _rotating_layers(reader, c["layers"])
     used = reader.flag("use_sliding_window", False)
     windows = layer_windows(reader, c["layers"], lambda layer: used and not turned[layer])
     if not used and any(windows):
@@ -28,7 +30,7 @@ def _config(reader: ConfigReader) -> DecoderConfig:
     return DecoderConfig(**c, **attention_biases(reader), kinds=kinds)
 
 
-def _turned(reader: ConfigReader, layers: int) -> list[bool]:
+def _rotating_layers(reader: ConfigReader, layers: int) -> list[bool]:
     """Which layers rotate queries and keys: those with a 1, despite the name of the key."""
     every = reader.size("no_rope_layer_interval", 4)
     given: Any = reader.get("no_rope_layers", [int((layer + 1) % every != 0) for layer in range(layers)])
@@ -38,7 +40,7 @@ def _turned(reader: ConfigReader, layers: int) -> list[bool]:
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
-    """GGUF files do not say which layers turn nothing: llama.cpp takes every fourth."""
+    """GGUF files do not say which layers have no rotary positions: llama.cpp assumes every fourth."""
     return {"kinds": tuple(LayerKind(rope=rope if (layer + 1) % 4 else None) for layer in range(sizes["layers"]))}
 
 

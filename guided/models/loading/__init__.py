@@ -1,1 +1,1 @@
-"""From files to models: configs, named tensors, adapters, and which architecture a file is of."""
+"""From files to models: configs, named tensors, adapters, and the architecture of a file."""

@@ -1,7 +1,7 @@
-"""What an architecture says of itself: its names, how its config is read, and how its weights are loaded.
+"""The description of an architecture: its names, how its config is read, and how its weights are loaded.
 
-Each is one file that makes one `Architecture`; registry.py lists them. `decoder` makes those that are decoders
-(decoder.py): a config and the names of tensors are all that they add.
+Each architecture is one file that creates one `Architecture`; registry.py lists them. `decoder` creates those of
+decoders (decoder.py), which only add a config and the names of tensors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Gguf:
     Attributes:
         config: metadata and weights -> the model's numbers.
         load: numbers, weights, and this process's part -> the model.
-        name: its name there; None: as in config.json.
+        name: its name in GGUF files; None: as in config.json.
     """
 
     config: Callable[[Mapping[str, Any], Weights], Any]
@@ -38,14 +38,14 @@ class Gguf:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """An architecture in the checkpoints of transformers, and in GGUF files if it is read from them.
+    """An architecture in the checkpoints of transformers, and optionally in GGUF files.
 
     Attributes:
         model_type, class_name: its names.
         config: config.json -> the model's numbers.
         load: numbers, weights, whether the head is the embedding, and this process's part -> the model.
-        tied: whether the head is the embedding where config.json does not say.
-        gguf: the same for GGUF files; None: it is not read from them.
+        tied: whether the head is the embedding if config.json does not say.
+        gguf: the same for GGUF files; None: not supported.
     """
 
     model_type: str
@@ -65,7 +65,7 @@ def decoder(
     tied: bool = False,
     gguf: Gguf | None = None,
 ) -> Architecture:
-    """A decoder; `names` of its tensors, where they are not Llama's."""
+    """A decoder. `names`: the names of its tensors, if they differ from Llama's."""
 
     def load(config: DecoderConfig, weights: Weights, tied: bool, parallel: Parallel) -> Model:
         weights.skip(r"\.rotary_emb\.inv_freq")
@@ -75,8 +75,8 @@ def decoder(
 
 
 def gguf_decoder(describe: Describe, *, name: str | None = None, neighbours: bool = False) -> Gguf:
-    """A decoder in GGUF files; `neighbours`: they keep the two rows of a rotary pair next to each other. Gains
-    are in them as they are multiplied.
+    """A decoder in GGUF files. `neighbours`: the files keep the two rows of a rotary pair next to each other. Their
+    gains are stored in the form in which they are multiplied.
     """
 
     def load(config: DecoderConfig, weights: Weights, parallel: Parallel) -> Model:

@@ -17,14 +17,14 @@ class ConfigReader:
     """The keys of one config; remembers which were read."""
 
     def __init__(self, data: Any, where: str, inert: Collection[str]) -> None:
-        """`inert`: keys that say nothing about the results. ModelFileError: the config is no object."""
+        """`inert`: keys without effect on the results. Raises ModelFileError if the config is not an object."""
         if not isinstance(data, dict):
             raise ModelFileError(f"{where}: a config is a JSON object")
-        self.data, self.where, self._read = data, where, set(inert)
+        self.data, self.where, self._read_keys = data, where, set(inert)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, or the default if it is missing or null."""
-        self._read.add(key)
+        self._read_keys.add(key)
         value = self.data.get(key)
         return default if value is None else value
 
@@ -45,7 +45,7 @@ class ConfigReader:
         return size(self.get(key, default), key, self.where)
 
     def number_or_none(self, key: str, default: float | None) -> float | None:
-        """A positive number; None: null says that there is none."""
+        """A positive number. None if the value is null."""
         value = self.given(key, default)
         return None if value is None else positive(value, key, self.where)
 
@@ -64,21 +64,23 @@ class ConfigReader:
         return str(value)
 
     def finish(self, why: Mapping[str, str], else_why: str, hint: str = "") -> None:
-        """Nothing is left that might change the results; `why`: the reasons by key, `else_why` has a place for it."""
+        """Check that no remaining key might change the results. `why`: reasons by key; `else_why`: the default, with
+        `{}`.
+        """
         for key, value in self.data.items():
-            if key not in self._read and value:
+            if key not in self._read_keys and value:
                 raise self.refuse(key, why.get(key, else_why.replace("{}", key)), hint)
 
 
 def positive(value: Any, key: str, where: str) -> float:
-    """A number that a size or a scale can be."""
+    """A positive number that is plausible as a size or a scale."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
         raise ModelFileError(f"{where}: {key} is {brief(value)}, a positive number is needed")
     return value
 
 
 def size(value: Any, key: str, where: str) -> int:
-    """A positive number that counts something."""
+    """A positive integer."""
     value = positive(value, key, where)
     if value != int(value):
         raise ModelFileError(f"{where}: {key} is {brief(value)}, an integer is needed")

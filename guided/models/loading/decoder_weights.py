@@ -1,4 +1,4 @@
-"""A decoder out of named tensors, as GGUF files and transformers' checkpoints name them."""
+"""Builds a decoder from named tensors, with the names of GGUF files or transformers' checkpoints."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["GGUF_NAMES", "HUGGINGFACE_NAMES", "Names", "load_decoder", "part_of"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the tensors are called, without ".weight" and ".bias"; `block` is put before the names of a layer.
+    """The names of the tensors, without ".weight" and ".bias"; `block` precedes the names of a layer.
 
-    `qkv` and `gate_up` are there where a file has these as one matrix (`DecoderConfig.fused`).
+    `qkv` and `gate_up` are for files that have these as one matrix (`DecoderConfig.fused`).
     """
 
     embedding: str
@@ -86,7 +86,7 @@ HUGGINGFACE_NAMES: Final = Names(
     down="mlp.down_proj",
     qkv="self_attn.qkv_proj",
     gate_up="mlp.gate_up_proj",
-    attention_norm_after="",  # Llama has none, and the others call them differently
+    attention_norm_after="",  # Llama has none, and their names differ elsewhere
     ffn_norm_after="",
 )
 
@@ -105,16 +105,16 @@ def load_decoder(
 
     Args:
         neighbours: the file keeps the two rows of a rotary pair in Q and K next to each other.
-        gains: what the file has added to the weights of norms.
+        gains: the offset that the file has added to the weights of norms.
 
     Raises:
-        ModelFileError: a tensor is missing or has the wrong shape. UnsupportedError: one is left over; or the model
-        cannot be cut into so many parts.
+        ModelFileError: a tensor is missing or has the wrong shape. UnsupportedError: a tensor is unused, or the model
+            cannot be split into this many parts.
     """
     c, p, own = config, parallel, part_of(config, parallel, w.where)
     mine = p.layers(c.layers, w.where)
     norm = w.put(w.take(f"{names.norm}.weight", c.dim) - gains)
-    if p.is_first:  # the largest matrices first, while nothing else takes memory
+    if p.is_first:  # load the largest matrices first, while nothing else takes memory
         ends = (f"{names.embedding}.weight", f"{names.head}.weight")
         embedding, head = w.ends(*ends, c.vocab_size, c.dim, tied, cut=p.head)
     else:
@@ -141,7 +141,7 @@ class _Block:
     index: int
 
     def layer(self) -> Layer:
-        """This process's part of it."""
+        """This process's part of the layer."""
         c, w, names, p = self.config, self.weights, self.names, self.parallel
         q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
         biases = self._qkv_bias((q, kv, kv)) if c.qkv_bias else []
@@ -160,7 +160,7 @@ class _Block:
             gate_up=w.matrix(*map(p.rows, self._gate_up())),
             down=w.matrix(p.columns(w.take_rows(self._name(names.down), c.dim, c.hidden))),
             qkv_bias=w.put(*map(p.entries, biases)) if biases else None,
-            output_bias=output_bias if p.tensor.rank == 0 else None,  # once in the sum
+            output_bias=output_bias if p.tensor.rank == 0 else None,  # once in the sum over ranks
             **found,
         )
 
@@ -174,13 +174,13 @@ class _Block:
         """Rows of Q, K and V."""
         c, names = self.config, self.names
         if c.fused:
-            return _cut(self.weights.take_rows(self._name(names.qkv), sum(sizes), c.dim), sizes)
+            return _split_rows(self.weights.take_rows(self._name(names.qkv), sum(sizes), c.dim), sizes)
         each = zip((names.q, names.k, names.v), sizes, strict=True)
         q, k, v = (self.weights.take_rows(self._name(name), size, c.dim) for name, size in each)
         return [self._half_split(q), self._half_split(k), v]
 
     def _half_split(self, rows: Rows) -> Rows:
-        """Rows of Q or K, the pairs of each head half a head apart."""
+        """Rows of Q or K, with the rows of each rotary pair half a head apart."""
         if not self.neighbours:
             return rows
         size = self.config.head_dim
@@ -198,21 +198,21 @@ class _Block:
     def _gate_up(self) -> list[Rows]:
         c, w, names = self.config, self.weights, self.names
         if c.fused:
-            return _cut(w.take_rows(self._name(names.gate_up), 2 * c.hidden, c.dim), (c.hidden, c.hidden))
+            return _split_rows(w.take_rows(self._name(names.gate_up), 2 * c.hidden, c.dim), (c.hidden, c.hidden))
         return [w.take_rows(self._name(name), c.hidden, c.dim) for name in (names.gate, names.up)]
 
 
-def _cut(rows: Rows, sizes: Sequence[int]) -> list[Rows]:
-    """Matrices that lie one below the other."""
+def _split_rows(rows: Rows, sizes: Sequence[int]) -> list[Rows]:
+    """Split a matrix into blocks of rows."""
     ends = accumulate(sizes)
     return [in_order(rows, np.arange(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
 def part_of(config: DecoderConfig, parallel: Parallel, where: str) -> DecoderConfig:
-    """The numbers of this process's part.
+    """The config of this process's part.
 
     Raises:
-        UnsupportedError: the model cannot be cut into so many.
+        UnsupportedError: the model cannot be split into this many parts.
     """
     c, ranks = config, parallel.tensor.size
     if ranks > 1 and c.qk_norm == "projection":

@@ -1,7 +1,7 @@
-"""The metadata of GGUF files: what all decoders have in common.
+"""The metadata of GGUF files: the common part of all decoders.
 
-Every number of the architecture is read, known to be without effect, or refused by its name. Names and meanings are
-those of llama.cpp.
+Every number of the architecture is read, known to have no effect, or refused by name. Names and meanings are those of
+llama.cpp.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from guided.models.rotary import Rope, linear_factors
 
 __all__ = ["Describe", "GgufNumbers", "decoder_from_gguf", "plain"]
 
-# Numbers that say nothing about the results.
+# Numbers without effect on the results.
 _INERT = {"vocab_size", "tensor_data_layout", "rope.scaling.original_context_length", "rope.scaling.finetuned"}
 
 
 class GgufNumbers:
-    """The numbers of a file's architecture, by their names without its own; remembers which were read."""
+    """The numbers of a file's architecture, by their names without its prefix. Remembers which were read."""
 
     def __init__(self, metadata: Mapping[str, Any], where: str) -> None:
         self._prefix, self.where = f"{metadata['general.architecture']}.", where
         self._data = {key: value for key, value in metadata.items() if key.startswith(self._prefix)}
-        self._read = {self._prefix + key for key in _INERT}
+        self._read_keys = {self._prefix + key for key in _INERT}
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value, or the default where there is none."""
-        self._read.add(self._prefix + key)
+        """The value, or the default if it is missing."""
+        self._read_keys.add(self._prefix + key)
         return self._data.get(self._prefix + key, default)
 
     def number(self, key: str, default: float | None = None) -> float:
@@ -44,27 +44,29 @@ class GgufNumbers:
         return size(self.get(key, default), self._prefix + key, self.where)
 
     def cap(self, key: str) -> float | None:
-        """A positive number; None: there is none, or 0."""
+        """A positive number. None if it is missing or 0."""
         return None if self.get(key, 0) == 0 else self.number(key)
 
     def finish(self) -> None:
-        """A number that is not known is refused, unless it turns something off."""
+        """Refuse unknown numbers, unless they turn something off."""
         for key, value in self._data.items():
-            if key not in self._read and not (isinstance(value, int | float) and value == 0):
+            if key not in self._read_keys and not (isinstance(value, int | float) and value == 0):
                 raise UnsupportedError(f"{key} is not supported", pointer=self.where)
 
 
 Describe: TypeAlias = Callable[[GgufNumbers, dict[str, Any], Rope], dict[str, Any]]
-"""Takes numbers, sizes as `DecoderConfig` calls them, and rotary positions; what else makes this architecture."""
+"""Takes the numbers, the sizes by their `DecoderConfig` names, and the rotary positions. Returns the
+remaining fields.
+"""
 
 
 def plain(**described: Any) -> Describe:
-    """What no number of a file says, and all files of the architecture have."""
+    """Fields that are the same for all files of the architecture, since no number in them says it."""
     return lambda numbers, sizes, rope: described
 
 
 def decoder_from_gguf(metadata: Mapping[str, Any], weights: Weights, describe: Describe) -> DecoderConfig:
-    """The decoder that metadata and tensors describe, or a refusal."""
+    """The decoder that metadata and tensors describe. Raises an error if it is not supported."""
     where, n = weights.where, GgufNumbers(metadata, weights.where)
     dim, heads = n.count("embedding_length"), n.count("attention.head_count")
     head_dim = n.count("attention.key_length", max(1, dim // heads))
@@ -90,13 +92,13 @@ def decoder_from_gguf(metadata: Mapping[str, Any], weights: Weights, describe: D
 
 
 def _rope(n: GgufNumbers, weights: Weights, head_dim: int) -> Rope:
-    """How heads are turned."""
+    """The rotary positions."""
     where, scaling = weights.where, n.get("rope.scaling.type", "none")
     if not isinstance(scaling, str) or scaling not in ("none", "linear"):
         raise UnsupportedError(
             f"RoPE scaling {brief(scaling)} is not supported", pointer=where, hint="none or linear is"
         )
-    n.get("rope.scaling.factor")  # of the type "none" it says nothing
+    n.get("rope.scaling.factor")  # with the type "none", it has no effect
     factors = linear_factors(n.number("rope.scaling.factor"), head_dim) if scaling == "linear" else None
     if "rope_freqs.weight" in weights:  # Llama 3.1 scales its frequencies by a table
         if factors is not None:
@@ -106,7 +108,7 @@ def _rope(n: GgufNumbers, weights: Weights, head_dim: int) -> Rope:
 
 
 def _factors(weights: Weights, head_dim: int) -> tuple[float, ...]:
-    """What the file divides the rotary frequencies by."""
+    """The divisors of the rotary frequencies."""
     factors: list[float] = weights.take("rope_freqs.weight", head_dim // 2).tolist()
     if not all(isfinite(factor) and factor > 0 for factor in factors):
         raise ModelFileError(f"{weights.where}: 'rope_freqs.weight' holds a number that no frequency is divided by")

@@ -1,9 +1,9 @@
-"""Models out of GGUF files.
+"""Loads models from GGUF files.
 
-In: an open `GgufFile`. Out: the model of an architecture in registry.py; formats as in dequantise.py.
-Cost: one pass over the bytes, one tensor at a time. Everything in the file is used or refused: an unknown tensor, an
-unknown number of the architecture, another RoPE scaling or format is an error. On a CPU matrices may stay as they are
-stored (block_matrix.py).
+In: an open `GgufFile`. Out: the model of an architecture in registry.py; formats as in dequantise.py. Cost: one pass
+over the bytes, one tensor at a time. Everything in the file is used or refused: an unknown tensor, an unknown number of
+the architecture, or an unsupported RoPE scaling or format is an error. On a CPU, matrices may stay as they are stored
+(block_matrix.py).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def load_gguf(
 ) -> Model:
     """The model in the file, its weights in `dtype` on `device`; or this process's part of it.
 
-    `as_stored`: matrices stay as they are in the file, on a CPU, and `dtype` is that of the activations.
+    `as_stored`: on a CPU, matrices stay as they are in the file, and `dtype` is that of the activations.
 
     Raises:
         UnsupportedError: another architecture, an unsupported format, or a tensor that this model does not use.

@@ -1,8 +1,8 @@
-"""config.json of transformers' checkpoints: what all architectures have in common.
+"""config.json of transformers' checkpoints: the common part of all architectures.
 
-Every key is read, known to say nothing about the results, or refused by its name: a model that differs from what is
-computed here must not run. A key that is not known is accepted where it is null, false or empty, for that is how
-configs say that something is off. Source: transformers' configuration_*.py and modeling_rope_utils.py.
+Every key is read, known to have no effect on the results, or refused by name: a model that differs from this
+implementation must not run. An unknown key is accepted if it is null, false or empty, since configs turn features off
+in this way. Source: transformers' configuration_*.py and modeling_rope_utils.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
     "sizes",
 ]
 
-# Keys that say nothing about the results: where the model comes from, how it was trained, how text is sampled.
+# Keys without effect on the results: the origin of the model, its training, and sampling.
 INERT: Final = {
     "_name_or_path", "architectures", "attention_dropout", "attn_implementation", "attn_pdrop", "auto_map",
     "bos_token_id", "cache_implementation",
@@ -59,8 +59,7 @@ _FULL, _SLIDING = "full_attention", "sliding_attention"
 
 
 def sizes(reader: ConfigReader, *, head_dim: int | None = None, norm_eps: float = 1e-6) -> dict[str, Any]:
-    """The sizes of an architecture with grouped heads and RMSNorm; what is given is assumed where the config has it
-    not."""
+    """The sizes of an architecture with grouped heads and RMSNorm. The arguments are defaults for missing keys."""
     dim, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
     head_dim = reader.size("head_dim", head_dim or max(1, dim // heads))
     kv_heads, context = reader.size("num_key_value_heads", heads), reader.size("max_position_embeddings")
@@ -79,7 +78,7 @@ def sizes(reader: ConfigReader, *, head_dim: int | None = None, norm_eps: float 
 
 
 def attention_biases(reader: ConfigReader) -> dict[str, Any]:
-    """Of all four projections, or of none."""
+    """Biases of all four projections, or of none."""
     biased = reader.flag("attention_bias", False)
     return {"qkv_bias": biased, "output_bias": biased}
 
@@ -87,10 +86,10 @@ def attention_biases(reader: ConfigReader) -> dict[str, Any]:
 def layer_windows(
     reader: ConfigReader, layers: int, slides: Callable[[int], bool], *, window: int | None = None
 ) -> list[int | None]:
-    """The window of each layer: where `layer_types` says so, or without that where `slides` does.
+    """The window of each layer, from `layer_types`, or if that is missing from `slides`.
 
     Args:
-        window: of a config without `sliding_window`.
+        window: the default for configs without `sliding_window`.
     """
     given = reader.given("sliding_window", window)
     types = reader.get("layer_types", [_SLIDING if given is not None and slides(i) else _FULL for i in range(layers)])
@@ -102,7 +101,7 @@ def layer_windows(
 
 
 def optional_windows(reader: ConfigReader, layers: int) -> list[int | None]:
-    """Of Qwen's configs, where `use_sliding_window` turns the last layers' windows on."""
+    """The windows in Qwen's configs, where `use_sliding_window` turns on the windows of the last layers."""
     first = reader.get("max_window_layers", 28)
     if isinstance(first, bool) or not isinstance(first, int) or first < 0:
         raise ModelFileError(f"{reader.where}: max_window_layers is {brief(first)}, an integer is needed")
@@ -114,25 +113,25 @@ def optional_windows(reader: ConfigReader, layers: int) -> list[int | None]:
 
 
 def one_window(reader: ConfigReader, layers: int, window: int | None = None) -> list[int | None]:
-    """The same for all layers, where there is one."""
+    """The same window for all layers, if there is one."""
     return layer_windows(reader, layers, lambda layer: True, window=window)
 
 
 def kinds_of(rope: Rope, windows: Sequence[int | None]) -> tuple[LayerKind, ...]:
-    """Layers that differ in their windows alone."""
+    """Kinds of layers that differ only in their windows."""
     kinds = tuple(LayerKind(AttentionKind(window), rope) for window in windows)
     return kinds[:1] if len(set(kinds)) == 1 else kinds
 
 
 def read_rope(reader: ConfigReader, head_dim: int, context: int, base: float = 10000.0) -> Rope:
-    """How heads are turned; older configs say it in rope_theta and rope_scaling. `base`: where none is given."""
+    """The rotary positions. Older configs have them in rope_theta and rope_scaling. `base`: the default base."""
     key = "rope_parameters" if reader.get("rope_parameters") else "rope_scaling"
     base = positive(reader.get("rope_theta", base), "rope_theta", reader.where)
     return rope_from(reader, key, reader.get(key, {}), head_dim, context, base)
 
 
 def rope_from(reader: ConfigReader, key: str, given: Any, head_dim: int, context: int, base: float) -> Rope:
-    """The same from the parameters that stand at a key, with the base unless they name one."""
+    """The rotary positions from the parameters at `key`. `base`: the default base."""
     where = reader.where
     if not isinstance(given, dict):
         raise ModelFileError(f"{where}: {key} is {brief(given, 100)}, an object is needed")

@@ -1,4 +1,4 @@
-"""Models out of directories as transformers' `save_pretrained` writes them.
+"""Loads models from directories in the form of transformers' `save_pretrained`.
 
 In: a directory with config.json and model.safetensors, or model.safetensors.index.json and the files that it names.
 Out: the model of an architecture in registry.py. Cost: one pass over the bytes, one tensor at a time. Weights are F32,
@@ -33,7 +33,7 @@ def load_huggingface(
 
     Raises:
         GuidedError: a file or the package `safetensors` is missing.
-        UnsupportedError: the config asks for what is not computed, a tensor has no place in the model.
+        UnsupportedError: the config requires an unsupported feature, or the model does not use a tensor.
         ModelFileError: a file is corrupt; a tensor is missing or has the wrong shape.
     """
     path = Path(directory)
@@ -46,7 +46,7 @@ def load_huggingface(
 
 
 def _paths(directory: Path) -> list[Path]:
-    """The files that hold the weights, all of the same directory."""
+    """The files with the weights, all in the same directory."""
     index = directory / _INDEX
     if not index.is_file():
         return [directory / _SINGLE]

@@ -1,9 +1,9 @@
 """adapter_config.json of PEFT's LoRA adapters: which matrices are adapted, with which rank and scale.
 
-In: the JSON. Out: `LoraConfig`, which is asked about modules by the names that transformers gives them, such as
-model.layers.0.self_attn.q_proj. Names are matched by the rules of PEFT 0.21 (tuners_utils.check_target_module_exists,
-other.get_pattern_key). Its patterns are regular expressions of strangers: this package's own compiler reads them, which
-has limits and takes linear time. Every key is read, known to say nothing about the results, or refused by its name.
+In: the JSON. Out: `LoraConfig`, which looks up modules by transformers' names, such as model.layers.0.self_attn.q_proj.
+Names are matched by the rules of PEFT 0.21 (tuners_utils.check_target_module_exists, other.get_pattern_key). Its
+patterns are untrusted regular expressions: this package's own compiler reads them, with limits and in linear time.
+Every key is read, known to have no effect on the results, or refused by name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MERGE: Final = "merge it into its base model (peft: merge_and_unload), and load 
 
 Matcher: TypeAlias = Callable[[str], bool]
 
-# Keys that say nothing about the results: where the adapter comes from, how its weights began, how it was trained.
+# Keys without effect on the results: the origin of the adapter, its initialisation, and its training.
 _INERT: Final = {
     "auto_mapping", "base_model_name_or_path", "corda_config", "eva_config", "inference_mode", "loftq_config",
     "lora_dropout", "lora_ga_config", "megatron_core", "peft_version", "qalora_group_size", "revision",
@@ -57,7 +57,7 @@ _INITS: Final = ("gaussian", "eva", "orthogonal", "mica")  # the others change t
 
 @dataclass(frozen=True, slots=True)
 class LoraConfig:
-    """What an adapter says of the modules that it adapts.
+    """The modules that an adapter changes.
 
     Attributes:
         where: its file.
@@ -73,11 +73,11 @@ class LoraConfig:
     _alphas: tuple[tuple[Matcher, float], ...]
 
     def rank(self, module: str) -> int:
-        """The rows of lora_A."""
+        """The number of rows of lora_A."""
         return next((rank for matches, rank in self._ranks if matches(module)), self._rank)
 
     def scale(self, module: str) -> float:
-        """What the product is multiplied with."""
+        """The factor of the low-rank product."""
         alpha = next((alpha for matches, alpha in self._alphas if matches(module)), self._alpha)
         rank = self.rank(module)
         return alpha / (math.sqrt(rank) if self._rslora else rank)
@@ -87,8 +87,7 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
     """The config in an adapter's directory.
 
     Raises:
-        ModelFileError: there is none. UnsupportedError: it asks for what is not computed. ModelFileError: it makes no
-        sense.
+        ModelFileError: it is missing or invalid. UnsupportedError: it requires an unsupported feature.
     """
     path = Path(directory) / CONFIG
     if not path.is_file():
@@ -108,7 +107,7 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
     patterns = _Patterns(reader.where)
     config = LoraConfig(
         where=reader.where,
-        targets=_targets(reader, patterns),
+        targets=_target_matcher(reader, patterns),
         _rank=reader.size("r", 8),
         _alpha=_real(reader.get("lora_alpha", 8), "lora_alpha", reader.where),
         _rslora=reader.flag("use_rslora", False),
@@ -126,14 +125,14 @@ def _real(value: Any, key: str, where: str) -> float:
 
 
 class _Patterns:
-    """Regular expressions, as `re` reads them, over names of modules."""
+    """Regular expressions over names of modules, with the semantics of `re`."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._compiler = GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 
     def whole(self, pattern: str, key: str) -> Matcher:
-        """Whether it matches a whole name."""
+        """A matcher of whole names."""
         try:
             matcher = GrammarMatcher(self._compiler.compile_regex(pattern))
         except GuidedError as error:
@@ -147,14 +146,14 @@ class _Patterns:
         return matches
 
     def end(self, pattern: str, key: str) -> Matcher:
-        """Whether it matches a name, or what comes after one of its dots."""
+        """A matcher of names, or of their ends after a dot."""
         return self.whole(rf"(?:.*\.)?(?:{pattern})", key)
 
 
 def _by_pattern(
     reader: ConfigReader, key: str, patterns: _Patterns, read: Callable[[Any, str, str], Any]
 ) -> tuple[tuple[Matcher, Any], ...]:
-    """Numbers of the modules that match; the first pattern that does counts."""
+    """Numbers for the modules that match a pattern. The first matching pattern counts."""
     given = reader.get(key, {})
     if not isinstance(given, dict):
         raise ModelFileError(f"{reader.where}: {key} is {brief(given, 100)}, an object is needed")
@@ -164,20 +163,20 @@ def _by_pattern(
     )
 
 
-def _targets(reader: ConfigReader, patterns: _Patterns) -> Matcher:
-    """Which modules are adapted."""
+def _target_matcher(reader: ConfigReader, patterns: _Patterns) -> Matcher:
+    """A matcher of the adapted modules."""
     included, excluded = reader.get("target_modules"), reader.get("exclude_modules", [])
-    in_layers = _layers(reader, by_name=not isinstance(included, str))
-    excludes = _named(reader, "exclude_modules", excluded, patterns)
+    in_layers = _layer_matcher(reader, by_name=not isinstance(included, str))
+    excludes = _name_matcher(reader, "exclude_modules", excluded, patterns)
     if isinstance(included, str) and included.lower() == "all-linear":
         return lambda name: name not in ("lm_head", "model.embed_tokens") and not excludes(name)
-    includes = _named(reader, "target_modules", included, patterns)
+    includes = _name_matcher(reader, "target_modules", included, patterns)
     in_full = frozenset(included) if isinstance(included, list) else frozenset()
     return lambda name: not excludes(name) and includes(name) and (name in in_full or in_layers(name))
 
 
-def _named(reader: ConfigReader, key: str, given: Any, patterns: _Patterns) -> Matcher:
-    """Names or their ends, or one pattern."""
+def _name_matcher(reader: ConfigReader, key: str, given: Any, patterns: _Patterns) -> Matcher:
+    """A matcher for names or their ends, or for one pattern."""
     if isinstance(given, str):
         return patterns.whole(given, key)
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
@@ -186,8 +185,8 @@ def _named(reader: ConfigReader, key: str, given: Any, patterns: _Patterns) -> M
     return lambda name: any(name[at:] in names for at in range(len(name)) if at == 0 or name[at - 1] == ".")
 
 
-def _layers(reader: ConfigReader, *, by_name: bool) -> Matcher:
-    """Whether a module's layer is one of `layers_to_transform`; without that any module will do."""
+def _layer_matcher(reader: ConfigReader, *, by_name: bool) -> Matcher:
+    """A matcher of modules in the layers of `layers_to_transform`. Without this key, of all modules."""
     given, places = reader.get("layers_to_transform", []), reader.get("layers_pattern", [])
     numbers = given if isinstance(given, list) else [given]
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):

@@ -1,8 +1,8 @@
 """The supported architectures.
 
-A new architecture is one file (its config, its tensor names, and a forward pass where it is no decoder), which makes an
-`ARCHITECTURE`, and one line here. Its `model_type` is the name in config.json and, unless `Gguf.name` is another, in
-GGUF's general.architecture; its `class_name` is the one in config.json's "architectures".
+A new architecture is one file, which creates an `ARCHITECTURE` (its config, its tensor names and, unless it is a
+decoder, a forward pass), and one line here. Its `model_type` is the name in config.json and, unless `Gguf.name`
+differs, in GGUF's general.architecture. Its `class_name` is the one in config.json's "architectures".
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def for_huggingface(data: Any, where: str) -> tuple[Architecture, Any, bool]:
 
 
 def _by_name(reader: ConfigReader) -> Architecture:
-    """By its class's name, else by its type; where both are there they must agree."""
+    """The architecture of a class name, otherwise of a model type. If both are present, they must agree."""
     kind, names = reader.get("model_type"), reader.get("architectures", [])
     supported = f"supported: {', '.join(entry.class_name for entry in ARCHITECTURES)}"
     named = [entry for entry in ARCHITECTURES if names == [entry.class_name]]

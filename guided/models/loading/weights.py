@@ -1,6 +1,6 @@
-"""Named tensors on their way from a file into a model: each is there, has the shape that is asked for, and is used.
+"""Named tensors on their way from a file into a model. Each must be present, have the expected shape, and be used.
 
-The matrices of a GGUF file stay as they are there if that is asked for (block_matrix.py: on a CPU).
+The matrices of a GGUF file may stay as they are stored (block_matrix.py: on a CPU).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from guided.models.linear import AdaptedMatrix, Embedding, Matrix
 
 __all__ = ["Rows", "TensorFile", "Weights", "check_heads", "columns", "in_order", "rows_of"]
 
-Rows: TypeAlias = Tensor | Blocks  # a matrix as a file holds it
+Rows: TypeAlias = Tensor | Blocks  # a matrix as in a file
 
 _Weight = TypeVar("_Weight")
 _MAX_TABLE = 1 << 29  # numbers in a table of rotary positions: four million positions of 128
 
 
 def check_heads(where: str, *, heads: int, kv_heads: int, head_dim: int, context: int) -> None:
-    """Heads that are turned fit together, and the tables of their positions fit into memory.
+    """Check that the numbers of heads fit together, and that the tables of rotary positions fit into memory.
 
     Raises:
         ModelFileError: they do not.
@@ -52,24 +52,24 @@ class TensorFile(Protocol):
         """The values, in any floating dtype, on the CPU."""
 
     def read_blocks(self, name: str) -> Blocks | None:
-        """A matrix as the file has it; None: its values are read."""
+        """A matrix in the file's format. None: read its values instead."""
 
     def forget(self, name: str) -> None:
         """Release the file's memory of a tensor, which is now in the model."""
 
 
 def in_order(rows: Rows, order: npt.NDArray[np.int64]) -> Rows:
-    """Some rows of a matrix, in this order."""
+    """Rows of a matrix, in this order."""
     return rows.rows(order) if isinstance(rows, Blocks) else rows[torch.from_numpy(order)]
 
 
 def rows_of(rows: Rows) -> int:
-    """How many there are."""
+    """The number of rows."""
     return len(rows)
 
 
 def columns(rows: Rows, first: int, last: int) -> Rows:
-    """Those columns of a matrix; where they cut a block of quantised numbers apart, it is one no longer."""
+    """Columns of a matrix. If they split a block of quantised numbers, the result is dequantised."""
     if isinstance(rows, Blocks):
         part = rows.part(first, last)
         return torch.from_numpy(rows.values())[:, first:last] if part is None else part
@@ -77,23 +77,23 @@ def columns(rows: Rows, first: int, last: int) -> Rows:
 
 
 class Weights:
-    """Takes tensors out of a file for a model in `dtype` on `device`; remembers which were used.
+    """Takes tensors out of a file for a model in `dtype` on `device`. Remembers which were used.
 
-    `as_stored`: matrices stay as they are in the file where they can, with activations in `dtype`.
+    `as_stored`: matrices stay as they are in the file if possible, with activations in `dtype`.
     """
 
     def __init__(
         self, file: TensorFile, where: str, dtype: torch.dtype, device: torch.device, as_stored: bool = False
     ) -> None:
         self._file, self.where, self.dtype, self.device = file, where, dtype, device
-        self._unused, self._taken = set(file.names()), list[str]()
+        self._unused, self._read_names = set(file.names()), list[str]()
         self._as_stored = as_stored and device.type == "cpu"
 
     def __contains__(self, name: str) -> bool:
         return name in self._file.names()
 
     def rows(self, name: str) -> int:
-        """How many rows a matrix has."""
+        """The number of rows of a matrix."""
         self._check(name)
         shape = self._file.shape(name)
         if len(shape) != 2:
@@ -110,20 +110,20 @@ class Weights:
         return self._file.read(name)
 
     def take_rows(self, name: str, rows: int, columns: int) -> Rows:
-        """A matrix, as it is stored where it may stay so. Raises as `take`."""
+        """A matrix, as it is stored if possible. Raises the errors of `take`."""
         self._use(name, (rows, columns))
         blocks = self._file.read_blocks(name) if self._as_stored else None
         return self._file.read(name) if blocks is None else blocks
 
     def put(self, *parts: Tensor) -> Tensor:
-        """Tensors, one below the other, as one weight of the model."""
+        """Tensors, concatenated by rows, as one weight of the model."""
         whole = parts[0] if len(parts) == 1 else torch.cat(parts)
-        return self._placed(whole.to(device=self.device, dtype=self.dtype).contiguous())
+        return self._release_source(whole.to(device=self.device, dtype=self.dtype).contiguous())
 
     def matrix(self, *parts: Rows) -> Matrix:
-        """Matrices, one below the other, as one weight of the model."""
+        """Matrices, concatenated by rows, as one weight of the model."""
         if BlockMatrix.fits(parts):
-            return self._placed(BlockMatrix(parts, self.dtype))
+            return self._release_source(BlockMatrix(parts, self.dtype))
         return self.put(*(torch.from_numpy(part.values()) if isinstance(part, Blocks) else part for part in parts))
 
     def ends(
@@ -135,8 +135,9 @@ class Weights:
         tied: bool,
         cut: Callable[[Rows], Rows] = lambda rows: rows,
     ) -> tuple[Embedding, Matrix]:
-        """The embedding and what `cut` leaves of the output matrix. Where it is tied it is the embedding, and a copy of
-        it must be equal."""
+        """The embedding, and this process's part (`cut`) of the output matrix. If tied, the output matrix is the
+        embedding, and a separate copy must be equal.
+        """
         stored = self.take_rows(embedding, rows, columns)
         first = self.matrix(stored)
         assert not isinstance(first, AdaptedMatrix)
@@ -148,7 +149,7 @@ class Weights:
         return first, first if own is stored else self.matrix(own)
 
     def skip(self, pattern: str) -> None:
-        """The model computes what these tensors hold; the pattern matches the end of their names."""
+        """Accept unused tensors whose content the model computes. The pattern matches the end of their names."""
         self._unused = {name for name in self._unused if re.search(f"(?:{pattern})$", name) is None}
 
     def finish(self, hint: str = "") -> None:
@@ -165,13 +166,13 @@ class Weights:
         if (found := self._file.shape(name)) != shape:
             raise ModelFileError(f"{self.where}: {name!r} has the shape {found}, expected {shape}")
         self._unused.discard(name)
-        self._taken.append(name)
+        self._read_names.append(name)
 
-    def _placed(self, weight: _Weight) -> _Weight:
+    def _release_source(self, weight: _Weight) -> _Weight:
         """Release the file's tensors of a weight that is now in the model."""
-        for name in self._taken:
+        for name in self._read_names:
             self._file.forget(name)
-        self._taken.clear()
+        self._read_names.clear()
         return weight
 
     def _check(self, name: str) -> None:

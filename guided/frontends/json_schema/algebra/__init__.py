@@ -1,1 +1,1 @@
-"""Understanding schemas: the sets of values that they mean, their conjunctions, complements, conditions and counts."""
+"""The meaning of schemas: the sets of values that they allow, with conjunctions, complements, conditions and counts."""

@@ -1,7 +1,8 @@
-"""Does a schema lead back to itself without entering a member or an item? In: schemas. Out: nothing, or a SpecError.
+"""Checks that no schema leads back to itself without entering a member or an item. In: schemas. Out: None, or a
+SpecError.
 
-A schema whose references, `allOf` or `anyOf` lead back to it at the same value has no defined meaning. Depth-first
-search, each schema once. Cost: linear in the schemas that apply to one value.
+A schema whose references, `allOf` or `anyOf` lead back to it at the same value has no defined meaning. The check is a
+depth-first search that visits each schema once. Cost: linear in the schemas that apply to one value.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ __all__ = ["Acyclic", "endless", "is_alias"]
 
 
 class Acyclic:
-    """Remembers the schemas that are known to end; `read` reads a schema."""
+    """Remembers the schemas that are known not to lead back to themselves. `read` reads a schema."""
 
     def __init__(self, read: Callable[[Schema], Reading]) -> None:
         self._read = read
-        self._known: set[Schema] = set()
+        self._acyclic: set[Schema] = set()
 
     def check(self, start: Schema) -> None:
         """Refuse a schema whose references, `allOf` or `anyOf` lead back to it."""
@@ -34,10 +35,10 @@ class Acyclic:
             schema, entering = stack.pop()
             if not entering:
                 on_path.discard(schema)
-                self._known.add(schema)
+                self._acyclic.add(schema)
             elif schema in on_path:
                 raise endless(schema)
-            elif schema not in self._known:
+            elif schema not in self._acyclic:
                 on_path.add(schema)
                 stack.append((schema, False))
                 for group in self._read(schema).groups:
@@ -45,12 +46,12 @@ class Acyclic:
 
 
 def is_alias(schema: Schema) -> bool:
-    """Whether a reference is all that the schema asks."""
+    """Whether the schema consists of a reference only."""
     return len(schema.constraints) == 1 and schema.constraints[0] in REFERENCES and schema.known(schema.constraints[0])
 
 
 def endless(schema: Schema) -> SpecError:
-    """The error of a schema that refers to itself without end."""
+    """The error for a schema that refers to itself without end."""
     return SpecError(
         "the schema refers to itself without end", pointer=schema.where,
         hint="put the recursive reference into a member or an item: below properties, items, ...",

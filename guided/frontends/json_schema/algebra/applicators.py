@@ -1,7 +1,7 @@
 """Keywords that apply other schemas to the same value. In: a schema with such a keyword. Out: groups of schemas.
 
-Of each group at least one schema must hold. References and `allOf` give groups of one schema, `anyOf` a group of its
-branches. "Not" and "exactly one" are expressed with complements (`negation.py`).
+At least one schema of each group must hold. References and `allOf` produce groups of one schema. `anyOf` produces one
+group with its branches. Complements (`negation.py`) express "not" and "exactly one".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["APPLICATORS"]
 
 _LISTING = frozenset(("type", "enum", "const"))
-_MANY = 4  # from so many branches on it pays to merge them
+_MANY = 4  # with at least this many branches, merging them pays
 
 
 def _reference(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
@@ -41,7 +41,7 @@ def _any_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 
 def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
-    """Exactly one holds: a group of each branch without the others that it may overlap."""
+    """A group that expresses "exactly one branch holds": each branch without the others that it may overlap."""
     branches = reader.branches(schema, "oneOf")
     if merged := _enumeration(reader, schema, branches, exactly_one=True):
         return merged
@@ -51,7 +51,7 @@ def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 def _enumeration(
     reader: Reader, schema: Schema, branches: tuple[Schema, ...], *, exactly_one: bool
 ) -> list[tuple[Schema, ...]]:
-    """Branches that all list scalars, merged into one list. Empty if some branch does anything else."""
+    """The branches merged into one list, if all of them list scalars. Empty if some branch does anything else."""
     found: dict[tuple[object, ...], Json] = {}
     again = set[tuple[object, ...]]()
     for branch in branches:
@@ -87,7 +87,7 @@ def _not(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 
 def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
-    """(if and then) or (not if, and else)."""
+    """The groups of (if and then) or (not if, and else)."""
     if not (schema.known("then") or schema.known("else")):
         return []
     condition = reader.library.child(schema, "if")
@@ -99,7 +99,7 @@ def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 
 def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
-    """For each name: the member is absent, or it is present and what depends on it holds."""
+    """For each name: the member is absent, or it is present and its dependent schema holds."""
     value = schema.get(keyword)
     if not isinstance(value, dict):
         raise malformed(schema, keyword, "an object", value)

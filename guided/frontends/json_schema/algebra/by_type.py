@@ -1,11 +1,11 @@
-"""Conjunctions whose alternatives would multiply, decided type by type. In: a goal. Out: shapes that together are
-the goal.
+"""Conjunctions whose alternatives would multiply, decided type by type. In: a goal. Out: shapes whose union is the
+goal.
 
-The goal is read as a formula (`formula.py`). For one type most of it falls away. The rest is decided by set
-operations for scalars and multiplied out for arrays. For objects it becomes one shape: what is asked of all of them,
-with the rest as its `formula`, a condition on the members (`conditional.py`).
+The goal is read as a formula (`formula.py`). For a single type, most of the formula drops out. Set operations decide
+what is left for scalars. For arrays, it is multiplied out. For objects, it becomes one shape: the requirements common
+to all objects, and the rest as its `formula`, a condition on the members (`conditional.py`).
 
-Cost: linear in the schemas; for arrays and numbers the product of the alternatives about these.
+Cost: linear in the schemas; for arrays and numbers, the product of their alternatives.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 __all__ = ["ByType"]
 
 
-_FEW = 100_000  # nodes of a normal form that stands in for a formula
+_FEW = 100_000  # nodes of a normal form that replaces a formula
 
 
 class ByType:
-    """Answers for one `Expander`."""
+    """Computes the shapes of goals, for one `Expander`."""
 
     def __init__(self, expander: Expander, limits: Limits) -> None:
         self._expander, self._limits = expander, limits
 
     def shapes(self, goal: Goal) -> tuple[Shape, ...]:
-        """The shapes of the goal, of which one at most is about objects."""
+        """The shapes of the goal. At most one of them is about objects."""
         formula, shapes = self._formula(goal), list[Shape]()
         narrowed, overlap = self._expander.narrowed, self._expander.reader.overlap
         for name in ALL_TYPES:
@@ -58,7 +58,7 @@ class ByType:
         return tuple(shapes)
 
     def multiplied(self, shape: Shape) -> list[Shape]:
-        """The shapes of an object with a formula, multiplied out. LimitExceeded where they are many."""
+        """The shapes of an object with a formula, multiplied out. Raises LimitExceeded if there are too many."""
         assert shape.formula is not None
         return self._normal_form(shape.formula, shape._replace(formula=None), min(_FEW, self._limits.nodes))
 
@@ -66,7 +66,7 @@ class ByType:
         return formula_of(goal, self._expander.reader.read, self._expander.reader.negation)
 
     def _normal_form(self, formula: Formula, start: Shape, most: int | None = None) -> list[Shape]:
-        """The shapes of a formula for one type, multiplied out within `most` nodes (None: those of the limits)."""
+        """The shapes of a formula for one type, multiplied out. `most` bounds the nodes (None: the limit)."""
         made = normal_form(formula, self._without, self._expander.narrowed, start, most or self._limits.nodes)
         return [shape for one in made for shape in self._expander.finished(one)[0]]
 
@@ -81,7 +81,7 @@ class ByType:
                 yield found
 
     def objects(self, base: Shape, formula: Formula) -> tuple[Shape, ...]:
-        """One shape of the objects in `base`: what is asked of all, with the rest as a formula on their members."""
+        """One shape for the objects in `base`: the common requirements, and the rest as a formula on the members."""
         if formula is False:
             return ()
         items = formula.items if isinstance(formula, Junction) and formula.every else (formula,)

@@ -1,19 +1,20 @@
-"""Objects whose members are bound by a formula, case by case of one member. In: a shape of objects with a formula that
-`conditional.py` refuses. Out: shapes that together are this one, which it does not refuse.
+"""Splits objects whose members a formula relates, by the values of one member. In: a shape of objects with a formula
+that `conditional.py` refuses. Out: shapes whose union is the input, and which `conditional.py` accepts.
 
-Problem: `if name = "a" then arguments: A`, the same for "b", "c", ...: A, B, C overlap, so twenty of them cut the
-values of `arguments` into 2^20 cells. But `name` has one value only, so only one of the conditions holds.
+Problem: with `if name = "a" then arguments: A`, and the same for "b", "c", ..., the schemas A, B, C overlap. So twenty
+of them divide the values of `arguments` into 2^20 cells. But `name` has only one value, so only one condition holds.
 
-How: a member is looked for whose goals exclude each other, so that n of them cut its values into little more than n
-cells. In each cell, and where the member is absent, all that the formula asks of the member is true or false. What is
-left of the formula is about the other members, and mostly nothing: the case is a plain shape. If `conditional.py` still
-refuses a case, it is split by another member.
+How: find a member whose goals exclude each other, so that n goals divide its values into little more than n cells.
+Within each cell, and if the member is absent, every part of the formula about this member is true or false. The
+remaining formula is about other members. Usually nothing remains, and the case is a plain shape. If `conditional.py`
+still refuses a case, another member splits it further.
 
     if name is "a" then A, if name is "b" then B   =   name is "a", A  |  name is "b", B  |  another name  |  no name
 
-An index says which parts of the formula ask for a cell. All other parts are as for a name that nothing asks for, which
-is computed once. Cost: linear in the formula and the cases, but for the parts that ask something in every case. The
-cases are at most in proportion to the formula: conditions that hold independently would multiply, and are refused.
+An index records which parts of the formula depend on a cell. All other parts are as for a name without requirements,
+which is computed once. Cost: linear in the formula and the cases, except for parts that depend on every case. The
+number of cases is at most proportional to the formula. Conditions that hold independently would multiply the cases, and
+are refused.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ if TYPE_CHECKING:
 
 __all__ = ["has_discriminator", "split_by_member"]
 
-_MOST_TRIED = 4  # members that may tell the cases apart
-_MORE_CELLS = 6  # besides one for each goal: the other values, and those of types of which no goal speaks
-_FEW, _GROWTH = 100, 2  # how many cases there may be, and how many more for each leaf of the formula
+_MOST_CANDIDATES = 4  # members that are tried as discriminators
+_MORE_CELLS = 6  # besides one per goal: other values, and values of types that no goal mentions
+_FEW, _GROWTH = 100, 2  # the most cases, and the most additional cases per leaf of the formula
 
 
 def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
-    """Shapes that together are `shape`, none of which `bind` refuses.
+    """Shapes whose union is `shape`. `bind` accepts each of them.
 
     Raises:
-        UnsupportedError: no member tells enough cases apart.
+        UnsupportedError: no member separates enough cases.
     """
     assert shape.formula is not None
     out: list[Shape] = []
@@ -65,11 +66,11 @@ def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
 
 
 def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
-    """The cases of the member that tells them apart. None if there is no such member."""
+    """The cases of the member that separates them. None if there is no such member."""
     assert shape.formula is not None
     binding = Binding(shape, shape.formula, expander)
-    asked, listing = _asked(binding, expander)
-    for name in sorted(asked, key=lambda name: (listing[name], len(asked[name])), reverse=True)[:_MOST_TRIED]:
+    asked, listing = _goals_by_member(binding, expander)
+    for name in sorted(asked, key=lambda name: (listing[name], len(asked[name])), reverse=True)[:_MOST_CANDIDATES]:
         base = binding.slot_goal(name)
         try:
             cells = (
@@ -85,22 +86,22 @@ def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
 
 
 def has_discriminator(shape: Shape, expander: Expander) -> bool:
-    """Whether the formula asks of some member for listed values only."""
+    """Whether all goals of some member list its values."""
     assert shape.formula is not None
-    asked, listing = _asked(Binding(shape, shape.formula, expander), expander)
+    asked, listing = _goals_by_member(Binding(shape, shape.formula, expander), expander)
     return any(listing[name] == len(goals) for name, goals in asked.items())
 
 
-def _asked(binding: Binding, expander: Expander) -> tuple[dict[str, list[Goal]], dict[str, int]]:
-    """The goals of members with several, and how many of them list their values."""
-    asked = {name: list(goals) for name, goals in binding.asked().items() if len(goals) > 1}
+def _goals_by_member(binding: Binding, expander: Expander) -> tuple[dict[str, list[Goal]], dict[str, int]]:
+    """The goals of each member that has several, and how many of these goals list their values."""
+    asked = {name: list(goals) for name, goals in binding.goals_by_name().items() if len(goals) > 1}
     return asked, {
         name: sum(listed_values(goal, expander) is not None for goal in goals) for name, goals in asked.items()
     }
 
 
 class _Split:
-    """A formula in the cases of the member `name`."""
+    """A formula, split by the cases of the member `name`."""
 
     def __init__(self, shape: Shape, formula: Formula, binding: Binding, name: str) -> None:
         self._base, self._formula, self._name, self._nothing = (
@@ -111,9 +112,9 @@ class _Split:
         )
         self._goals = {leaf: members.get(name) for leaf, members in binding.members.items()}
         self._rests: dict[Leaf, Formula] = {}
-        self._asking: dict[Formula, dict[Goal, dict[Formula, None]]] = {}
+        self._parts_by_goal: dict[Formula, dict[Goal, dict[Formula, None]]] = {}
         self._default: dict[Formula, Formula] = {}
-        self._loud: dict[Formula, list[Formula]] = {}
+        self._restricting_items: dict[Formula, list[Formula]] = {}
         fold(formula, self._index)
 
     def shapes(self, cells: tuple[Cell, ...], expander: Expander) -> Iterator[Shape]:
@@ -127,7 +128,9 @@ class _Split:
             yield from expander.by_type.objects(self._base.meet(present), self._present(cell.within))
 
     def _index(self, at: Formula, parts: list[Formula]) -> Formula:
-        """The part `at` where the member is there and nothing asks for its value; and which of its parts ask for it."""
+        """The part `at` if the member is present and satisfies no goal. Also records which parts of `at` depend on
+        which goals.
+        """
         asking: dict[Goal, dict[Formula, None]] = defaultdict(dict)
         if isinstance(at, Leaf):
             if goal := self._goals[at]:
@@ -135,25 +138,27 @@ class _Split:
             default = self._leaf(at, frozenset())
         elif isinstance(at, Junction):
             for item in at.items:
-                for goal in self._asking[item]:
+                for goal in self._parts_by_goal[item]:
                     asking[goal][item] = None
-            self._loud[at] = [item for item, part in zip(at.items, parts, strict=True) if part is not at.every]
+            self._restricting_items[at] = [
+                item for item, part in zip(at.items, parts, strict=True) if part is not at.every
+            ]
             default = join(at.every, parts)
         elif isinstance(at, Negated):
-            asking = {goal: {at.item: None} for goal in self._asking[at.item]}
+            asking = {goal: {at.item: None} for goal in self._parts_by_goal[at.item]}
             default = negated(parts[0])
         else:
             default = at
-        self._asking[at], self._default[at] = asking, default
+        self._parts_by_goal[at], self._default[at] = asking, default
         return default
 
     def _present(self, within: frozenset[Goal]) -> Formula:
-        """The formula where the member is there and satisfies exactly these goals."""
+        """The formula if the member is present and satisfies exactly these goals."""
         made: dict[Formula, Formula] = {}
         stack = [self._formula]
         while stack:
             at = stack[-1]
-            asking = self._asking[at]
+            asking = self._parts_by_goal[at]
             parts = {part: None for goal in within if goal in asking for part in asking[goal]}
             if missing := [part for part in parts if part not in made]:
                 stack += missing
@@ -164,26 +169,28 @@ class _Split:
             elif isinstance(at, Leaf):
                 made[at] = self._leaf(at, within)
             elif isinstance(at, Junction):
-                rest = (self._default[item] for item in self._loud[at] if item not in parts)
+                rest = (self._default[item] for item in self._restricting_items[at] if item not in parts)
                 made[at] = join(at.every, (*map(made.__getitem__, parts), *rest))
             elif isinstance(at, Negated):
                 made[at] = negated(made[at.item])
         return made[self._formula]
 
     def _absent(self, at: Formula, parts: list[Formula]) -> Formula:
-        """The part `at` where the member is absent."""
+        """The part `at` if the member is absent."""
         if isinstance(at, Leaf):
-            return self._name not in at.shape.required and self._rest(at)
+            return self._name not in at.shape.required and self._other_requirements(at)
         if isinstance(at, Junction):
             return join(at.every, parts)
         return negated(parts[0]) if isinstance(at, Negated) else at
 
     def _leaf(self, leaf: Leaf, within: frozenset[Goal]) -> Formula:
         goal = self._goals[leaf]
-        return (goal is None or goal in within) and self._rest(leaf)
+        return (goal is None or goal in within) and self._other_requirements(leaf)
 
-    def _rest(self, leaf: Leaf) -> Formula:
-        """What a leaf asks besides, if the member is as it asks. Parts with patterns are left as they are."""
+    def _other_requirements(self, leaf: Leaf) -> Formula:
+        """The other requirements of a leaf, given that the member satisfies it. Parts with
+        patterns stay as they are.
+        """
         if leaf not in self._rests:
             shape, name = leaf.shape, self._name
             parts = tuple(part if part.patterns else _without(part, name) for part in shape.objects)
@@ -198,7 +205,7 @@ class _Split:
 
 
 def _without(part: ObjectPart, name: str) -> ObjectPart:
-    """The part without what it asks of a member. The member stays declared if others are asked for something."""
+    """The part without its requirement on a member. The member stays declared if the part constrains other members."""
     asked = {other: schema for other, schema in part.properties.items() if other != name and schema is not None}
     others: dict[str, Schema | None] = {**asked}
     if part.additional is not None:

@@ -1,14 +1,14 @@
-"""Which group is expanded next while a conjunction of schemas is multiplied out (`expand.py`)?
+"""Chooses which group to expand next while a conjunction of schemas is multiplied out (`expand.py`).
 
-In: the *groups* that are left, each a union of schemas of which one applies, as a linked list; the complements put
-off so far; and the shape of what was chosen. Out: the remaining groups, from the first on that still restricts the
-shape.
+In: the remaining *groups*, as a linked list (each is a union of schemas, one of which applies); the complements that
+were deferred; and the shape of the choices so far. Out: the remaining groups, starting with the first that still
+restricts the shape.
 
-If the shape holds no value of a schema, the complement of that schema restricts nothing (`disjoint.py`). The more is
-known of the shape, the more often that is seen. So a complement with several cases is put off until all else has been
-chosen.
+If the shape holds no value of a schema, the complement of that schema restricts nothing (`disjoint.py`). This is
+detected more often when more of the shape is known. So complements with several cases are deferred until everything
+else has been chosen.
 
-Cost: one comparison for each complement, in each conjunction of branches.
+Cost: one comparison per complement, in each conjunction of branches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Groups: TypeAlias = "tuple[tuple[Schema, ...], Groups] | None"
 
 
 def pushed(schemas: tuple[Schema, ...], groups: Groups) -> Groups:
-    """The groups, with one for each of the schemas before them."""
+    """The groups, preceded by a group for each of the schemas."""
     for schema in reversed(schemas):
         groups = ((schema,), groups)
     return groups
@@ -38,7 +38,7 @@ class Choices:
         self._reader = reader
 
     def next(self, groups: Groups, later: tuple[Schema, ...], shape: Shape) -> tuple[Groups, tuple[Schema, ...]]:
-        """The groups from the first on that restricts the shape, and the complements that are put off."""
+        """The groups from the first that restricts the shape, and the deferred complements."""
         while groups is not None:
             schema = groups[0][0]
             if len(groups[0]) > 1 or self._reader.negation.complement_of(schema) is None:

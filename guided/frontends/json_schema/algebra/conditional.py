@@ -1,20 +1,20 @@
-"""Objects whose members are bound by a formula. In: a shape of objects with a formula. Out: slots for the members,
-and a condition on them, for the IR's `Permutation`.
+"""Objects whose members a formula relates. In: a shape of objects with a formula. Out: slots for the members, and a
+condition on them, for the IR's `Permutation`.
 
-Problem: `{"oneOf": [...]}`, `if` and `dependentRequired` relate members to each other. Multiplying the alternatives
-out takes 2^20 shapes for twenty independent conditions.
+Problem: `{"oneOf": [...]}`, `if` and `dependentRequired` relate members to each other. Multiplying out the alternatives
+produces 2^20 shapes for twenty independent conditions.
 
-How: a formula speaks of a member by schemas only: the member is absent, or its value satisfies one of them. For each
-name these schemas cut the values into *cells* (`value_partition.py`), so "is in S" means "one of these cells was
-written". Names of additional members fall into classes by the patterns about them, and the values of each class into
-cells likewise; such a cell may be written several times. Twenty independent conditions are then one condition of twenty
-parts. Which cells were written is a register of the automaton.
+How: a formula refers to a member through schemas only: the member is absent, or its value satisfies one of them. For
+each name, these schemas divide the values into *cells* (`value_partition.py`), so "is in S" means "one of these cells
+was written". Patterns divide the names of additional members into classes. The values of each class are divided into
+cells, too; such a cell may be written several times. Twenty independent conditions are then a single condition of
+twenty parts. A register of the automaton records which cells were written.
 
-Example: `{"if": {"properties": {"kind": {"const": "a"}}}, "then": {"required": ["x"]}}` has two cells for the values
-of `kind`, "a" and others, and one for those of `x`. The condition is: not "kind is a", or "x was written".
+Example: `{"if": {"properties": {"kind": {"const": "a"}}}, "then": {"required": ["x"]}}` has two cells for the values of
+`kind`, "a" and all others, and one cell for the values of `x`. The condition is: not "kind is a", or "x was written".
 
-Cost: the cells of each name, bounded by `MOST_CELLS`. What it does not do: bounds on the number of members inside of
-the formula, except for "none" and "some".
+Cost: the cells of each name, bounded by `MOST_CELLS`. What it does not do: bounds on the number of members inside the
+formula, except for "none" and "some".
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FALSE: Condition = AnyOf(())
 
 
 class Extra(NamedTuple):
-    """A class of names of additional members: its languages, its sources, and the cells of their values."""
+    """A class of names of additional members: its languages, its sources, and the cells of the values."""
 
     names: tuple[Node, ...]
     sources: frozenset[int]
@@ -53,7 +53,9 @@ class Extra(NamedTuple):
 
 @dataclass(slots=True)
 class Bound:
-    """The members of an object. Cells are numbered: first those of the slots in order, then those of the extras."""
+    """The members of an object. Cells are numbered: first the cells of the slots in order, then the cells of the
+    extras.
+    """
 
     names: tuple[str, ...]
     slots: dict[str, tuple[Cell, ...]]
@@ -69,18 +71,18 @@ def bind(shape: Shape, expander: Expander) -> Bound:
         UnsupportedError: a name has too many cells, or the formula counts members.
     """
     assert shape.formula is not None
-    return Binding(shape, shape.formula, expander).bound()
+    return Binding(shape, shape.formula, expander).bind()
 
 
 class Binding:
-    """What a formula asks of each member of the objects of a shape."""
+    """The requirements of a formula on each member of the objects of a shape."""
 
     def __init__(self, shape: Shape, formula: Formula, expander: Expander) -> None:
         self._base, self._formula, self._expander = shape, formula, expander
         self._negation = expander.reader.negation
         self._leaves = leaves(formula)
         self._where = self._leaves[0].at.where if self._leaves else ""
-        self._cut = ValuePartition(expander, self._where).of
+        self._partition = ValuePartition(expander, self._where).of
         self._constants: dict[Leaf, list[dict[str, Goal]]] = {}
         for leaf in self._leaves:
             if leaf.shape.values is not None:
@@ -100,24 +102,24 @@ class Binding:
         """A schema that no value satisfies."""
         return self._negation.nothing(self._leaves[0].at)
 
-    def bound(self) -> Bound:
+    def bind(self) -> Bound:
         """The cells and the condition."""
         base = self._base
-        self._closed = self._is_closed()
+        self._forbids_others = self._is_closed()
         slots = {
-            name: self._cut(self.slot_goal(name), asked, f"the member {brief(name)}")
-            for name, asked in self.asked().items()
+            name: self._partition(self.slot_goal(name), asked, f"the member {brief(name)}")
+            for name, asked in self.goals_by_name().items()
         }
         slots = {name: cells for name, cells in slots.items() if cells}
-        extras = [] if self._closed else self._extras()
-        condition = self._numbered(slots, extras)
+        extras = [] if self._forbids_others else self._extras()
+        condition = self._number_cells(slots, extras)
         if useless := impossible(condition, self._number.values(), (at for one in self._extra_numbers for at in one)):
             numbers = {name: self._number[name] for name in slots}
             slots = {name: _without(cells, numbers[name], useless) for name, cells in slots.items()}
             slots = {name: cells for name, cells in slots.items() if cells}
             parts = zip(extras, self._extra_numbers, strict=True)
             extras = [extra._replace(cells=_without(extra.cells, at, useless)) for extra, at in parts]
-            condition = self._numbered(slots, [extra for extra in extras if extra.cells])
+            condition = self._number_cells(slots, [extra for extra in extras if extra.cells])
         for cells in (*slots.values(), *(extra.cells for extra in self._extra)):
             for cell in cells:
                 self._check(cell)
@@ -125,12 +127,12 @@ class Binding:
         return Bound(tuple(self._names), slots, self._extra, condition, may_be_empty)
 
     def _check(self, cell: Cell) -> None:
-        """Refuse a cell with arrays that cannot be written. A normal form may not need it."""
+        """Refuse a cell with arrays that cannot be written. A normal form might not need this cell."""
         for shape in self._expander.expand(cell.goal).shapes if cell.goal not in self._expander.open_goals else ():
             if shape.repeated is not None and shape.count_graph is None and shape.values is None:
                 raise refuse_repeated(shape)
 
-    def _numbered(self, slots: dict[str, tuple[Cell, ...]], extras: list[Extra]) -> Condition:
+    def _number_cells(self, slots: dict[str, tuple[Cell, ...]], extras: list[Extra]) -> Condition:
         """Number the cells, and return the condition on them."""
         at = 0
         self._slots, self._extra = slots, extras
@@ -161,7 +163,7 @@ class Binding:
         return names
 
     def slot_goal(self, name: str) -> Goal:
-        """What the base asks of the member `name`."""
+        """The requirements of the base shape on the member `name`."""
         if not self._expander.allows(self._base, name):
             return (self.nothing,)
         return self._expander.goal(self._expander.member(self._base, name))
@@ -170,7 +172,7 @@ class Binding:
         return self._expander.goal((self._negation.constant(value, leaf.at),))
 
     def _members_of(self, leaf: Leaf) -> dict[str, Goal]:
-        """What a leaf asks of each named member. Members of which it asks nothing are left out."""
+        """The requirements of a leaf on each named member. Members without requirements are left out."""
         shape, expander = leaf.shape, self._expander
         if shape.names or any(part.patterns or part.additional is not None for part in shape.objects):
             names: Iterable[str] = self._names
@@ -185,8 +187,8 @@ class Binding:
                 out[name] = goal
         return out
 
-    def asked(self) -> dict[str, dict[Goal, None]]:
-        """For each name the goals that the formula needs to tell apart."""
+    def goals_by_name(self) -> dict[str, dict[Goal, None]]:
+        """For each name, the goals that the formula must tell apart."""
         out: dict[str, dict[Goal, None]] = {name: {} for name in self._names}
         for leaf in self._leaves:
             asked = [self.members[leaf], *self._constants.get(leaf, ())]
@@ -203,7 +205,7 @@ class Binding:
     # --- additional members
 
     def _is_closed(self) -> bool:
-        """Whether there are none, by a schema or by the option. A part of the formula may overrule the option."""
+        """Whether a schema or the option forbids additional members. A part of the formula may override the option."""
         return self._expander.is_closed(self._base, [part for leaf in self._leaves for part in leaf.shape.objects])
 
     def _parts(self) -> list[tuple[Leaf | None, ObjectPart]]:
@@ -216,14 +218,14 @@ class Binding:
         sources += [some.keys for leaf in self._leaves for some in leaf.shape.some_members]
         out: list[Extra] = []
         for names, ids in self._expander.keys.classes(self._base.names, sources, self._names, self._where):
-            base = self._expander.goal(_found(self._base.objects, ids))
+            base = self._expander.goal(_undeclared_schemas(self._base.objects, ids))
             asked: dict[Goal, None] = {}
             for leaf in self._leaves:
-                asked[self._expander.goal(_found(leaf.shape.objects, ids))] = None
+                asked[self._expander.goal(_undeclared_schemas(leaf.shape.objects, ids))] = None
                 for some in leaf.shape.some_members:
                     if some.schema is not None and serial(some.keys) in ids:
                         asked[self._expander.goal((some.schema,))] = None
-            cells = self._cut(base, [goal for goal in asked if goal and not has_false(goal)])
+            cells = self._partition(base, [goal for goal in asked if goal and not has_false(goal)])
             if cells:
                 out.append(Extra(names, ids, cells))
         return out
@@ -245,23 +247,23 @@ class Binding:
         forbidden: list[int] = []
         for name, goal in self.members[leaf].items():
             if name in self._slots:
-                forbidden += self._outside(self._number[name], self._slots[name], goal)
+                forbidden += self._cells_outside(self._number[name], self._slots[name], goal)
         for numbers, extra in zip(self._extra_numbers, self._extra, strict=True):
-            goal = self._expander.goal(_found(shape.objects, extra.sources))
+            goal = self._expander.goal(_undeclared_schemas(shape.objects, extra.sources))
             if not all(serial(names) in extra.sources for names in shape.names):
                 forbidden += numbers
             else:
-                forbidden += self._outside(numbers, extra.cells, goal)
+                forbidden += self._cells_outside(numbers, extra.cells, goal)
         if forbidden:
             asked.append(NoneOf((Written(tuple(forbidden)),)))
         asked += [Written(tuple(self._number.get(name, ()))) for name in shape.required]
-        asked += [self._some(some.keys, some.schema) for some in shape.some_members]
+        asked += [self._some_member(some.keys, some.schema) for some in shape.some_members]
         asked += self._count(shape.members)
         if shape.values is not None:
             asked.append(AnyOf(tuple(map(self._is_constant, self._constants[leaf]))))
         return AllOf(tuple(asked))
 
-    def _outside(self, numbers: list[int], cells: tuple[Cell, ...], goal: Goal) -> list[int]:
+    def _cells_outside(self, numbers: list[int], cells: tuple[Cell, ...], goal: Goal) -> list[int]:
         """The cells whose values do not satisfy the goal."""
         if not goal:
             return []
@@ -269,7 +271,7 @@ class Binding:
             return numbers
         return [number for number, cell in zip(numbers, cells, strict=True) if goal not in cell.within]
 
-    def _some(self, keys: KeySet, schema: Schema | None) -> Condition:
+    def _some_member(self, keys: KeySet, schema: Schema | None) -> Condition:
         goal = () if schema is None else self._expander.goal((schema,))
         found: list[int] = []
         places = [
@@ -281,7 +283,7 @@ class Binding:
             if serial(keys) in extra.sources
         ]
         for numbers, cells in places:
-            outside = set(self._outside(numbers, cells, goal))
+            outside = set(self._cells_outside(numbers, cells, goal))
             found += [number for number in numbers if number not in outside]
         return Written(tuple(found))
 
@@ -303,7 +305,7 @@ class Binding:
         rest = set(self._every)
         for name, goal in members.items():
             numbers = self._number.get(name, [])
-            outside = set(self._outside(numbers, self._slots.get(name, ()), goal))
+            outside = set(self._cells_outside(numbers, self._slots.get(name, ()), goal))
             within = [number for number in numbers if number not in outside]
             asked.append(Written(tuple(within)))
             rest -= set(within)
@@ -311,8 +313,8 @@ class Binding:
         return AllOf(tuple(asked))
 
 
-def _found(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, ...]:
-    """What parts ask of additional members whose names are in exactly these sources, given by serial number."""
+def _undeclared_schemas(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, ...]:
+    """The schemas for additional members whose names are in exactly these sources, given by serial number."""
     return tuple([schema for part in parts for schema in part.undeclared(ids)])
 
 

@@ -1,8 +1,8 @@
-"""Conditions on what was written, when only some of it is known. In: a condition of the IR and, for some members,
-whether they were written. Out: whether the condition holds, or None if that depends on the others (Kleene's
-three-valued logic).
+"""Evaluates conditions on the written members when only some of them are known. In: a condition of the IR and, for some
+members, whether they were written. Out: whether the condition holds, or None if that depends on the other members
+(Kleene's three-valued logic).
 
-Cost: linear in the condition; shared parts are visited once.
+Cost: linear in the condition. Shared parts are visited once.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from guided.ir.serial import serial
 
 __all__ = ["holds_of_nothing", "impossible", "verdict"]
 
-_MOST = 200_000  # parts looked at for one condition
+_MOST = 200_000  # parts that are visited for one condition
 
 
 def verdict(condition: Condition, known: Mapping[int, bool], other: bool | None) -> bool | None:
-    """Whether the condition holds. `other` is what is known of all members that are not in `known`."""
+    """Whether the condition holds. `other` applies to all members that are not in `known`."""
     made: dict[int, bool | None] = {}
 
     def of(at: Condition) -> bool | None:
         key = serial(at)
         if key not in made:
             if isinstance(at, Written):
-                made[key] = _some(known.get(member, other) for member in at.members)
+                made[key] = _any_of(known.get(member, other) for member in at.members)
             elif isinstance(at, AllOf):
-                made[key] = _not(_some(_not(of(item)) for item in at.items))
+                made[key] = _negate(_any_of(_negate(of(item)) for item in at.items))
             else:
-                found = _some(of(item) for item in at.items)
-                made[key] = found if isinstance(at, AnyOf) else _not(found)
+                found = _any_of(of(item) for item in at.items)
+                made[key] = found if isinstance(at, AnyOf) else _negate(found)
         return made[key]
 
     return of(condition)
 
 
-def _some(parts: Iterable[bool | None]) -> bool | None:
+def _any_of(parts: Iterable[bool | None]) -> bool | None:
     open_ = False
     for part in parts:
         if part:
@@ -45,19 +45,19 @@ def _some(parts: Iterable[bool | None]) -> bool | None:
     return None if open_ else False
 
 
-def _not(part: bool | None) -> bool | None:
+def _negate(part: bool | None) -> bool | None:
     return None if part is None else not part
 
 
 def holds_of_nothing(condition: Condition) -> bool:
-    """Whether a condition holds if nothing was written."""
+    """Whether the condition holds if nothing was written."""
     return verdict(condition, {}, False) is True
 
 
 def impossible(condition: Condition, slots: Iterable[Iterable[int]], free: Iterable[int]) -> set[int]:
-    """Members that no object can have that satisfies the condition, judging each member by itself.
+    """Members that no object satisfying the condition can have. Each member is judged by itself.
 
-    `slots`: members of which at most one is written. `free`: the others.
+    `slots`: groups of members, at most one of which is written. `free`: all other members.
     """
     groups = [tuple(slot) for slot in slots] + [(member,) for member in free]
     if sum(map(len, groups)) * _size(condition) > _MOST:

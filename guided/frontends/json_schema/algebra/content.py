@@ -1,8 +1,8 @@
-"""Strings that must hold a JSON text: `contentMediaType` of draft 7, plain or in base64. In: a shape. Out:
-membership, and what is refused.
+"""Strings that must hold a JSON text: `contentMediaType` of draft 7, plain or in base64. In: a shape. Out: membership,
+and errors for unsupported combinations.
 
-JSON texts are not a regular language. So nothing else that constrains the same string can be intersected with them,
-and such combinations are refused.
+JSON texts are not a regular language, so they cannot be intersected with other constraints on the same string. Such
+combinations are refused.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _SHORTEST = 4  # the fewest letters of a JSON text in base64
 
 
 def asked_content(shape: Shape) -> Schema | None:
-    """The schema that asks that a string holds a JSON text, or that it does not, if there is one."""
+    """The schema that requires or forbids a JSON text in a string, if there is one."""
     return shape.json_text or shape.json_base64 or shape.no_json_text or shape.no_json_base64
 
 
 def content_fits(text: str, shape: Shape) -> bool:
-    """Whether a string satisfies what the shape asks about JSON texts."""
+    """Whether a string satisfies the shape's requirements on JSON texts."""
     if (asked := asked_content(shape)) is None:
         return True
     judged = ((shape.json_text, shape.no_json_text, _is_json), (shape.json_base64, shape.no_json_base64, _is_base64))
@@ -41,7 +41,7 @@ def content_fits(text: str, shape: Shape) -> bool:
 
 
 def refuse_content(shape: Shape, length: Window) -> None:
-    """UnsupportedError where a string must hold a JSON text and satisfy something else, or must hold none."""
+    """Raise UnsupportedError if a string must hold a JSON text and satisfy something else, or must not hold one."""
     if (unwanted := shape.no_json_text or shape.no_json_base64) is not None:
         raise refusal(unwanted, "a string that must not hold a JSON text is not enforced",
                        "drop the not, oneOf or if that asks for the complement of contentMediaType")  # fmt: skip
@@ -59,7 +59,7 @@ def refusal(schema: Schema, reason: str, hint: str) -> UnsupportedError:
 
 
 def _is_base64(text: str) -> bool:
-    """Whether it is a JSON text in base64."""
+    """Whether the text is a JSON text in base64."""
     try:
         return len(text) % 4 == 0 and _is_json(base64.b64decode(text.encode("ascii"), validate=True).decode("utf-8"))
     except ValueError:

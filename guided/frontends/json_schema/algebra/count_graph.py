@@ -1,23 +1,23 @@
 """Arrays whose items are counted: `contains` with counts, `uniqueItems` with few values, two equal items.
 
-In: a shape of arrays. Out: a `CountGraph`, whose paths are the arrays of the shape, item by item. From each of its
-states some end is reached, so an array that was begun along it can always be completed.
+In: a shape of arrays. Out: a `CountGraph`, whose paths are the arrays of the shape, item by item. An end is reachable
+from each of its states, so an array that was begun along the graph can always be completed.
 
 Problem: {"items": {"enum": [1, 2, 3]}, "uniqueItems": true, "minItems": 3, "contains": {"const": 3}}. A writer that
-knows only the schema of an item may write 1, 2 and a third item that must be 3. The set of all values written so far
-would be exact, but has 2^n states for n values.
+knows only the schema of an item may write 1, 2 and a third item that must be 3. Remembering the set of all values
+written so far would be exact, but takes 2^n states for n values.
 
-How: items are told apart only by what matters of them, their *letter*: which of the counted schemas they satisfy and,
-where values must differ and few are left, in which *atom* they are. An atom is a set of values that are allowed at
-the same positions and satisfy the same counted schemas. Its values are interchangeable, so only their number counts.
-By Hall's marriage theorem, a set of values that is larger than all demands together never runs out, so it needs no
-counting. A state is the number of items written, how many of them count for each schema, and how many values of each
-atom were used, each counted up to the point from which it makes no difference. States without a way to an end are
-removed.
+How: the graph distinguishes items only by their *letter*: which of the counted schemas they satisfy and, if values must
+differ and few are left, which *atom* they are in. An atom is a set of values that are allowed at the same positions and
+satisfy the same counted schemas. Its values are interchangeable, so only their number counts. By Hall's marriage
+theorem, a set of values that is larger than all demands together never runs out, so it needs no counting. A state
+consists of the number of items written, how many of them count for each schema, and how many values of each atom were
+used. Each number is counted up to the point from which it makes no difference. States from which no end is reachable
+are removed.
 
-In the example 1 and 2 are one atom, 3 is another: the states are (0..2 used of the first, 0..1 of the second).
+In the example, 1 and 2 form one atom, and 3 another. The states are (0..2 used of the first, 0..1 of the second).
 
-Cost: the product of the counts, bounded by MOST_STATES. Letters double with each counted schema.
+Cost: the product of the counts, bounded by MOST_STATES. Each counted schema doubles the letters.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ __all__ = ["MOST_STATES", "CountGraph", "count_graph"]
 
 MOST_STATES = 4000
 _MOST_LETTERS = 256
-_MOST_APART = 10  # where two items must be equal, the most values that are told apart one by one
+_MOST_APART = 10  # if two items must be equal, the most values that are distinguished individually
 
 
 @dataclass(frozen=True, slots=True)
 class CountGraph:
     """State 0 is before the first item. There are no states if the shape has no array.
 
-    `edges`: for each state the goals of an item, each with the state after it. `ends`: states in which the array may
-    end. `tails`: states after which any items may follow that satisfy a goal, in that number.
+    `edges`: for each state, pairs of a goal for the next item and the state after it. `ends`: states in which the array
+    may end. `tails`: for some states, a goal and a window; that many further items that satisfy the goal may follow.
     """
 
     edges: tuple[tuple[tuple[Goal, int], ...], ...]
@@ -56,7 +56,7 @@ class CountGraph:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no array at all."""
+        """Whether the graph contains no array."""
         return not self.edges
 
 
@@ -71,7 +71,7 @@ class _Counted(NamedTuple):
 
 
 class _State(NamedTuple):
-    """`taken`: how many values of each atom were used. `equal`: whether two items were equal."""
+    """`taken`: how many values of each atom were used. `equal`: whether two equal items were written."""
 
     length: int = 0
     counts: tuple[int, ...] = ()
@@ -89,7 +89,7 @@ def count_graph(expander: Expander, shape: Shape, window: Window) -> CountGraph 
     """The graph of the arrays of a shape. None if items need not be counted, or if items with many values may be equal.
 
     Raises:
-        UnsupportedError: more than MOST_STATES states are needed.
+        UnsupportedError: the graph needs more than MOST_STATES states.
     """
     return _Counter(expander, shape, window).graph()
 
@@ -102,11 +102,11 @@ class _Counter:
         several = (_Counted(0, one.schema, one.others, one.count.low, one.count.high) for one in shape.item_counts)
         self._counted = (*some, *several)
         self._longest = max((shape.prefix_length, *(one.start for one in self._counted)))
-        self._places = [item_goal(shape, at) for at in range(self._longest + 1)]
+        self._item_schemas = [item_goal(shape, at) for at in range(self._longest + 1)]
         self._atoms: list[_Atom] = []
-        self._apart: tuple[Schema, ...] = ()  # what is in none of the atoms
+        self._outside_atoms: tuple[Schema, ...] = ()  # the schemas of values outside all atoms
         self._letters: dict[tuple[int, tuple[bool, ...]], tuple[Json, ...] | None] = {}
-        self._there: dict[tuple[int, tuple[bool | None, ...], bool], bool] = {}
+        self._exists: dict[tuple[int, tuple[bool | None, ...], bool], bool] = {}
         self._goals: dict[tuple[Schema, ...], Goal] = {}
 
     def graph(self) -> CountGraph | None:
@@ -121,45 +121,45 @@ class _Counter:
             return None
         if not self._letters:
             self._find_letters()
-        return self._built()
+        return self._build()
 
     # --- whether
 
     def _needs_counts(self) -> bool:
-        """Whether the counts are beyond `existential_constraints.py` and `containers.py`."""
+        """Whether `existential_constraints.py` and `containers.py` cannot handle the counts."""
         counts = len(self._shape.item_counts)
         if counts == 0:
             return False
         return counts > 1 or bool(self._shape.some_items) or self._window != Window() or self._longest > 0
 
     def _demand(self) -> int:
-        """One more than the prefixes and all required items together can use up."""
+        """One more than the number of values that the prefixes and all required items together can use."""
         return self._longest + max(self._window.low, sum(one.low for one in self._counted)) + 1
 
     def _is_scarce(self) -> bool:
-        """Whether a required item may find all of its values used, or too few from the start."""
+        """Whether a required item may have too few values from the start, or find all of them used."""
         low, demand = self._window.low, self._demand()
         if low < 2 and not any(one.low for one in self._counted):
             return False
-        asked = [(place, low) for place in self._places] if low > 1 else []
-        asked += [((*place, one.schema), one.low) for place in self._places for one in self._counted if one.low]
+        asked = [(place, low) for place in self._item_schemas] if low > 1 else []
+        asked += [((*place, one.schema), one.low) for place in self._item_schemas for one in self._counted if one.low]
         for schemas, needed in asked:
             values = self._values(schemas)
-            # None: many values. If there are none, the core drops what asks for them.
+            # None: many values. If there are no values, the core drops what requires them.
             if values and len(values) < (demand if self._longest else needed):
                 return True
         return False
 
     def _values(self, schemas: tuple[Schema, ...]) -> tuple[Json, ...] | None:
         goal = self._expander.goal(schemas)
-        return () if has_false(goal) else self._expander.few.of(goal)
+        return () if has_false(goal) else self._expander.listed_values.of(goal)
 
     # --- letters
 
     def _find_letters(self) -> None:
-        if len(self._places) << len(self._counted) > _MOST_LETTERS:
+        if len(self._item_schemas) << len(self._counted) > _MOST_LETTERS:
             self._refuse("so many schemas of items are counted")
-        for at, place in enumerate(self._places):
+        for at, place in enumerate(self._item_schemas):
             for counts in product((True, False), repeat=len(self._counted)):
                 self._letters[at, counts] = self._values((*place, *self._sides(counts)))
 
@@ -169,13 +169,13 @@ class _Counter:
                 yield one.schema if yes else one.others
 
     def _can_tell_apart(self) -> bool:
-        """Whether all items have few values, so that it can be remembered of each whether it was written."""
+        """Whether all items have so few values that a state can record which of them were written."""
         self._find_letters()
         values = list(self._letters.values())
         return None not in values and len({canonical(v) for one in values for v in one or ()}) <= _MOST_APART
 
     def _tell_apart(self, fewer_than: int) -> None:
-        """Make atoms of the values of letters with few values."""
+        """Make atoms of the values of letters that have few values."""
         if not self._letters:
             self._find_letters()
         equal = self._shape.repeated is not None
@@ -190,7 +190,7 @@ class _Counter:
                     found = True
         atoms: dict[object, _Atom] = {}
         for value in chosen.values():
-            places = tuple(self._expander.membership.has(place, value) for place in self._places)
+            places = tuple(self._expander.membership.has(place, value) for place in self._item_schemas)
             counts = tuple(self._expander.membership.has((one.schema,), value) for one in self._counted)
             key = (places, counts, canonical(value) if equal else None)
             if any(places):
@@ -199,7 +199,7 @@ class _Counter:
         self._atoms = list(atoms.values())
         if chosen:
             negation, at = self._expander.negation, self._at()
-            self._apart = (negation.of(negation.one_of(at, tuple(chosen.values()))),)
+            self._outside_atoms = (negation.of(negation.one_of(at, tuple(chosen.values()))),)
 
     def _at(self) -> Schema:
         found = self._shape.unique or self._shape.repeated
@@ -208,8 +208,8 @@ class _Counter:
 
     # --- states
 
-    def _built(self) -> CountGraph:
-        start = self._normal(_State(0, (0,) * len(self._counted), (0,) * len(self._atoms)))
+    def _build(self) -> CountGraph:
+        start = self._normalise(_State(0, (0,) * len(self._counted), (0,) * len(self._atoms)))
         edges: dict[_State, list[tuple[Goal, _State]]] = {}
         tails: dict[_State, tuple[Goal, Window]] = {}
         work = [start]
@@ -221,20 +221,20 @@ class _Counter:
                 self._refuse("the counts multiply")
             out = edges[state] = []
             if self._is_free(state):
-                goal = self._expander.goal(self._places[-1])
+                goal = self._expander.goal(self._item_schemas[-1])
                 high = None if self._window.high is None else self._window.high - state.length
                 if not has_false(goal) and high != 0:
                     tails[state] = (goal, Window(0, high))
                 continue
-            out += self._steps(state)
+            out += self._successors(state)
             work += (after for _, after in out)
-        return _trimmed(start, edges, {state for state in edges if self._may_end(state)}, tails)
+        return _trim(start, edges, {state for state in edges if self._may_end(state)}, tails)
 
-    def _steps(self, state: _State) -> Iterator[tuple[Goal, _State]]:
+    def _successors(self, state: _State) -> Iterator[tuple[Goal, _State]]:
         at = min(state.length, self._longest)
         if self._window.high is not None and state.length >= self._window.high:
             return
-        place = self._places[at]
+        place = self._item_schemas[at]
         for number, atom in enumerate(self._atoms if state.taken else ()):
             unique = self._shape.unique is not None
             if atom.places[at] and not (unique and state.taken[number] == len(atom.values)):
@@ -242,12 +242,12 @@ class _Counter:
                 if after is not None:
                     yield self._goal((*place, self._expander.negation.one_of(self._at(), atom.values))), after
         active = [self._matters(one, count) for one, count in zip(self._counted, state.counts, strict=True)]
-        apart = self._apart if state.taken else ()
+        apart = self._outside_atoms if state.taken else ()
         for counts in product(*(((True, False) if one else (None,)) for one in active)):
             key = (at, counts, bool(apart))
-            if key not in self._there:
-                self._there[key] = self._is_there(*key)
-            after = self._after(state, tuple(bool(one) for one in counts), None) if self._there[key] else None
+            if key not in self._exists:
+                self._exists[key] = self._has_item(*key)
+            after = self._after(state, tuple(bool(one) for one in counts), None) if self._exists[key] else None
             if after is not None:
                 yield self._goal((*place, *self._sides(counts), *apart)), after
 
@@ -257,8 +257,8 @@ class _Counter:
             found = self._goals[schemas] = self._expander.goal(schemas)
         return found
 
-    def _is_there(self, at: int, counts: tuple[bool | None, ...], apart: bool) -> bool:
-        """Whether some item has this letter and, with `apart`, is in none of the atoms."""
+    def _has_item(self, at: int, counts: tuple[bool | None, ...], apart: bool) -> bool:
+        """Whether some item has this letter and, with `apart`, is outside all atoms."""
         for (place, full), values in self._letters.items():
             if place != at or any(one is not None and one != two for one, two in zip(counts, full, strict=True)):
                 continue
@@ -287,10 +287,10 @@ class _Counter:
             equal = equal or taken[atom] == len(self._atoms[atom].values)
             taken[atom] = min(taken[atom] + 1, len(self._atoms[atom].values))
         last = max(self._longest, self._window.low) if self._window.high is None else self._window.high
-        return self._normal(_State(min(state.length + 1, last), tuple(counted), tuple(taken), equal))
+        return self._normalise(_State(min(state.length + 1, last), tuple(counted), tuple(taken), equal))
 
-    def _normal(self, state: _State) -> _State:
-        """The state without what makes no difference: if no more items are required, values used do not matter."""
+    def _normalise(self, state: _State) -> _State:
+        """The state without irrelevant parts: if no more items are required, the used values do not matter."""
         equal = state.equal and self._shape.repeated is not None
         settled = self._may_end(state) if self._shape.repeated is None else equal
         return state._replace(taken=() if settled else state.taken, equal=equal)
@@ -301,7 +301,7 @@ class _Counter:
         return enough and equal and state.length >= self._window.low
 
     def _is_free(self, state: _State) -> bool:
-        """Whether any further items may follow that the rest allows, in any number."""
+        """Whether any number of items may follow, constrained only by the schema of the rest."""
         active = any(self._matters(one, count) for one, count in zip(self._counted, state.counts, strict=True))
         return self._may_end(state) and state.length >= self._longest and not active
 
@@ -313,13 +313,13 @@ class _Counter:
         )  # fmt: skip
 
 
-def _trimmed(
+def _trim(
     start: _State,
     edges: dict[_State, list[tuple[Goal, _State]]],
     ends: set[_State],
     tails: dict[_State, tuple[Goal, Window]],
 ) -> CountGraph:
-    """The graph without states from which no end is reached, with numbers as states."""
+    """The graph without states from which no end is reachable. States are renumbered."""
     before: dict[_State, list[_State]] = {}
     for state, out in edges.items():
         for _, after in out:

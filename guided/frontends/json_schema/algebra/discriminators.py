@@ -1,20 +1,22 @@
-"""Which of many alternatives may share a value? In: alternatives, and the type of the values. Out: pairs of them.
+"""Finds the pairs of alternatives that may share a value. In: alternatives, and the type of the values. Out: pairs of
+them.
 
 Comparing all pairs takes n^2 comparisons. But alternatives of real schemas have a *discriminator*: a required member,
-or a member of a required member, that lists its values. So for each alternative it is worked out which values it
-allows at which *paths*. Two alternatives that allow different values at the same path share no value. The
-alternatives are put into one bucket for each value at the path that most of them have. Only those in the same bucket
-are paired, and those without the path with all others.
+or a member of a required member, that lists its values. So this module determines, for each alternative, which values
+it allows at which *paths*. Two alternatives that allow different values at the same path share no value. Most
+alternatives have some path in common: there is one bucket for each value at this path, and each alternative goes into
+the buckets of its values. Only alternatives in the same bucket are paired. Alternatives without the path are paired
+with all others.
 
     {"kind": "a", ...}   {"kind": "b", ...}   {"kind": "b", "size": 1, ...}   {"size": 2, ...}
     path ("kind",):    bucket a: 0     bucket b: 1, 2     without the path: 3
     pairs: (1, 2), and 3 with each of the others
 
-The value itself is the path (), and an item is a step by its index. Paths lead through references, `allOf`, and
-alternatives all of which have the path. Source: the `discriminator` of OpenAPI, which is inferred here.
+The path of the value itself is (). A step into an item is its index. Paths lead through references and `allOf`, and
+through alternatives if all of them have the path. Source: the `discriminator` of OpenAPI, which is inferred here.
 
-Cost: linear in the alternatives and their pairs; the meter of `disjoint` counts both. What it does not do: patterns,
-bounds and absent members, by which `disjoint.py` compares two schemas.
+Cost: linear in the alternatives and their pairs; the meter of `disjoint` counts both. What it does not do: consider
+patterns, bounds and absent members. `disjoint.py` uses these to compare two schemas.
 """
 
 from __future__ import annotations
@@ -35,16 +37,16 @@ __all__ = ["pairs_that_may_overlap"]
 
 _Path: TypeAlias = tuple[str | int, ...]
 _Values: TypeAlias = frozenset[tuple[object, ...]]
-"""The keys of listed values. A type whose values have no such path counts as one value."""
+"""The keys of listed values. A type whose values lack the path counts as one value."""
 _Paths: TypeAlias = Mapping[_Path, _Values]
 
-_DEEP = 3  # steps of a path
-_MOST_PATHS, _MOST_ITEMS = 32, 4  # of one alternative; of one array
-_FEW = 12  # alternatives that are paired without an index
+_DEEP = 3  # the most steps of a path
+_MOST_PATHS, _MOST_ITEMS = 32, 4  # per alternative; per array
+_FEW = 12  # with at most this many alternatives, all pairs are returned
 
 
 def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], beside: Shape) -> set[tuple[int, int]]:
-    """Pairs of numbers (a < b) of schemas; of all other pairs no value of `beside` satisfies both."""
+    """Pairs of numbers (a < b) of schemas. No value of `beside` satisfies both schemas of any other pair."""
     if len(schemas) <= _FEW:
         return set(_all_pairs(list(schemas)))
     paths = {at: _paths(disjoint, (schema,), beside, _DEEP) for at, schema in schemas.items()}
@@ -78,7 +80,7 @@ def _all_pairs(group: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _paths(disjoint: Disjoint, schemas: Sequence[Schema], beside: Shape, deep: int) -> dict[_Path, _Values]:
-    """The values at each path, of the values that satisfy all of the schemas and `beside`."""
+    """The values at each path, for values that satisfy all of the schemas and `beside`."""
     disjoint.count(1)
     shape = reduce(Shape.meet, map(disjoint.outline, schemas), beside)
     if shape.values is not None:
@@ -98,7 +100,7 @@ def _paths(disjoint: Disjoint, schemas: Sequence[Schema], beside: Shape, deep: i
 
 
 def _required(disjoint: Disjoint, shape: Shape) -> Iterator[tuple[str, str | int, Sequence[Schema]]]:
-    """What is there in each value of a type: (type, the step to it, its schemas)."""
+    """What every value of a type contains: (type, the step into it, its schemas)."""
     if "object" in shape.types:
         for name in shape.required:
             if inner := disjoint.member(shape, name):

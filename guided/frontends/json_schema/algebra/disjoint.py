@@ -1,22 +1,21 @@
-"""Which types of values may two schemas share? And which types does a schema surely allow? Answered without
-computing an intersection.
+"""Determines which types of values two schemas may share, and which types a schema certainly allows, without computing
+an intersection.
 
-In: two schemas. Out: the types of which they may share a value. A type is left out only if it is plain that they
-share none of it:
+In: two schemas. Out: the types of which they may share a value. A type is left out only if the schemas clearly share no
+value of it:
 
-- one of them does not allow the type, or lists values none of which the other admits
+- one of them does not allow the type, or lists values that the other does not admit
 - numbers, counts or patterns exclude each other, or the first items of arrays do
-- a member that one of them requires is forbidden by the other, or both require it with disjoint values (a
-  discriminator)
+- one requires a member that the other forbids, or both require it with disjoint values (a discriminator)
 - fewer names are allowed than members are required
 - all of a few alternatives are disjoint from the other schema
 
-Why: `oneOf` is "each branch, without the others". The others that are disjoint anyway need not be excluded, which
-keeps most `oneOf` as simple as `anyOf`.
+Why: `oneOf` means "each branch, without the others". Branches that are disjoint anyway need not be excluded. This keeps
+most `oneOf` as simple as `anyOf`.
 
-Cost: linear in what is looked at, counted by the meter. Members are compared and alternatives entered to a depth of
-three; of many alternatives only the types are looked at. Many schemas are compared by `discriminators.py`, which
-leaves out most of the pairs.
+Cost: linear in what is visited, counted by the meter. Comparisons enter members and alternatives to a depth of three.
+If there are many alternatives, only their types are considered. `discriminators.py` compares many schemas, and leaves
+out most of the pairs.
 """
 
 from __future__ import annotations
@@ -39,35 +38,36 @@ if TYPE_CHECKING:
 __all__ = ["Disjoint"]
 
 _DEEP = 3
-_CHAIN = 8  # schemas that apply to the same value, one through the other
+_CHAIN = 8  # schemas that apply to the same value, each through another
 _EVERY_TYPE = frozenset(ALL_TYPES)
-_WIDE, _SHORT = 300, 8  # alternatives that are looked at by themselves, and that are compared one by one
-_MANY = 32  # schemas of one value that are compared with one more
+_WIDE, _SHORT = 300, 8  # the most alternatives that are considered at all, and that are compared one by one
+_MANY = 32  # schemas of one value that are compared with one more schema
 _STEP = 100  # the cost of a comparison, in units of `Limits.work`
 
 
 class Disjoint:
-    """Compares schemas that `read` reads. The outline of each schema is kept."""
+    """Compares schemas. `read` reads them. The outline of each schema is cached."""
 
     def __init__(self, read: Callable[[Schema], Reading], overlap: Overlap) -> None:
         self._read, self._overlap = read, overlap
         self._outlines: dict[Schema, Shape] = {}
         self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
         self._unconstrained: dict[Schema, frozenset[str]] = {}
-        self._contradictory: dict[tuple[Schema, ...], bool] = {}  # by pairs
+        self._contradictory: dict[tuple[Schema, ...], bool] = {}  # by pair
 
     def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> bool:
-        """Whether surely no value satisfies both schemas and the shape `beside` them."""
-        return self._apart([a], [b], beside, 0)
+        """Whether certainly no value satisfies both schemas and the shape `beside` them."""
+        return self._are_disjoint([a], [b], beside, 0)
 
     def common_types(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> set[str]:
         """The types of which some value may satisfy both schemas and the shape `beside` them."""
-        return self._common([a], [b], beside, 0)
+        return self._shared_types([a], [b], beside, 0)
 
     def contradictory(self, schemas: tuple[Schema, ...]) -> bool:
-        """Whether surely no value satisfies all of the schemas.
+        """Whether certainly no value satisfies all of the schemas.
 
-        Compares each two of the first few, and the last with many: conjunctions grow, and are asked about each time.
+        Compares the first few schemas in pairs, and the last one with many others. Conjunctions grow one schema at a
+        time, and this is called for each of them.
         """
         *others, last = dict.fromkeys(schemas)
         for pair in (*combinations(others[:_SHORT], 2), *((one, last) for one in others[:_MANY])):
@@ -78,36 +78,36 @@ class Disjoint:
         return False
 
     def excluded_by(self, schema: Schema, shape: Shape) -> bool:
-        """Whether surely no value of a shape satisfies the schema."""
-        return not self._common([schema], [], shape, 0)
+        """Whether certainly no value of a shape satisfies the schema."""
+        return not self._shared_types([schema], [], shape, 0)
 
     def possible_types(self, schema: Schema, beside: Shape = ANYTHING) -> tuple[str, ...]:
         """The types of which some value may satisfy the schema and the shape `beside` it, in the usual order."""
-        common = self._common([schema], [], beside, 0)
+        common = self._shared_types([schema], [], beside, 0)
         return tuple(filter(common.__contains__, ALL_TYPES))
 
     def may_hold(self, schema: Schema, shape: Shape) -> bool:
-        """Whether the types of a schema and of a shape have one in common."""
+        """Whether a schema and a shape have a type in common."""
         return schema.value is not False and bool(_types(self.outline(schema).meet(shape)))
 
     def alternatives(self, schema: Schema) -> list[tuple[Schema, ...]]:
-        """The groups of alternatives that surely apply with a schema, of each of which one holds."""
+        """The groups of alternatives that certainly apply with a schema. One alternative of each group must hold."""
         self.outline(schema)
         return [group for group in self._groups.get(schema, ()) if len(group) <= _WIDE]
 
     def member(self, shape: Shape, name: str) -> list[Schema]:
-        """The schemas that surely apply to the member `name` of the objects of a shape."""
+        """The schemas that certainly apply to the member `name` of the objects of a shape."""
         return _member(shape, name)
 
     def count(self, comparisons: int) -> None:
-        """Count comparisons. LimitExceeded if the work or the seconds are used up."""
+        """Count comparisons. Raises LimitExceeded if the work or the time is used up."""
         spend(_STEP * comparisons)
 
     def unconstrained(self, schema: Schema, depth: int = 0) -> frozenset[str]:
-        """Types all of whose values surely satisfy the schema, judging its keywords one by one."""
+        """Types all of whose values certainly satisfy the schema. Its keywords are judged one by one."""
         found = self._unconstrained.get(schema)
         if found is None:
-            self._unconstrained[schema] = frozenset()  # where it leads back to itself
+            self._unconstrained[schema] = frozenset()  # if the schema leads back to itself
             if isinstance(schema.value, bool):
                 found = _EVERY_TYPE if schema.value else frozenset()
             elif depth > _CHAIN:
@@ -120,11 +120,11 @@ class Disjoint:
             self._unconstrained[schema] = found
         return found
 
-    def _apart(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:
+    def _are_disjoint(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:
         """Whether no value satisfies all schemas of both lists."""
-        return not self._common(a, b, beside, depth)
+        return not self._shared_types(a, b, beside, depth)
 
-    def _common(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> set[str]:
+    def _shared_types(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> set[str]:
         """The types of which some value may satisfy all schemas of both lists."""
         if any(schema.value is False for schema in (*a, *b)):
             return set()
@@ -153,7 +153,7 @@ class Disjoint:
         for group in groups:
             left = set[str]()
             for one in group if common else ():
-                left |= self._common([one], b, beside, depth + 1)
+                left |= self._shared_types([one], b, beside, depth + 1)
                 if left >= common:
                     break
             common &= left
@@ -163,7 +163,7 @@ class Disjoint:
         if window.is_empty:
             return True
         one, two = list(item_goal(a, 0)), list(item_goal(b, 0))
-        return window.low > 0 and bool(one and two) and self._apart(one, two, ANYTHING, depth + 1)
+        return window.low > 0 and bool(one and two) and self._are_disjoint(one, two, ANYTHING, depth + 1)
 
     def _strings(self, a: Shape, b: Shape) -> bool:
         if a.length.meet(b.length).is_empty:
@@ -182,12 +182,16 @@ class Disjoint:
                 theirs = _member(two, name)
                 if any(schema.value is False for schema in theirs):
                     return True
-                if name in two.required and theirs and self._apart(_member(one, name), theirs, ANYTHING, depth + 1):
+                if (
+                    name in two.required
+                    and theirs
+                    and self._are_disjoint(_member(one, name), theirs, ANYTHING, depth + 1)
+                ):
                     return True
         return False
 
     def _names(self, shape: Shape) -> set[str] | None:
-        """The names that members may have, if a schema of names lists them, without those that are forbidden."""
+        """The names that members may have, without forbidden ones. None if no schema of names lists them."""
         lists = [values for schema in shape.names if (values := self.outline(schema).values) is not None]
         if not lists:
             return None
@@ -195,12 +199,14 @@ class Disjoint:
         return {name for name in common if not any(schema.value is False for schema in _member(shape, name))}
 
     def outline(self, schema: Schema, depth: int = 0) -> Shape:
-        """The shape of the schema and of all that surely applies with it. Of alternatives only the types are in it."""
+        """The shape of the schema and of everything that certainly applies with it. Alternatives contribute only their
+        types.
+        """
         found = self._outlines.get(schema)
         if found is None:
             shape, todo, met = ANYTHING, [schema], {schema}
             groups = self._groups[schema] = list[tuple[Schema, ...]]()
-            self._outlines[schema] = ANYTHING  # where reading it asks for itself
+            self._outlines[schema] = ANYTHING  # if reading the schema leads back to it
             while todo:
                 at = todo.pop()
                 if isinstance(at.value, bool):
@@ -218,7 +224,7 @@ class Disjoint:
         return found
 
     def _any_type(self, group: tuple[Schema, ...], depth: int) -> Shape:
-        """The shape of all types that some alternative allows."""
+        """A shape with all types that some alternative allows."""
         types = set[str]()
         for schema in group if depth <= _DEEP and len(group) <= _WIDE else ():
             if schema.value is not False:
@@ -234,6 +240,8 @@ def _types(shape: Shape) -> set[str]:
 
 
 def _member(shape: Shape, name: str) -> list[Schema]:
-    """Schemas that surely apply to a member. That of additional members does not if a pattern may match the name."""
+    """Schemas that certainly apply to a member. The schema of additional members does not if a pattern may match the
+    name.
+    """
     found = (part.properties.get(name, None if part.patterns else part.additional) for part in shape.objects)
     return [schema for schema in found if schema is not None]

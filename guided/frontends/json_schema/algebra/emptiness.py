@@ -1,8 +1,9 @@
-"""Why does a shape have no value of some type? In: a shape. Out: the reason in words, or nothing. Also: what the
+"""Explains why a shape has no value of some type. In: a shape. Out: the reason in words, or "". Also computes what the
 other parts of a shape leave of its enumeration.
 
-Only counts, bounds, patterns and names are looked at, so "nothing" does not mean that there is a value. Cost: linear
-in what is required. Several patterns, and constants under a pattern, take a bounded search (`overlap.py`).
+The check considers only counts, bounds, patterns and names, so "" does not mean that there is a value. Cost: linear in
+the required members and items. Several patterns, or constants combined with a pattern, take a bounded search
+(`overlap.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["refuse_repeated", "values_left", "why_empty"]
 
 
 def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
-    """The enumeration of a shape, without the numbers and strings that are seen to be excluded by other parts."""
+    """The enumeration of a shape, without numbers and strings that other parts are known to exclude."""
     plain = not shape.patterns and (shape.length, shape.numbers) == (ANYTHING.length, ANYTHING.numbers)
     if shape.values is None or plain:
         return shape.values
@@ -40,7 +41,7 @@ def _is_left(value: Json, shape: Shape, texts: Collection[str]) -> bool:
 
 
 def why_empty(shape: Shape, name: str, expander: Expander) -> str:
-    """Why no value of this type is in the shape, or "" if one may be."""
+    """Why the shape has no value of this type, or "" if it may have one."""
     if name == "number":
         return "no number lies between the bounds" if shape.numbers.is_empty else ""
     if name == "string":
@@ -51,7 +52,7 @@ def why_empty(shape: Shape, name: str, expander: Expander) -> str:
 
 
 def refuse_repeated(shape: Shape) -> UnsupportedError:
-    """The error for arrays in which two items must be equal and may have many values."""
+    """The error for arrays that must contain two equal items, if items may have many values."""
     assert shape.repeated is not None
     return UnsupportedError(
         "an array that must hold two equal items is not enforced where they may have many values",
@@ -101,12 +102,12 @@ def _object_problem(shape: Shape, expander: Expander) -> str:
 
 
 def _most_members(shape: Shape, expander: Expander) -> int | None:
-    """The most members that there can be. None: any number."""
-    others = expander.few.other_names(shape)
+    """The largest possible number of members. None: any number."""
+    others = expander.listed_values.other_names(shape)
     if others is None:
         return None
     named = (expander.goal(expander.member(shape, name)) for name in shape.named() if expander.allows(shape, name))
-    return others + sum(expander.few.of(goal) != () for goal in named)
+    return others + sum(expander.listed_values.of(goal) != () for goal in named)
 
 
 def _window_problem(window: Window, what: str) -> str:

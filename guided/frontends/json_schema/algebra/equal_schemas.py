@@ -1,14 +1,14 @@
-"""Schemas with equal content. In: a schema. Out: the first schema that was asked about with the same content.
+"""Finds schemas with equal content. In: a schema. Out: the first schema with the same content that was looked up.
 
 Why: definitions are copied. One member often has the same schema in each of many alternatives, at many locations.
-Only schemas that are the same object are seen to be equal where alternatives are compared, so copies are brought
-together. Two schemas are equal if they have the same keywords in the same order, annotations aside, and resolve
-references alike: the same document, base and dynamic scope. A schema with an identifier of its own equals no other.
+Comparisons of alternatives recognise schemas as equal only if they are the same object, so copies are replaced by one
+representative. Two schemas are equal if they have the same keywords in the same order, annotations aside, and resolve
+references alike: the same document, base and dynamic scope. A schema with its own identifier equals no other schema.
 
-How: content is numbered from the inside out (hash consing), each value of a document once. That is done only for
-schemas that look alike (same keywords, same names), since most look like no other. Cost: linear in the documents.
+How: content is numbered from the inside out (hash consing), each value of a document once. Only schemas that look alike
+(same keywords, same names) are numbered, since most schemas look like no other. Cost: linear in the documents.
 
-Schemas about scalars only mean the same everywhere. They are known by their keywords (`leaf_content`).
+Schemas of scalars mean the same at every location, so their keywords identify them (`leaf_content`).
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _LEAVES = frozenset(
     ("type", "enum", "const", "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
      "exclusiveMaximum", "multipleOf")
 )  # fmt: skip
-"""Keywords that mean the same wherever they stand."""
-_MOST_VALUES = 64  # longer enumerations are hardly ever repeated
+"""Keywords that mean the same at every location."""
+_MOST_VALUES = 64  # longer enumerations are rarely repeated
 _SCHEMA, _SCHEMAS, _DATA = "schema", "schemas", "data"
-_SAID = RESTRICTING | {name for name in KEYWORDS if name.startswith("content")}
+_COMPARED = RESTRICTING | {name for name in KEYWORDS if name.startswith("content")}
 _MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
 _MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
 _LISTS = (Holds.LIST, Holds.SCHEMA_OR_LIST)
 
 _Look: TypeAlias = tuple[Document, str, Scope, tuple[str, ...], tuple[str, ...], str]
-"""What equal schemas have in common, and others rarely: where they resolve references, their keywords and names."""
+"""Properties that equal schemas share, and others rarely: the base of references, their keywords and names."""
 
 
 class EqualSchemas:
@@ -47,20 +47,20 @@ class EqualSchemas:
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
-        self._known: dict[tuple[str, str], ByIdentity[Json, int]] = defaultdict(ByIdentity)
-        self._alone: dict[_Look, Schema | None] = {}
+        self._container_numbers: dict[tuple[str, str], ByIdentity[Json, int]] = defaultdict(ByIdentity)
+        self._unnumbered: dict[_Look, Schema | None] = {}
         self._representatives: dict[tuple[_Look, int], Schema] = {}
-        self._stands_for: dict[Schema, Schema] = {}
+        self._representative_of: dict[Schema, Schema] = {}
 
     def representative(self, schema: Schema) -> Schema:
-        """The first schema that was asked about with the same content."""
-        found = self._stands_for.get(schema)
+        """The first schema with the same content that was looked up."""
+        found = self._representative_of.get(schema)
         if found is None:
-            found = self._found(schema, schema.value) if type(schema) is Schema else schema
-            self._stands_for[schema] = found
+            found = self._find_representative(schema, schema.value) if type(schema) is Schema else schema
+            self._representative_of[schema] = found
         return found
 
-    def _found(self, schema: Schema, value: Json) -> Schema:
+    def _find_representative(self, schema: Schema, value: Json) -> Schema:
         if not isinstance(value, dict):
             return schema
         named, kind = value.get("properties"), value.get("type")
@@ -73,12 +73,12 @@ class EqualSchemas:
             names,
             kind if isinstance(kind, str) else "",
         )
-        if look not in self._alone:
-            self._alone[look] = schema
+        if look not in self._unnumbered:
+            self._unnumbered[look] = schema
             return schema
-        before = self._alone[look]
-        if before is not None:  # the first that looks like this was not numbered yet
-            self._alone[look] = None
+        before = self._unnumbered[look]
+        if before is not None:  # the first schema that looks like this has no number yet
+            self._unnumbered[look] = None
             self._representatives[look, self._number(before)] = before
         return self._representatives.setdefault((look, self._number(schema)), schema)
 
@@ -90,7 +90,7 @@ class EqualSchemas:
             missing: list[tuple[Json, str]] = []
             content: list[tuple[str, int | None]] = []
             for name, part, of in _parts(value, kind, draft):
-                number = self._of(part, of, draft)
+                number = self._number_of(part, of, draft)
                 if number is None:
                     missing.append((part, of))
                 content.append((name, number))
@@ -100,18 +100,18 @@ class EqualSchemas:
             stack.pop()
             marked = kind == _SCHEMA and isinstance(value, dict) and not _MARKS.isdisjoint(value)
             key = (kind, type(value), len(self._numbers) if marked else tuple(content))
-            self._known[kind, draft][value] = self._numbers.setdefault(key, len(self._numbers))
-        return self._known[_SCHEMA, draft][root]
+            self._container_numbers[kind, draft][value] = self._numbers.setdefault(key, len(self._numbers))
+        return self._container_numbers[_SCHEMA, draft][root]
 
-    def _of(self, value: Json, kind: str, draft: str) -> int | None:
+    def _number_of(self, value: Json, kind: str, draft: str) -> int | None:
         """The number of a value. None for a container that has no number yet."""
         if isinstance(value, dict | list):
-            return self._known[kind, draft].get(value)
+            return self._container_numbers[kind, draft].get(value)
         return self._numbers.setdefault((type(value), value), len(self._numbers))
 
 
 def _parts(value: Json, kind: str, draft: str) -> Iterator[tuple[str, Json, str]]:
-    """The parts of an object or array that count: (name, value, whether it is a schema, schemas or data)."""
+    """The relevant parts of an object or array: (name, value, whether it is a schema, schemas or data)."""
     if isinstance(value, list):
         for item in value:
             yield "", item, _SCHEMA if kind == _SCHEMAS else _DATA
@@ -119,23 +119,23 @@ def _parts(value: Json, kind: str, draft: str) -> Iterator[tuple[str, Json, str]
         for name, item in value.items():
             if kind != _SCHEMA:
                 yield name, item, _SCHEMA if kind == _SCHEMAS else _DATA
-            elif name in _SAID:
+            elif name in _COMPARED:
                 holds = HOLDS[draft].get(name, Holds.NOTHING)
                 several = holds in _MAPS if isinstance(item, dict) else holds in _LISTS
                 yield name, item, _SCHEMAS if several else _DATA if holds is Holds.NOTHING else _SCHEMA
 
 
 def leaf_content(schema: Schema) -> tuple[object, ...] | None:
-    """The content of a schema for scalars of one type, all of whose keywords are leaves. None for all others."""
+    """The content of a schema for scalars of one type, if all of its keywords are leaves. None for other schemas."""
     value, asks = schema.value, schema.constraints
     if not isinstance(value, dict) or schema.document.lacks or not _LEAVES.issuperset(asks):
         return None
     name = value.get("type")
     if not isinstance(name, str) or name not in _SCALARS:
         return None
-    if len(asks) == 1:  # the most usual: what is made below
+    if len(asks) == 1:  # the usual case: the same as below
         return (schema.document.draft, "type", str, 1, str, name)
-    said: list[object] = [schema.document.draft]  # not all agree what an integer is
+    said: list[object] = [schema.document.draft]  # drafts disagree on what an integer is
     for keyword in asks:
         content = value[keyword]
         items = content if isinstance(content, list) else (content,)

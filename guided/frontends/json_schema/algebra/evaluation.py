@@ -1,10 +1,11 @@
-"""Which members and items does a schema evaluate, and when? In: a `Schema`. Out: its *evaluators*.
+"""Determines which members and items a schema evaluates, and when. In: a `Schema`. Out: its *evaluators*.
 
-An evaluator is one place of the schema with keywords about members or items, and the schemas that must hold for it to
-count: branches of `anyOf` and `oneOf`, conditions of `if`, names of `dependentSchemas`. The schema itself, `allOf` and
-references need none. `not` evaluates nothing. `contains` evaluates the items that it finds, from 2020-12 on.
+An evaluator is one location of the schema with keywords about members or items, together with the schemas that must
+hold for it to count: branches of `anyOf` and `oneOf`, conditions of `if`, names of `dependentSchemas`. The schema
+itself, `allOf` and references count without a condition. `not` evaluates nothing. From 2020-12 on, `contains` evaluates
+the items that match it.
 
-Cost: linear in the ways to reach a place, counted by the meter.
+Cost: linear in the ways to reach a location, counted by the meter.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["Evaluator", "evaluators"]
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """What is evaluated while all of `holds` hold: members by name, by sets of names, or all; items likewise."""
+    """What is evaluated while all of `holds` hold: members by name, by set of names, or all; items likewise."""
 
     holds: tuple[Schema, ...] = ()
     names: tuple[str, ...] = ()
@@ -39,7 +40,7 @@ class Evaluator:
 
     @property
     def evaluates(self) -> bool:
-        """Whether anything is evaluated."""
+        """Whether it evaluates anything."""
         members = self.names or self.sources or self.all_members
         return bool(members or self.items or self.all_items or self.contained)
 
@@ -52,7 +53,7 @@ def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tup
     found = reader.evaluators.get(key)
     if found is None:
         reader.evaluators[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
-        own = _own(reader, schema, with_rest)
+        own = _own_evaluator(reader, schema, with_rest)
         out = dict.fromkeys((own,) if own.evaluates else ())
         for holds, inner in _applied(reader, schema):
             for one in evaluators(reader, inner):
@@ -62,7 +63,7 @@ def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tup
     return found
 
 
-def _own(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator:
+def _own_evaluator(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator:
     part = reader.own_members(schema)
     listed = reader.own_items(schema)
     contains = schema.document.draft == "2020-12" and schema.known("contains")
@@ -78,7 +79,7 @@ def _own(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator:
 
 
 def _applied(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...], Schema]]:
-    """The schemas that apply to the same value, and for each what must hold for it to hold."""
+    """The schemas that apply to the same value, each preceded by the schemas that must hold for it to apply."""
     child, value = reader.library.child, schema.value
     assert isinstance(value, dict)
     for keyword in filter(schema.known, schema.constraints):

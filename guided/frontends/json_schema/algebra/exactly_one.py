@@ -1,10 +1,10 @@
 """`oneOf`: exactly one of the alternatives holds. In: the alternatives. Out: each of them without the others.
 
-Only the others that may hold for the same value have to be excluded, type by type. If all values of a type satisfy
-one of the others, the type falls away. That is decided first, since schemas often leave types open that they do not
-mean. The others are found by an index (`discriminators.py`) and compared one by one (`disjoint.py`).
+Type by type, only alternatives that may hold for the same value are excluded. If one of the others allows all values of
+a type, the type drops out. This is decided first, since schemas often allow types that their authors did not intend. An
+index (`discriminators.py`) finds the alternatives that may overlap, and `disjoint.py` compares them one by one.
 
-Cost: linear in the alternatives, if a discriminator keeps them apart.
+Cost: linear in the alternatives, if a discriminator separates them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ __all__ = ["exactly_one"]
 
 
 def exactly_one(reader: Reader, branches: tuple[Schema, ...], beside: Shape) -> tuple[Schema, ...]:
-    """Schemas for the values that satisfy one branch and no other; `beside` is what the keywords beside them ask."""
+    """Schemas for the values that satisfy one branch and no other. `beside` is the shape of the keywords beside
+    `oneOf`.
+    """
     disjoint = reader.disjoint
     types = [disjoint.possible_types(branch, beside) for branch in branches]
     competitors: list[dict[str, list[int]]] = [defaultdict(list) for _ in branches]
@@ -48,10 +50,10 @@ def exactly_one(reader: Reader, branches: tuple[Schema, ...], beside: Shape) -> 
                 competitors[a][name].append(b)
                 competitors[b][name].append(a)
     parts = zip(branches, types, competitors, dropped, strict=True)
-    return tuple([_alone(reader, branches, *part) for part in parts])
+    return tuple([_without_competitors(reader, branches, *part) for part in parts])
 
 
-def _alone(
+def _without_competitors(
     reader: Reader,
     branches: tuple[Schema, ...],
     branch: Schema,
@@ -59,7 +61,7 @@ def _alone(
     competitors: dict[str, list[int]],
     dropped: set[str],
 ) -> Schema:
-    """A branch without those of the others that may hold for values of the same type."""
+    """A branch without those of the other branches that may hold for values of the same type."""
     if not competitors and not dropped:
         return branch
     negation = reader.negation

@@ -1,19 +1,19 @@
 """Obligations: "some item is in S", "some member is in S". In: a shape with obligations. Out: shapes without them.
 
-They come from `contains`, and from complements: not "all items are in S" is "some item is not in S". A shape
-describes each item by itself, so it cannot say "some". Therefore the union is taken over the ways to meet an
-obligation:
+Obligations come from `contains`, and from complements: the complement of "all items are in S" is "some item is not in
+S". A shape describes each item by itself, so it cannot express "some". Therefore the result is the union over the ways
+to meet an obligation:
 
-- an item at a position of the prefix, or a declared member, meets it: that location gets one more schema
-- an item after the prefix, or an additional member, meets it: it becomes a *block*, an item (member) that must be
-  there and satisfies all of the block. One item may meet several obligations, so the union is over all ways to group
-  them in blocks
+- an item at a position of the prefix, or a declared member, meets it: this location gets the schema in addition
+- an item after the prefix, or an additional member, meets it: it becomes a *block*, a required item (member) that
+  satisfies all schemas of the block. One item may meet several obligations, so the union includes all ways to group
+  obligations into blocks
 
 Example: {"prefixItems": [A], "contains": B} is the union of: the first item is in A and B; the first is in A and some
 later one in B.
 
-Items that are counted are left to `count_graph.py`. Cost: the product of the locations over the obligations, which
-the caller bounds.
+`count_graph.py` handles items that are counted. Cost: the product of the locations over the obligations, which the
+caller bounds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from guided.frontends.json_schema.algebra.shape import ArrayPart, ObjectPart, Sh
 
 __all__ = ["by_type", "obliged_items", "obliged_members"]
 
-_Asked = TypeVar("_Asked")
+_Obligation = TypeVar("_Obligation")
 
 
 def by_type(shape: Shape) -> tuple[Shape | None, Shape | None, Shape | None]:
@@ -46,13 +46,13 @@ def by_type(shape: Shape) -> tuple[Shape | None, Shape | None, Shape | None]:
 
 
 def obliged_items(shape: Shape) -> Iterator[Shape]:
-    """The shapes of arrays that together are `shape`, without `some_items`."""
+    """Shapes of arrays without `some_items`, whose union is `shape`."""
     if not shape.some_items:
         yield shape
         return
     some, left = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
     longest = shape.prefix_length
-    # A later obligation may begin after items that this one may use, so prefixes are made long enough for all of them.
+    # A later obligation may begin after items that this one may use, so the prefixes are extended for all obligations.
     start = max(later.start for later in shape.some_items)
     if start > longest:
         yield from obliged_items(shape._replace(arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
@@ -70,9 +70,9 @@ def obliged_members(
     has: Callable[[KeySet, str], bool],
     few: Callable[[Shape, SomeMember], tuple[str, ...] | None],
 ) -> Iterator[Shape]:
-    """The shapes of objects that together are `shape`, without `some_members`.
+    """Shapes of objects without `some_members`, whose union is `shape`.
 
-    `has` says whether a name is in a set of names. `few` gives the names of additional members, if they are few.
+    `has` says whether a name is in a set of names. `few` returns the names of additional members, if they are few.
     """
     if not shape.some_members:
         yield shape
@@ -80,7 +80,7 @@ def obliged_members(
     some, left = shape.some_members[0], shape._replace(some_members=shape.some_members[1:])
     names = [name for name in dict.fromkeys((*shape.properties(), *shape.required)) if has(some.keys, name)]
     found = () if is_closed(shape) else few(left, some)
-    # With few names, another member may use the last one that could meet the obligation. Each is a case of its own.
+    # With few names, another member may use the last one that could meet the obligation. Each name is a separate case.
     for name in (*names, *(found or ())):
         required = tuple(dict.fromkeys((*left.required, name)))
         objects = left.objects if some.schema is None else (*left.objects, ObjectPart({name: some.schema}, None))
@@ -90,8 +90,10 @@ def obliged_members(
             yield from obliged_members(left._replace(extra_blocks=blocks), is_closed, has, few)
 
 
-def _with(blocks: tuple[tuple[_Asked, ...], ...], schema: _Asked) -> Iterator[tuple[tuple[_Asked, ...], ...]]:
-    """One more obligation: in one of the blocks, or in a block of its own."""
+def _with(
+    blocks: tuple[tuple[_Obligation, ...], ...], schema: _Obligation
+) -> Iterator[tuple[tuple[_Obligation, ...], ...]]:
+    """Add an obligation: to one of the blocks, or as a new block."""
     for at, block in enumerate(blocks):
         yield (*blocks[:at], (*block, schema), *blocks[at + 1 :])
     yield (*blocks, (schema,))

@@ -1,13 +1,13 @@
 """A conjunction of schemas as a union of shapes. In: a *goal*, which is the set of schemas that apply to one value.
-Out: `Shape`s, and the reasons why other alternatives fell away.
+Out: `Shape`s, and the reasons why other alternatives were dropped.
 
-How: references, `allOf` and sibling keywords add to the conjunction, `anyOf` splits it. So the result is the
-disjunctive normal form, with one shape for each choice of branches. For example, `{"anyOf": [A, B], "minLength": 2}`
-is the shape of A with `minLength`, and the shape of B with it. An alternative that is seen to be empty is dropped at
-once. Where the choices would multiply beyond what was written down, `by_type.py` keeps them as a formula. A schema
+How: references, `allOf` and sibling keywords add to the conjunction, and `anyOf` splits it. So the result is the
+disjunctive normal form, with one shape for each choice of branches. For example, `{"anyOf": [A, B], "minLength": 2}` is
+the shape of A with `minLength`, and the shape of B with it. An alternative is dropped as soon as it is known to be
+empty. If the choices would multiply far beyond the size of the schema, `by_type.py` keeps them as a formula. A schema
 that leads back to itself without entering a member or an item has no defined meaning, and is refused.
 
-Cost: linear without `anyOf`. Where several `anyOf` apply to one value it is the product of their branches, bounded by
+Cost: linear without `anyOf`. If several `anyOf` apply to one value, the product of their branches, bounded by
 `Limits.nodes`.
 """
 
@@ -43,33 +43,33 @@ from guided.meter import STEP, spend
 __all__ = ["Expander", "Expansion", "Goal"]
 
 _STEP = 20  # the cost of a branch of a disjunctive normal form, in nodes
-_MANY = 3  # with more obligations on items these are a condition on the array
-_SMALL = 16  # with fewer goals, and if nothing is compared, it does not pay to find copies of schemas
-_ORDERED = 2  # up to so many schemas of one value keep their order, if members come in declared order
-_FEW = 60 * _STEP  # a normal form that is larger than this,
-_GROWTH = 2  # and larger than so many times the alternatives in the schema, is replaced by a formula
+_MANY = 3  # with more obligations on items, they become a condition on the array
+_SMALL = 16  # with fewer goals, and if nothing is compared, finding copies of schemas does not pay
+_ORDERED = 2  # at most this many schemas of one value keep their order, if members come in declared order
+_FEW = 60 * _STEP  # a normal form larger than this,
+_GROWTH = 2  # and larger than this many times the alternatives in the schema, is replaced by a formula
 
 Goal: TypeAlias = tuple[Schema, ...]
 """Schemas that all apply to one value: none is `true`, none occurs twice. The empty goal allows any value."""
 
 
 class Expansion(NamedTuple):
-    """The shapes of a goal, and (pointer, text) for each branch that no value satisfies."""
+    """The shapes of a goal, and (pointer, text) for each branch without values."""
 
     shapes: tuple[Shape, ...]
     reasons: tuple[tuple[str, str], ...]
 
 
 leaves_expanded: dict[tuple[str, str, tuple[object, ...]], Expansion] = {}
-"""Expansions of schemas of scalars, by their keywords and the options that matter: most documents share a few."""
+"""Expansions of scalar schemas, by their keywords and the relevant options. Most documents share a few of them."""
 MOST_LEAVES = 1024
 
 
 class KeyClass(NamedTuple):
     """Names of additional members that belong to the same sources: the names in all of the languages `names`.
 
-    `schemas` are what such a member must satisfy. `blocks`: for each block of the shape what it asks of such a member
-    besides, or None if it asks for a member with another name.
+    `schemas`: what such a member must satisfy. `blocks`: for each block of the shape, what such a member must satisfy
+    in addition, or None if the block requires a member with a different name.
     """
 
     names: tuple[Node, ...]
@@ -78,29 +78,29 @@ class KeyClass(NamedTuple):
 
 
 class Expander:
-    """Expands goals of one library, each once."""
+    """Expands the goals of one library, each once."""
 
     def __init__(self, reader: Reader, options: JsonSchemaOptions, limits: Limits) -> None:
         self.reader, self._options, self._limits = reader, options, limits
-        self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
-        self._leaves: dict[tuple[object, ...], Schema] = {}  # by their content
-        self._said: dict[Schema, tuple[object, ...]] = {}  # the content of the first of them
-        self._orders: dict[frozenset[Schema], Goal] = {}  # the order in which schemas occurred first
+        self._expansions: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
+        self._leaves: dict[tuple[object, ...], Schema] = {}  # by content
+        self._leaf_contents: dict[Schema, tuple[object, ...]] = {}  # the content of the first of them
+        self._orders: dict[frozenset[Schema], Goal] = {}  # the order in which schemas first occurred
         self._acyclic = Acyclic(reader.read)
-        self.open_goals: set[Goal] = set()  # those that are being expanded
+        self.open_goals: set[Goal] = set()  # goals that are being expanded
         self.keys = Keys(self.strings, reader.written, reader.overlap)
         self.written = reader.written
         self.negation = reader.negation
         self._choices = Choices(reader)
         self.membership = Membership(reader.read, self.keys)
-        self.few = ListedValues(self)
+        self.listed_values = ListedValues(self)
         self.by_type = ByType(self, limits)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
-        """The goal of some schemas, with equal schemas brought together.
+        """The goal of some schemas, with equal schemas merged.
 
-        A schema that is only a reference is replaced by its target, and one about scalars by the first with the same
-        content.
+        A schema that is only a reference is replaced by its target, and a schema of scalars by the first one with the
+        same content.
         """
         out: dict[Schema, None] = {}
         for schema in schemas:
@@ -108,20 +108,20 @@ class Expander:
                 schema = self._target(schema)
             if schema.constraints or schema.value is False:
                 out[schema] = None
-        if len(out) == 1 and (said := leaf_content(next(iter(out)))) is not None:
-            known = self._leaves.get(said)
+        if len(out) == 1 and (leaf := leaf_content(next(iter(out)))) is not None:
+            known = self._leaves.get(leaf)
             if known is None:
                 (known,) = out
-                self._leaves[said], self._said[known] = known, said
+                self._leaves[leaf], self._leaf_contents[known] = known, leaf
             return (known,)
-        compared = len(schemas) > 1 or len(self._done) > _SMALL or self.negation.is_used
+        compared = len(schemas) > 1 or len(self._expansions) > _SMALL or self.negation.is_used
         goal = tuple(dict.fromkeys(map(self.negation.representative, out)) if compared else out)
         if len(goal) > (1 if self._options.property_order == "any" else _ORDERED):
             return self._orders.setdefault(frozenset(goal), goal)
         return goal
 
     def _target(self, schema: Schema) -> Schema:
-        """The schema to which a schema that is only a reference leads."""
+        """The target of a schema that is only a reference."""
         seen = {schema}
         while is_alias(schema):
             schema = self.reader.read(schema).groups[0][0]
@@ -132,11 +132,11 @@ class Expander:
 
     def expand(self, goal: Goal) -> Expansion:
         """The shapes of a goal. Each goal is expanded once."""
-        found = self._done.get(goal)
+        found = self._expansions.get(goal)
         if found is None:
             self.open_goals.add(goal)
             try:
-                found = self._done[goal] = self._expand(goal)
+                found = self._expansions[goal] = self._expand(goal)
             except LimitExceeded as error:
                 error.place = error.place or goal[0].where
                 raise
@@ -146,20 +146,20 @@ class Expander:
         return found
 
     def _expand(self, goal: Goal) -> Expansion:
-        said = self._said.get(goal[0]) if len(goal) == 1 else None
-        if said is None or "pattern" in goal[0].constraints:  # patterns are parsed anew for each compilation
-            return self._made(goal)
-        key = (self._options.format, self._options.unknown_format, said)
+        leaf = self._leaf_contents.get(goal[0]) if len(goal) == 1 else None
+        if leaf is None or "pattern" in goal[0].constraints:  # each compilation parses patterns anew
+            return self._compute(goal)
+        key = (self._options.format, self._options.unknown_format, leaf)
         found = leaves_expanded.get(key)
         if found is None:
-            found = self._made(goal)
-            if found.shapes:  # the reasons why there are none name a location
+            found = self._compute(goal)
+            if found.shapes:  # if there are no shapes, the reasons name a location
                 if len(leaves_expanded) >= MOST_LEAVES:
                     leaves_expanded.clear()
                 leaves_expanded[key] = found
         return found
 
-    def _made(self, goal: Goal) -> Expansion:
+    def _compute(self, goal: Goal) -> Expansion:
         if len(goal) == 1 and not (reading := self.reader.read(goal[0])).groups and goal[0].value is not False:
             alone, why = self.finished(reading.shape)  # the usual case: nothing to combine
             return Expansion(alone, () if alone else ((goal[0].where, why),))
@@ -167,16 +167,17 @@ class Expander:
             self._acyclic.check(schema)
         for most in self._bounds(goal):
             try:
-                return self._multiplied(goal, most)
+                return self._multiply_out(goal, most)
             except LimitExceeded as error:
                 if error.limit != "nodes":
                     raise
         return self._by_type(goal)
 
     def _bounds(self, goal: Goal) -> Iterator[int]:
-        """How large a normal form may be, in nodes: first what is small anyway, then in proportion to the schema.
+        """The maximum sizes of a normal form to try, in nodes: first a small constant, then a multiple of the schema's
+        size.
 
-        What counts are the schemas that apply to the same value, without those inside of complements.
+        The size is the number of schemas that apply to the same value, without those inside complements.
         """
         yield _FEW
         met = set(goal)
@@ -190,11 +191,11 @@ class Expander:
         if int(_GROWTH * _STEP * len(met)) > _FEW:
             yield int(_GROWTH * _STEP * len(met))
 
-    def _multiplied(self, goal: Goal, most: int) -> Expansion:
-        """The disjunctive normal form. LimitExceeded beyond `most` nodes."""
+    def _multiply_out(self, goal: Goal, most: int) -> Expansion:
+        """The disjunctive normal form. Raises LimitExceeded beyond `most` nodes."""
         shapes: list[Shape] = []
         reasons: list[tuple[str, str]] = []
-        # (shape so far, groups left to choose from as a linked list, schemas chosen so far, complements put off)
+        # (shape so far, remaining groups as a linked list, schemas chosen so far, deferred complements)
         work: list[tuple[Shape, Groups, frozenset[Schema], tuple[Schema, ...]]]
         work = [(ANYTHING, pushed(goal, None), frozenset(), ())]
         ended: set[frozenset[Schema]] = set()
@@ -207,7 +208,7 @@ class Expander:
             spend(STEP)
             groups, later = self._choices.next(groups, later, shape)
             if groups is None and met in ended:
-                continue  # the same schemas, chosen in another order
+                continue  # the same schemas in a different order
             if groups is None:
                 ended.add(met)
                 finished, why = self.finished(shape, most - steps * _STEP)
@@ -217,7 +218,7 @@ class Expander:
                     reasons.append((goal[0].where if goal else "", why))
                 continue
             group, groups = groups
-            if len(group) > 1 and not met.isdisjoint(group):  # the group asks nothing new
+            if len(group) > 1 and not met.isdisjoint(group):  # the group adds nothing
                 work.append((shape, groups, met, later))
                 continue
             for schema in reversed(group):
@@ -244,20 +245,20 @@ class Expander:
         return Expansion(tuple(shapes), tuple(reasons))
 
     def _by_type(self, goal: Goal) -> Expansion:
-        """The shapes type by type, with a formula for the rest, where alternatives would multiply."""
+        """The shapes type by type, with a formula for the rest, if alternatives would multiply."""
         shapes = self.by_type.shapes(goal)
         why = "no type is left that all parts of the schema allow"
         return Expansion(shapes, () if shapes else ((goal[0].where, why),))
 
     def narrowed(self, shape: Shape) -> Shape | None:
-        """The shape without the types of which no value is left; None if no type is left."""
+        """The shape without types that have no values left. None if no type is left."""
         narrowed = self._narrow(shape)[0]
         return narrowed if narrowed.types else None
 
     def finished(self, shape: Shape, most: int | None = None) -> tuple[tuple[Shape, ...], str]:
-        """The shape as a union of shapes without obligations, and the reason if that union is empty.
+        """The shape as a union of shapes without obligations, and the reason if the union is empty.
 
-        Raises LimitExceeded beyond `most` nodes (None: those of the limits).
+        Raises LimitExceeded beyond `most` nodes (None: the limit).
         """
         asked = shape.some_items or shape.some_members or shape.item_counts
         if not (asked or shape.unique or shape.repeated):
@@ -290,10 +291,10 @@ class Expander:
         elif arrays is not None:
             yield from obliged_items(arrays) if graph is None else (arrays._replace(count_graph=graph),)
         if objects is not None:
-            yield from obliged_members(objects, self.is_closed, self.keys.has, self.few.names_for)
+            yield from obliged_members(objects, self.is_closed, self.keys.has, self.listed_values.names_for)
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
-        """The shape without types and constants that nothing satisfies, and the reason if no type is left."""
+        """The shape without types and constants that cannot occur, and the reason if no type is left."""
         spend(STEP)
         problems: dict[str, str] = {}
         if (values := values_left(shape, self.reader.overlap)) != shape.values:
@@ -314,7 +315,7 @@ class Expander:
         return (shape if types == shape.types else shape._replace(types=types)), why
 
     def allows(self, shape: Shape, name: str) -> bool:
-        """Whether there may be a member `name`: its name is allowed, and its schema is not `false`."""
+        """Whether a member `name` may occur: its name is allowed, and its schema is not `false`."""
         return self.allows_name(shape, name) and not has_false(self.member(shape, name))
 
     def allows_name(self, shape: Shape, name: str) -> bool:
@@ -324,7 +325,8 @@ class Expander:
     def is_closed(self, shape: Shape, formula: Sequence[ObjectPart] = ()) -> bool:
         """Whether additional members are forbidden, by a schema or by the option `additional_properties`.
 
-        `formula`: the parts of the shape's formula. The option has no effect where one of them is about such members.
+        `formula`: the parts of the shape's formula. The option has no effect if one of them is about additional
+        members.
         """
         if any(part.patterns or part.additional is not None for part in formula):
             shape = shape._replace(constrains_objects=False)
@@ -351,7 +353,7 @@ class Expander:
         return tuple(out)
 
     def may_have_values(self, goal: Goal) -> bool:
-        """Whether a value may satisfy the goal. False means that none does, True may be an overestimate."""
+        """Whether some value may satisfy the goal. False is certain; True may be an overestimate."""
         if has_false(goal) or any(self.negation.excludes(schema, goal) for schema in goal):
             return False
         return goal in self.open_goals or bool(self.expand(goal).shapes)
@@ -392,12 +394,12 @@ class Expander:
 
 
 def _has_many_obligations(shape: Shape) -> bool:
-    """Whether the ways to share items among obligations would multiply, and items are alike otherwise."""
+    """Whether the ways to share items among obligations would multiply, and nothing else distinguishes the items."""
     plain = shape.unique is None and shape.repeated is None and not (shape.item_counts or shape.rest_blocks)
     later = shape.prefix_length > 0 or any(some.start > 0 for some in shape.some_items)
     return plain and len(shape.some_items) > _MANY and not later
 
 
 def _pattern_of(shape: Shape) -> str:
-    """The location of a pattern of names."""
+    """The location of some pattern of names."""
     return next((schema.where for part in shape.objects for _, schema in part.patterns), "")

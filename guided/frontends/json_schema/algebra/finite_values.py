@@ -1,14 +1,14 @@
-"""The values that satisfy a schema, if they are few. In: schemas for one value. Out: their values, or None where
+"""Lists the values that satisfy a schema, if they are few. In: schemas for one value. Out: their values, or None if
 there may be more than MOST_VALUES.
 
-Why: arrays of distinct items and objects with a minimum of members must not run out of values. With few of them they
-are counted (`count_graph.py`); with many of them there is nothing to do.
+Why: arrays of distinct items and objects with a minimum number of members must not run out of values. If values are
+few, they are counted (`count_graph.py`). If they are many, nothing needs to be done.
 
-How: from the inside out. A schema inside of itself is assumed to have no values first. If it has some then, the
-assumption was wrong, and it counts as having many. So does what nests deeper than `_DEEPEST`.
+How: from the inside out. A schema inside itself is first assumed to have no values. If it turns out to have some, the
+assumption was wrong, and the schema counts as having many. So does a schema that nests deeper than `_DEEPEST`.
 
-Cost: that of the values. If one part has many, the others are not looked at; an object with any additional members
-has many.
+Cost: proportional to the values. If one part has many values, the others are skipped. An object with any additional
+members has many values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["MOST_VALUES", "ListedValues"]
 MOST_VALUES = 1000
 _MOST_TRIED = 4 * MOST_VALUES
 _DEEPEST = 12
-_LONGEST = 60  # digits, or the exponent, of a number that is looked at
+_LONGEST = 60  # the most digits, and the largest exponent, of a number that is considered
 
 
 class ListedValues:
@@ -38,41 +38,41 @@ class ListedValues:
 
     def __init__(self, expander: Expander) -> None:
         self._expander = expander
-        self._known: dict[Goal, tuple[Json, ...] | None] = {}
-        self._open: set[Goal] = set()
-        self._assumed: set[Goal] = set()  # the open goals that were assumed to have no values
+        self._values: dict[Goal, tuple[Json, ...] | None] = {}
+        self._open_goals: set[Goal] = set()
+        self._assumed_empty: set[Goal] = set()  # open goals that were assumed to have no values
 
     def of(self, goal: Goal) -> tuple[Json, ...] | None:
         """The values of a goal, or None for many.
 
-        A goal inside of itself is assumed to have none. If it then has none, that is right: all its values would be
-        infinite. Otherwise it counts as having many.
+        A goal inside itself is assumed to have no values. If it then has none, the assumption was right: all its values
+        would be infinite. Otherwise it counts as having many.
         """
-        if goal not in self._known:
+        if goal not in self._values:
             outer = self._expander.open_goals
-            if goal in outer or len(self._open) + len(outer) > _DEEPEST:
+            if goal in outer or len(self._open_goals) + len(outer) > _DEEPEST:
                 return None
-            if goal in self._open:
-                self._assumed.add(goal)
+            if goal in self._open_goals:
+                self._assumed_empty.add(goal)
                 return ()
-            before = len(self._known)
-            self._open.add(goal)
+            before = len(self._values)
+            self._open_goals.add(goal)
             try:
                 found = self._each_once(map(self._of_shape, self._expander.expand(goal).shapes))
             finally:
-                self._open.discard(goal)
-            if goal in self._assumed and found != ():
+                self._open_goals.discard(goal)
+            if goal in self._assumed_empty and found != ():
                 found = None
-                for other in list(self._known)[before:]:  # found under the wrong assumption
-                    del self._known[other]
-            self._assumed.discard(goal)
-            self._known[goal] = found
-        return self._known[goal]
+                for other in list(self._values)[before:]:  # computed under the wrong assumption
+                    del self._values[other]
+            self._assumed_empty.discard(goal)
+            self._values[goal] = found
+        return self._values[goal]
 
     def other_names(self, shape: Shape) -> int | None:
-        """How many names of additional members an object may have. None: many."""
+        """The number of names of additional members that an object may have. None: many."""
         names = set[str]()
-        for found, _ in self._others(shape):
+        for found, _ in self._additional_names(shape):
             if found is None:
                 return None
             names.update(found)
@@ -81,14 +81,18 @@ class ListedValues:
     def names_for(self, shape: Shape, some: SomeMember) -> tuple[str, ...] | None:
         """The names of additional members that may satisfy `some`. None: many."""
         names = dict[str, None]()
-        for found, _ in self._others(shape, some):
+        for found, _ in self._additional_names(shape, some):
             if found is None:
                 return None
             names |= dict.fromkeys(found)
         return tuple(names)
 
-    def _others(self, shape: Shape, some: SomeMember | None = None) -> Iterator[tuple[tuple[str, ...] | None, Goal]]:
-        """Names of additional members (None: many), and what their values must satisfy; with `some`, only its names."""
+    def _additional_names(
+        self, shape: Shape, some: SomeMember | None = None
+    ) -> Iterator[tuple[tuple[str, ...] | None, Goal]]:
+        """Names of additional members (None: many), and the goal of their values. With `some`, only names that may
+        satisfy it.
+        """
         if self._expander.is_closed(shape):
             return
         declared = shape.named()
@@ -98,7 +102,7 @@ class ListedValues:
                 continue
             goal = self._expander.goal(one.schemas if some is None else (*one.schemas, *(one.blocks[0] or ())))
             if not has_false(goal) and self.of(goal) != ():
-                found = self._expander.keys.few(one.names, MOST_VALUES) if one.names else None
+                found = self._expander.keys.names_if_few(one.names, MOST_VALUES) if one.names else None
                 yield (None if found is None else tuple(name for name in found if name not in declared)), goal
 
     def _each_once(self, parts: Iterable[Iterable[Json] | None]) -> tuple[Json, ...] | None:
@@ -133,7 +137,7 @@ class ListedValues:
             return ("",) if shape.length.high == 0 else None
         patterns = tuple(map(self._expander.written, shape.patterns))
         content = sized(And(patterns), shape.length.low, shape.length.high)
-        return self._expander.keys.few((content,), MOST_VALUES)
+        return self._expander.keys.names_if_few((content,), MOST_VALUES)
 
     def _arrays(self, shape: Shape) -> list[Json] | None:
         longest, high = shape.prefix_length, shape.items.high
@@ -181,7 +185,7 @@ class ListedValues:
             return []
         if shape.members.high == len(shape.required):  # then there are no other members
             places = [place for place in places if place[2]]
-        for names, goal in self._others(shape) if shape.members.high != len(shape.required) else ():
+        for names, goal in self._additional_names(shape) if shape.members.high != len(shape.required) else ():
             if names is None:
                 return None
             places += ((name, goal, False) for name in names)

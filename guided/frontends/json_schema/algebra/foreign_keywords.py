@@ -1,6 +1,4 @@
-"""Keywords of another draft: does a keyword have an effect in the draft of its schema? In: a keyword. Out: an error,
-or none.
-"""
+"""Keywords of another draft. In: a keyword. Out: an error, or None if it has no effect in the draft of its schema."""
 
 from __future__ import annotations
 
@@ -13,12 +11,12 @@ __all__ = ["check_foreign"]
 
 
 def check_foreign(schema: Schema, keyword: str) -> None:
-    """Refuse a keyword of another draft, unless the draft was declared and is older: then the keyword has no effect."""
+    """Refuse a keyword of another draft. If an older draft was declared, the keyword has no effect and is accepted."""
     draft, known = schema.document.draft, KEYWORDS[keyword]
     if known.status is Status.ANNOTATION:
         return
     if keyword == "additionalItems" and not isinstance(schema.value.get("items"), list):  # type: ignore[union-attr]
-        return  # without a list of items it has no effect in any draft
+        return  # without a list of items, it has no effect in any draft
     dropped = DRAFTS.index(known.until) < DRAFTS.index(draft)
     if dropped or not schema.document.declared:
         assumed = "" if schema.document.declared else ", which is assumed without $schema"

@@ -1,14 +1,13 @@
-"""A conjunction of schemas as a Boolean formula over shapes. In: a goal. Out: a formula, for all types or for one
-type.
+"""A conjunction of schemas as a Boolean formula over shapes. In: a goal. Out: a formula, for all types or for one type.
 
 Problem: the disjunctive normal form (`expand.py`) has a shape for each choice of branches, and independent choices
-multiply. Twenty times "if a member is there, another one is, too" are 2^20 shapes. A formula is linear in the
-schemas. The keywords of a schema that do not apply other schemas are a leaf; `allOf` and references are conjunctions,
-`anyOf` is a disjunction, and the complement of a schema is a negation, which is never expanded. For one JSON type
-most leaves are "any value" or "no value", and fall away.
+multiply. Twenty rules of the form "if one member is present, so is another" produce 2^20 shapes. A formula is linear in
+the schemas. Its leaves are the keywords that do not apply other schemas. `allOf` and references are conjunctions,
+`anyOf` is a disjunction, and the complement of a schema is a negation, which is never expanded. For a single JSON type,
+most leaves are "any value" or "no value", and drop out.
 
-What is done with it: for null and boolean `for_type` decides it, for numbers and strings the operations on sets
-(`scalars.py`), for objects it becomes a condition on their members (`conditional.py`).
+Use: `for_type` decides null and boolean. Operations on sets decide numbers and strings (`scalars.py`). For objects, the
+formula becomes a condition on their members (`conditional.py`).
 
 Cost: linear in the schemas. Only `normal_form` takes the product of the alternatives, without duplicates.
 """
@@ -44,7 +43,7 @@ _STEP = 20  # the cost of an alternative of a normal form, in nodes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
-    """What the keywords of one schema ask, without those that apply other schemas to the same value."""
+    """The requirements of one schema's keywords, except those that apply other schemas to the same value."""
 
     shape: Shape
     at: Schema
@@ -52,7 +51,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Junction:
-    """All of the items (`every`), or at least one. There are two items or more."""
+    """All of the items (`every`), or at least one of them. There are at least two items."""
 
     every: bool
     items: tuple[Formula, ...]
@@ -99,7 +98,7 @@ def _parts(formula: Formula) -> tuple[Formula, ...]:
 
 
 def fold(root: Formula, make: Callable[[Formula, list[_T]], _T]) -> _T:
-    """Compute a formula from the inside out: `make(part, results of its own parts)`, once for each object."""
+    """Evaluate a formula from the inside out: call `make(part, results of its parts)` once for each object."""
     made: dict[Formula, _T] = {}
     stack = [root]
     while stack:
@@ -162,7 +161,7 @@ def formula_of(goal: tuple[Schema, ...], read: Callable[[Schema], tuple[Shape, t
 
 
 def for_type(formula: Formula, name: str) -> Formula:
-    """The formula for values of one type, with leaves about this type only."""
+    """The formula restricted to values of one type. Its leaves are about this type only."""
 
     def make(at: Formula, parts: list[Formula]) -> Formula:
         if isinstance(at, Leaf):
@@ -195,12 +194,12 @@ def normal_form(
     start: Shape,
     most: int,
 ) -> list[Shape]:
-    """The shapes that together are the formula within `start`.
+    """The shapes whose union is the formula within `start`.
 
-    `without` gives the complement of a leaf, as alternatives. `narrow` drops from a shape what nothing satisfies; None
-    means that nothing is left. Raises LimitExceeded beyond `most` nodes.
+    `without` returns the complement of a leaf, as alternatives. `narrow` removes the parts of a shape that nothing
+    satisfies; None means that nothing is left. Raises LimitExceeded beyond `most` nodes.
     """
-    # (shape so far, parts that must or must not hold, parts that were decided)
+    # (shape so far, parts that must or must not hold, decided parts)
     work: list[tuple[Shape, tuple[tuple[Formula, bool], ...], dict[Formula, bool]]] = [(start, ((formula, True),), {})]
     out: list[Shape] = []
     met: set[Shape] = set()
@@ -244,7 +243,7 @@ def normal_form(
 
 
 def _is_new(shape: Shape, met: set[Shape]) -> bool:
-    """Whether a shape did not occur before. Shapes of containers cannot be hashed, and all count as new."""
+    """Whether a shape is new. Shapes of containers cannot be hashed, and all count as new."""
     try:
         known = shape in met
         met.add(shape)

@@ -1,11 +1,10 @@
 """Sets of member names. In: patterns, schemas of names, and sets of names. Out: languages as IR, and membership.
 
-A *source* stands for a set of names: an IR node (of a pattern), a schema (of `propertyNames`: the strings that
-satisfy it), or a `KeySet` made of these. Names of additional members fall into *classes*, one for each combination of
-sources that hold (`name_classes.py`). A class without names may be left to the core, which drops what generates
-nothing.
+A *source* stands for a set of names: an IR node (of a pattern), a schema (of `propertyNames`: the strings that satisfy
+it), or a `KeySet` of these. Names of additional members fall into *classes*, one for each combination of sources that
+contain them (`name_classes.py`). A class may turn out to have no names: the core drops it, since it generates nothing.
 
-Cost: a name is matched once for each source, by derivatives. Linear in the classes.
+Cost: each source matches a name once, by derivatives. Linear in the classes.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ Source: TypeAlias = "Node | Schema | KeySet"
 class Keys:
     """The sets of names of one compilation.
 
-    `strings` gives the language of the strings that satisfy a schema. `written` gives, for a pattern, the part of its
-    language that may be written (see `Reader.written`).
+    `strings` returns the language of the strings that satisfy a schema. `written` returns the part of a pattern's
+    language that the output may contain (see `Reader.written`).
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class Keys:
     ) -> None:
         self._strings, self._written, self._overlap = strings, written, overlap
         self._languages: dict[tuple[int, bool], Node] = {}
-        self._known: dict[tuple[int, str], bool] = {}
+        self._memberships: dict[tuple[int, str], bool] = {}
         self._terms: Terms | None = None
 
     def language(self, source: Source) -> Node:
@@ -63,7 +62,7 @@ class Keys:
         return self._language(source, narrow=False)
 
     def written(self, source: Source) -> Node:
-        """The part of the language of a source that may be written."""
+        """The part of a source's language that the output may contain."""
         return self._language(source, narrow=True)
 
     def _language(self, source: Source, *, narrow: bool) -> Node:
@@ -90,24 +89,24 @@ class Keys:
                 and not any(self.has(part, name) for part in source.without)
             )
         key = (serial(source), name)
-        if key not in self._known:
-            self._known[key] = self._matches(self.language(source), name)
-        return self._known[key]
+        if key not in self._memberships:
+            self._memberships[key] = self._matches(self.language(source), name)
+        return self._memberships[key]
 
     def classes(
         self, within: Sequence[Source], spoken: Iterable[Source], declared: Collection[str], where: str
     ) -> Iterator[tuple[tuple[Node, ...], frozenset[int]]]:
         """The classes of the names in all of `within`.
 
-        Yields for each the languages that its names are in, and the serial numbers of the sources that hold them.
-        Declared names are excluded from classes that consist of nothing else, perhaps.
+        Yields, for each class, the languages that its names are in, and the serial numbers of the sources that contain
+        them. Declared names are excluded where a class might otherwise consist of declared names only.
         """
         sources = list({serial(source): source for source in spoken}.values())
         if not sources and not within:
             yield (), frozenset()
             return
         languages = [self.language(source) for source in sources]
-        found = name_classes([self._beyond(source, declared) for source in sources], self._overlap)
+        found = name_classes([self._ignoring_declared(source, declared) for source in sources], self._overlap)
         if found is None:
             raise UnsupportedError(
                 f"the patterns of names of one object overlap in more than {MOST_CLASSES} ways",
@@ -131,14 +130,14 @@ class Keys:
                 names += [Not(Alt(tuple(map(Text, excluded_names))))] if excluded_names else []
             yield tuple(names), ids
 
-    def _beyond(self, source: Source, declared: Collection[str]) -> Node:
-        """The language of a source, where declared names need not be right."""
+    def _ignoring_declared(self, source: Source, declared: Collection[str]) -> Node:
+        """The language of a source. It may be wrong about declared names."""
         if isinstance(source, KeySet) and source.names and all(name in declared for name in source.names):
             source = KeySet(source.within, source.without)
         return self.language(source)
 
-    def few(self, languages: tuple[Node, ...], most: int) -> tuple[str, ...] | None:
-        """The names in all of the languages. None where there may be more than `most`."""
+    def names_if_few(self, languages: tuple[Node, ...], most: int) -> tuple[str, ...] | None:
+        """The names in all of the languages. None if there may be more than `most`."""
         self._terms = self._terms or Terms()
         return small_language(self._terms, And(languages), most)
 

@@ -1,8 +1,8 @@
-"""Does a JSON value satisfy schemas? In: a value, and schemas or a shape. Out: yes or no.
+"""Checks whether a JSON value satisfies schemas. In: a value, and schemas or a shape. Out: a bool.
 
-The schemas are read, not expanded. Keywords are checked one by one, as a validator does, so a recursive schema ends
-with the value. Numbers are compared by their value. (Draft 4 tells integers by their spelling: there a value is in if
-one of its spellings is.) Cost: the schemas that apply, times the parts of the value.
+The schemas are read, not expanded. Keywords are checked one by one, as in a validator, so the recursion through a
+schema ends with the value. Numbers are compared by value. (Draft 4 recognises integers by their spelling: there, a
+value satisfies a schema if one of its spellings does.) Cost: the schemas that apply, times the parts of the value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Read = Callable[[Schema], "tuple[Shape, tuple[tuple[Schema, ...], ...]]"]
 
 
 class Membership:
-    """Checks values of one compilation. `read` gives the shape of a schema and its groups of alternatives."""
+    """Checks values of one compilation. `read` returns the shape of a schema and its groups of alternatives."""
 
     def __init__(self, read: _Read, keys: Keys) -> None:
         self._read, self._keys = read, keys
@@ -31,7 +31,7 @@ class Membership:
         return all(self._satisfies(schema, value, frozenset()) for schema in schemas)
 
     def _satisfies(self, schema: Schema, value: Json, open_: frozenset[Schema]) -> bool:
-        """As `has`. `open_` are the schemas against which this same value is being checked."""
+        """Like `has`. `open_`: the schemas against which this same value is being checked."""
         if isinstance(schema.value, bool):
             return schema.value
         if schema in open_:  # the schema leads back to itself, which is refused elsewhere
@@ -81,11 +81,11 @@ class Membership:
                 return False
         declared = shape.named()
         others = {name: value for name, value in members.items() if name not in declared}
-        return all(self._some((some,), members) for some in shape.some_members) and all(
-            self._some(block, others) for block in shape.extra_blocks
+        return all(self._has_member((some,), members) for some in shape.some_members) and all(
+            self._has_member(block, others) for block in shape.extra_blocks
         )
 
-    def _some(self, block: tuple[SomeMember, ...], members: dict[str, Json]) -> bool:
+    def _has_member(self, block: tuple[SomeMember, ...], members: dict[str, Json]) -> bool:
         """Whether some member satisfies all of the block."""
         return any(
             all(

@@ -1,12 +1,13 @@
-"""Name classes: the parts into which languages cut the set of all member names. In: languages. Out: the combinations
+"""Name classes: the parts into which languages divide the set of all member names. In: languages. Out: the combinations
 of languages that a name may be in.
 
-Languages are taken one after another, and each cuts the classes so far in two, if both sides may hold a name. Most
-languages share no name (`^x-` and `^y-`). So for each two languages it is asked first whether they overlap. A class
-is never cut by a language that does not overlap one that the class is within, and need not exclude such a language.
-Whether a combination holds a name is decided by a bounded search (`overlap.py`); where that does not decide, it may.
+Languages are processed one after another. Each divides the existing classes in two, if both sides may contain a name.
+Most pairs of languages share no name (`^x-` and `^y-`), so each pair is first checked for overlap. A class is never
+divided by a language that is disjoint from a language containing the class, and need not exclude it either. A bounded
+search decides whether a combination contains a name (`overlap.py`). If the search is undecided, the combination is
+kept.
 
-Cost: the square of the number of languages, and classes times languages, each time one search.
+Cost: one search for each pair of languages, and for each class and language.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ from guided.meter import spend
 __all__ = ["MOST_CLASSES", "NameClass", "name_classes"]
 
 MOST_CLASSES = 256
-_FEW = 2  # up to so many languages every combination is kept: the core drops empty ones as quickly
+_FEW = 2  # with at most this many languages, every combination is kept: the core drops empty ones as quickly
 
 
 class NameClass(NamedTuple):
-    """Names in all languages of the indices `inside` and in no other. Only those of `outside` need to be excluded."""
+    """Names in all languages with the indices `inside` and in no other. Only the languages `outside` need to be
+    excluded.
+    """
 
     inside: tuple[int, ...]
     outside: tuple[int, ...]
 
 
 def name_classes(languages: Sequence[Node], overlap: Overlap) -> list[NameClass] | None:
-    """The classes, those within more languages first. None for more than MOST_CLASSES."""
+    """The classes, starting with those in the most languages. None for more than MOST_CLASSES."""
     decides = len(languages) > _FEW
 
     def meet(new: int, old: int) -> bool:

@@ -1,19 +1,19 @@
-"""`not`: the complement of a schema, as a union. In: a `Schema`. Out: a `Schema` that holds exactly where that one
-does not.
+"""`not`: the complement of a schema, as a union. In: a `Schema`. Out: a `Schema` that accepts exactly the values that
+the input rejects.
 
 A schema is a conjunction of parts, so its complement is the union of the complements of the parts (De Morgan):
 
 - of a type: the other types
-- of a window or an interval: the two sides of it
+- of a window or an interval: the values on both sides of it
 - of a pattern: its negation
 - of "every item is in S": some item is not in S (an obligation, `existential_constraints.py`)
 - of "one of these schemas holds": the conjunction of their complements
 
 For example, not {"type": "string", "minLength": 2} is: any other type, or a string of at most one character.
 
-A complement is computed when it is first read, and the complement of a complement is the schema itself. So recursive
-definitions have complements, too. Expanding a `not` in place, the obvious way, would never end for them. Cost: linear
-in the parts of the schema.
+A complement is computed when it is first read, and the complement of a complement is the original schema. So recursive
+definitions have complements, too. The obvious method, expanding a `not` in place, would never terminate for them. Cost:
+linear in the parts of the schema.
 """
 
 from __future__ import annotations
@@ -50,30 +50,34 @@ __all__ = ["Derived", "Negation"]
 
 @dataclass(slots=True, eq=False)
 class Derived(Schema):
-    """A schema that is made from others and stands in no document. `make` gives its reading."""
+    """A schema that is derived from others and occurs in no document. `make` returns its reading."""
 
     make: Callable[[], Reading]
 
 
-_MADE = ("not",)
+_DERIVED_CONSTRAINTS = ("not",)
 
 
 class Negation:
-    """Complements for one reader. `read` reads a schema, `reading` makes a `Reading`."""
+    """Complements for one reader. `read` reads a schema, `reading` creates a `Reading`."""
 
     def __init__(self, read: Callable[[Schema], Reading], reading: Callable[..., Reading]) -> None:
         self._read, self._reading = read, reading
         self._equal = EqualSchemas()
-        self._known: dict[Schema, Schema] = {}
+        self._complements: dict[Schema, Schema] = {}
         self._originals: dict[Schema, Schema] = {}
         self._one_of: dict[tuple[Schema, tuple[object, ...]], Schema] = {}
 
     def derived(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
-        """A schema that asks for a shape, and for one schema of each group. Messages point to `at`."""
-        return Derived(at.document, at.pointer, {}, at.base, lambda: self._reading(shape, groups), constraints=_MADE)
+        """A schema that requires a shape, and one schema of each group. Messages point to `at`."""
+        return Derived(
+            at.document, at.pointer, {}, at.base, lambda: self._reading(shape, groups), constraints=_DERIVED_CONSTRAINTS
+        )
 
     def one_of(self, at: Schema, values: tuple[Json, ...]) -> Schema:
-        """A schema for these values. It is the same object each time, so that recursive definitions end."""
+        """A schema for these values. Equal arguments return the same object, so that recursive
+        definitions terminate.
+        """
         key = at, tuple(map(canonical, values))
         if key not in self._one_of:
             self._one_of[key] = self.derived(at, Shape(values=values))
@@ -84,13 +88,13 @@ class Negation:
         return Schema(at.document, at.pointer, False, at.base)
 
     def without(self, at: Schema, name: str) -> Schema:
-        """A schema for all values but objects with a member `name`."""
+        """A schema for all values except objects with a member `name`."""
         return self.derived(at, Shape(objects=(ObjectPart({name: self.nothing(at)}, None),)))
 
     @property
     def is_used(self) -> bool:
-        """Whether any complement was asked for."""
-        return bool(self._known)
+        """Whether any complement was computed."""
+        return bool(self._complements)
 
     def representative(self, schema: Schema) -> Schema:
         """The first schema with the same content (`equal_schemas.py`)."""
@@ -98,24 +102,26 @@ class Negation:
 
     def excludes(self, one: Schema, others: Collection[Schema]) -> bool:
         """Whether the complement of a schema is among the others."""
-        return self._known.get(one) in others
+        return self._complements.get(one) in others
 
     def of(self, schema: Schema) -> Schema:
         """The complement."""
         schema = self._equal.representative(schema)
-        found = self._known.get(schema)
+        found = self._complements.get(schema)
         if found is None:
             if isinstance(schema.value, bool):
                 found = Schema(schema.document, schema.pointer, not schema.value, schema.base)
             else:
                 make = partial(self._complement, schema)
-                found = Derived(schema.document, schema.pointer, {}, schema.base, make, constraints=_MADE)
-            self._known[schema], self._known[found] = found, schema
+                found = Derived(
+                    schema.document, schema.pointer, {}, schema.base, make, constraints=_DERIVED_CONSTRAINTS
+                )
+            self._complements[schema], self._complements[found] = found, schema
             self._originals[found] = schema
         return found
 
     def complement_of(self, schema: Schema) -> Schema | None:
-        """The schema of which this one was made as the complement. None for all others."""
+        """The schema whose complement this one is. None if it is not a complement."""
         return self._originals.get(schema)
 
     def _complement(self, schema: Schema) -> Reading:
@@ -128,7 +134,7 @@ class Negation:
         return self._reading(ANYTHING, (tuple(cases) or (self.nothing(schema),),))
 
     def shapes_without(self, shape: Shape, at: Schema) -> Iterator[Shape]:
-        """Shapes that together are the complement of a shape, without regard to its enumeration."""
+        """Shapes whose union is the complement of a shape. The shape's enumeration is ignored."""
         if types := tuple(name for name in ALL_TYPES if name not in shape.types):
             yield Shape(types=types)
         yield from (Shape(types=("number",), numbers=numbers) for numbers in shape.numbers.complement())
@@ -158,7 +164,7 @@ class Negation:
             for window in counted.count.complement():
                 yield self.counted(counted.schema, window)._replace(types=("array",))
         both = self._required_members(shape)
-        for name in shape.required:  # absent, or present and wrong: one case, since a member may be absent
+        for name in shape.required:  # absent, or present and wrong: a single case, since a member may be absent
             other = self.of(both[name]) if name in both else self.nothing(at)
             yield Shape(types=("object",), objects=(ObjectPart({name: other}, None),))
         for part_ in shape.objects:
@@ -188,7 +194,7 @@ class Negation:
             yield Shape(types=("array",), some_items=(SomeItem(len(part.prefix), other),))
 
     def _required_members(self, shape: Shape) -> dict[str, Schema]:
-        """What is asked of each required member that only one part declares."""
+        """The schema of each required member that only one part declares."""
         found: dict[str, list[Schema]] = {}
         for part in shape.objects:
             for name, member in part.properties.items():
@@ -209,7 +215,7 @@ class Negation:
             yield Shape(types=("object",), objects=(declared,), some_members=(SomeMember(keys, other),))
 
     def _other_values(self, values: tuple[Json, ...], at: Schema) -> Iterator[Schema]:
-        """All values but these, type by type. Containers differ from a listed one in some part."""
+        """Schemas for all other values, type by type. Containers differ from a listed one in some part."""
         of_type: dict[str, list[Json]] = {name: [] for name in ALL_TYPES}
         for value in values:
             of_type[json_type(value)].append(value)

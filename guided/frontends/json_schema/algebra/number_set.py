@@ -1,8 +1,8 @@
-"""Sets of numbers: bounds, integrality, divisors and exceptions, with conjunction (`meet`) and complement. No text,
-no IR.
+"""Sets of numbers: bounds, integrality, divisors and exceptions, with conjunction (`meet`) and complement. No text, no
+IR.
 
-Draft 4 tells integers from other numbers by their spelling: there 1.0 is no integer. So a set may also be restricted
-to some of the spellings of its numbers.
+Draft 4 distinguishes integers from other numbers by spelling: there, 1.0 is not an integer. So a set may also be
+restricted to some of the spellings of its numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def is_multiple(value: Decimal10, divisor: Decimal10) -> bool:
     """Whether `value` is `divisor` times an integer."""
     if not value.digits:
         return True
-    # Both are digits times ten to a power; neither's digits end with a zero.
+    # Both are digits times a power of ten, and the digits do not end with a zero.
     shift = (value.exponent - len(value.digits)) - (divisor.exponent - len(divisor.digits))
     if shift < 0:
         return False
@@ -30,7 +30,7 @@ def is_multiple(value: Decimal10, divisor: Decimal10) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An end of an interval; `strict` excludes the value itself."""
+    """An end of an interval. `strict` excludes the value itself."""
 
     value: Decimal10
     strict: bool = False
@@ -41,8 +41,8 @@ class NumberSet:
     """The numbers between two bounds (None: no bound), without those `excluded`.
 
     `integral`: only integers; `fractional`: no integers. `divisors`: only multiples of each; `no_divisors`: multiples
-    of none. `bare`: only spellings without fraction and exponent; `not_bare`: only spellings with one of them. A bare
-    set is `integral`, too.
+    of none. `bare`: only spellings without fraction and exponent; `not_bare`: only spellings with a fraction or an
+    exponent. A bare set is also `integral`.
     """
 
     low: Bound | None = None
@@ -70,7 +70,7 @@ class NumberSet:
         )
 
     def complement(self) -> tuple[NumberSet, ...]:
-        """Sets that together hold every number that this one does not."""
+        """Sets whose union is the numbers that are not in this set."""
         out = [NumberSet(high=Bound(self.low.value, not self.low.strict))] if self.low else []
         out += [NumberSet(low=Bound(self.high.value, not self.high.strict))] if self.high else []
         out += [NumberSet(not_bare=True) if self.bare else NumberSet(fractional=True)] if self.integral else []
@@ -81,7 +81,7 @@ class NumberSet:
         return (*out, *(NumberSet(Bound(value), Bound(value)) for value in self.excluded))
 
     def __contains__(self, value: Decimal10) -> bool:
-        """Whether the number is in the set, in some spelling."""
+        """Whether the set contains the number, in some spelling."""
         if value in self.excluded or (self.integral and not value.is_integer) or (self.fractional and value.is_integer):
             return False
         if not all(is_multiple(value, divisor) for divisor in self.divisors):
@@ -93,7 +93,7 @@ class NumberSet:
         return self.high is None or self.high.value > value or (self.high.value == value and not self.high.strict)
 
     def closed(self) -> NumberSet:
-        """For integers: the same set with bounds that are integers and belong to it."""
+        """For integers: the same set with bounds that are integers in the set."""
         if not self.integral or (self.low is None and self.high is None):
             return self
         low = None if self.low is None else Bound(_to_integer(self.low, 1))
@@ -110,7 +110,7 @@ class NumberSet:
         )
 
     def listed(self, most: int) -> tuple[Decimal10, ...] | None:
-        """The numbers themselves. None if a bound is missing, or if more than `most` multiples lie between them."""
+        """The numbers in the set. None if a bound is missing, or if more than `most` multiples lie between them."""
         if self.low is None or self.high is None or not self.divisors:
             return None
         steps = [_fraction(divisor) for divisor in self.divisors] + ([Fraction(1)] if self.integral else [])
@@ -123,7 +123,7 @@ class NumberSet:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the set is seen to be empty from its bounds."""
+        """Whether the bounds show that the set is empty."""
         if (self.integral and self.fractional) or (self.bare and self.not_bare):
             return True
         if self.divisors and set(self.divisors) & set(self.no_divisors):
@@ -157,7 +157,7 @@ def _decimal(value: Fraction) -> Decimal10:
 
 
 def _integral(divisor: Decimal10) -> Decimal10:
-    """The least positive integer that is a multiple of the divisor: it has the same integers as multiples."""
+    """The least positive integer that is a multiple of the divisor. Its integral multiples are those of the divisor."""
     return Decimal10.parse(str(_fraction(divisor).numerator))
 
 
@@ -174,7 +174,7 @@ def _tighter(a: Bound | None, b: Bound | None, low: bool) -> Bound | None:
 
 
 def _to_integer(bound: Bound, towards: int) -> Decimal10:
-    """The first integer within the bound, going up (1) or down (-1)."""
+    """The first integer within the bound, upwards (1) or downwards (-1)."""
     value = bound.value
     if value.is_integer:
         return _add(value, towards) if bound.strict else value

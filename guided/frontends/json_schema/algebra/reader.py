@@ -1,8 +1,8 @@
-"""One schema object -> what it asks. In: a `Schema`. Out: a `Reading`: the `Shape` of its own keywords, and the
-schemas that apply to the same value (`$ref`, `allOf`, `anyOf`, ...), as groups of alternatives.
+"""Reads one schema object. In: a `Schema`. Out: a `Reading`: the `Shape` of its own keywords, and the schemas that
+apply to the same value (`$ref`, `allOf`, `anyOf`, ...), as groups of alternatives.
 
-Every keyword is read, or refused with its pointer, a reason and a hint. Instead of raising the first problem, all of
-them can be collected in a list, which the report does. Cost: linear in the schema.
+Every keyword is read, or refused with its pointer, a reason and a hint. The reader raises the first problem, or
+collects all of them in a list, which the report uses. Cost: linear in the schema.
 """
 
 from __future__ import annotations
@@ -39,38 +39,38 @@ Problem = SpecError | UnsupportedError
 
 
 class Reading(NamedTuple):
-    """What one schema asks: `shape` must hold and, of each group, at least one schema."""
+    """The meaning of one schema: `shape` must hold, and at least one schema of each group."""
 
     shape: Shape
     groups: tuple[tuple[Schema, ...], ...] = ()
 
 
 class Reader:
-    """Reads schemas of one library, each once."""
+    """Reads the schemas of one library, each once."""
 
     def __init__(self, library: Library, options: JsonSchemaOptions, limits: Limits) -> None:
         self.library, self.options, self._limits = library, options, limits
-        self._read: dict[Schema, Reading] = {}
-        self._plain: dict[int, Node] = {}
+        self._readings: dict[Schema, Reading] = {}
+        self._plain_patterns: dict[int, Node] = {}
         self.beside: dict[Schema, Shape] = {}
         """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
         self.negation = Negation(self.read, Reading)
         self.overlap = Overlap()
         self.disjoint = Disjoint(self.read, self.overlap)
         self.evaluators: dict[tuple[Schema, bool], tuple[Evaluator, ...]] = {}
-        """What is evaluated by each schema that was asked about (`evaluation.py`)."""
+        """The cached evaluators of each schema (`evaluation.py`)."""
         self.unevaluated = Unevaluated(self)
 
     def read(self, schema: Schema, problems: list[Problem] | None = None) -> Reading:
-        """The reading of a schema; raises the first problem, or appends all of them to `problems`."""
-        found = self._read.get(schema)
+        """The reading of a schema. Raises the first problem, or appends all of them to `problems`."""
+        found = self._readings.get(schema)
         if found is None:
             if isinstance(schema, Derived):
                 found = schema.make()
             else:
                 found = Reading(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
             if problems is None:
-                self._read[schema] = found
+                self._readings[schema] = found
         return found
 
     def _schema(self, schema: Schema, problems: list[Problem] | None) -> Reading:
@@ -81,7 +81,7 @@ class Reader:
         if schema.document.lacks or "$ref" in keywords:
             keywords = tuple(keyword for keyword in keywords if not schema.hides(keyword))
         for keyword in sorted(
-            keywords, key=APPLICATORS.__contains__ if _UNEVALUATED.keys().isdisjoint(keywords) else _turn
+            keywords, key=APPLICATORS.__contains__ if _UNEVALUATED.keys().isdisjoint(keywords) else _reading_order
         ):
             try:
                 if keyword not in known:
@@ -99,7 +99,7 @@ class Reader:
         return Reading(shape, tuple(groups))
 
     def branches(self, schema: Schema, keyword: str) -> tuple[Schema, ...]:
-        """The schemas that a keyword lists."""
+        """The schemas in a keyword's list."""
         value = schema.get(keyword)
         if not isinstance(value, list) or not value:
             raise malformed(schema, keyword, "a non-empty array of schemas", value)
@@ -156,7 +156,7 @@ class Reader:
             if not isinstance(value, bool):
                 hint = f'in draft4 write "{keyword[9:].lower()}": {shown(value)}, "{keyword}": true'
                 raise malformed(schema, keyword, "a boolean in draft4", value, hint=hint)
-            return ANYTHING  # read with its neighbour
+            return ANYTHING  # read together with a neighbouring keyword
         if not isinstance(value, Decimal10):
             hint = "true belongs to draft4: give $schema or draft='draft4'" if isinstance(value, bool) else ""
             raise malformed(schema, keyword, "a number", value, hint=hint)
@@ -177,15 +177,15 @@ class Reader:
         pattern = schema.get(keyword)
         if not isinstance(pattern, str):
             raise malformed(schema, keyword, "a string", pattern)
-        return Shape(patterns=(self._parsed(pattern, schema, keyword),))
+        return Shape(patterns=(self._parse_pattern(pattern, schema, keyword),))
 
-    def _parsed(self, pattern: str, schema: Schema, keyword: str, *tokens: str) -> Node:
-        """The strings in which a pattern is found. Errors show the pattern and its location in the schema."""
+    def _parse_pattern(self, pattern: str, schema: Schema, keyword: str, *tokens: str) -> Node:
+        """The strings that contain a match of a pattern. Errors show the pattern and its location in the schema."""
         try:
             parse = _short_pattern if len(pattern) <= _SHORT else _any_pattern
             found = parse(pattern, self._limits, "full")
             if self.options.classes == "plain" and ("\\s" in pattern or "\\S" in pattern):
-                self._plain[serial(found)] = parse(pattern, self._limits, "plain")
+                self._plain_patterns[serial(found)] = parse(pattern, self._limits, "plain")
             return found
         except SpecError as error:
             raise SpecError(f"{keyword}: {error.message}", text=error.text, span=error.span, hint=error.hint,
@@ -195,8 +195,10 @@ class Reader:
                                    pointer=schema.at(keyword, *tokens)) from None  # fmt: skip
 
     def written(self, pattern: Node) -> Node:
-        """The strings of a pattern that may be written. Where patterns are compared or negated, all of them count."""
-        return self._plain.get(serial(pattern), pattern)
+        """The strings of a pattern that the output may contain. Comparisons and negations of
+        patterns use all strings.
+        """
+        return self._plain_patterns.get(serial(pattern), pattern)
 
     def _format(self, schema: Schema, keyword: str) -> Shape:
         name = schema.get(keyword)
@@ -238,7 +240,7 @@ class Reader:
         return Shape(arrays=(part,)) if part.prefix or part.rest is not None else ANYTHING
 
     def own_items(self, schema: Schema) -> ArrayPart:
-        """What the keywords about items ask."""
+        """The schemas of the keywords about items."""
         value = schema.value
         assert isinstance(value, dict)
         first = "prefixItems" if schema.known("prefixItems") else "items"
@@ -277,7 +279,7 @@ class Reader:
         return Shape(objects=(self.own_members(schema),), constrains_objects=True)
 
     def own_members(self, schema: Schema) -> ObjectPart:
-        """What the keywords about members ask."""
+        """The schemas of the keywords about members."""
         value = schema.value
         assert isinstance(value, dict)
         if schema.hides("properties"):
@@ -292,7 +294,7 @@ class Reader:
             raise malformed(schema, "patternProperties", "an object of schemas", matched)
         patterns = []
         for pattern in matched:
-            source = self._parsed(pattern, schema, "patternProperties", pattern)
+            source = self._parse_pattern(pattern, schema, "patternProperties", pattern)
             patterns.append((source, self.library.child(schema, "patternProperties", pattern)))
         additional = None
         if "additionalProperties" in value:
@@ -317,7 +319,7 @@ class Reader:
         return Shape(required=self.names_of(names, schema, keyword), constrains_objects=True)
 
     def names_of(self, names: list[Json], schema: Schema, *tokens: str) -> tuple[str, ...]:
-        """The names of members in a list of the schema, each once."""
+        """The names of members in a list of the schema, without duplicates."""
         out: dict[str, None] = {}
         for at, name in enumerate(names):
             if not isinstance(name, str):
@@ -328,19 +330,19 @@ class Reader:
         return tuple(out)
 
 
-def _turn(keyword: str) -> int:
+def _reading_order(keyword: str) -> int:
     """When a keyword is read.
 
-    Applicators come last, because they may look at the shape of the keywords beside them. The cases of
-    `unevaluatedItems` choose a branch, so that other keywords need not choose one again; the branches that evaluate
-    members leave less to ask for `unevaluatedProperties`.
+    Applicators come last, because they may look at the shape of the keywords beside them. `unevaluatedItems` comes
+    before the other applicators: its cases choose a branch, so others need not choose again. `unevaluatedProperties`
+    comes after them: branches that evaluate members leave it less to require.
     """
     return _UNEVALUATED.get(keyword, 2) if keyword in APPLICATORS else 0
 
 
 @lru_cache(maxsize=256)
 def _types(names: tuple[str, ...], as_written: bool) -> Shape:
-    """`as_written`: as in draft 4, whether a number is an integer depends on how it is written."""
+    """`as_written`: whether a number is an integer depends on its spelling, as in draft 4."""
     types = tuple(name for name in ALL_TYPES if name in names or (name == "number" and "integer" in names))
     integral = "integer" in names and "number" not in names
     numbers = NumberSet(integral=integral, bare=integral and as_written)

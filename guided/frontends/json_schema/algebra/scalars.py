@@ -1,9 +1,8 @@
 """Formulas over scalars, decided by set operations instead of being multiplied out. In: a formula for one type. Out:
-shapes that together are it.
+shapes whose union is the formula.
 
 Strings are a regular language, and so is a formula over them; the core computes it. Sets of numbers are united and
-intersected here, with duplicates removed. Cost: linear for null, boolean and string; for numbers that of
-`normal_form`.
+intersected here, without duplicates. Cost: linear for null, boolean and string; for numbers that of `normal_form`.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def _other_numbers(leaf: Leaf) -> Iterable[Formula]:
 
 
 def _strings(at: Formula, parts: list[tuple[Node, Node]]) -> tuple[Node, Node]:
-    """The decoded strings of a formula, and all others."""
+    """The decoded strings that satisfy a formula, and all other strings."""
     if isinstance(at, Leaf):
         return _leaf(at)
     if isinstance(at, Junction):

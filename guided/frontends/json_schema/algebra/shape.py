@@ -1,13 +1,13 @@
-"""What a conjunction of schemas asks of a value, type by type. Data, and the conjunction of two (`meet`); no text,
-no IR.
+"""The requirements of a conjunction of schemas on a value, type by type. Contains the data types, and the conjunction
+of two shapes (`meet`); no text, no IR.
 
-A `Shape` is a set of JSON values: those that pass all of its parts, of which each is about one JSON type. It is one
+A `Shape` is a set of JSON values: those that satisfy all of its parts. Each part is about one JSON type. A shape is one
 disjunct of the normal form, which is a union of shapes. For example, `{"type": ["string", "object"], "minLength": 2,
 "required": ["a"]}` is one shape: all strings of at least two characters, and all objects with a member `a`.
 
-`meet` is exact for everything that a shape can hold. Types and constants are intersected, windows and intervals are
-narrowed, patterns and the schemas of items and members are added up: the value under a key must then satisfy all of
-them, which is computed when that location is reached. Cost: linear in the parts.
+`meet` is exact for everything that a shape can hold. It intersects types and constants, narrows windows and intervals,
+and collects patterns and the schemas of items and members. The value under a key must then satisfy all of these
+schemas, which is computed when that location is reached. Cost: linear in the parts.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Window:
         return self.low <= count and (self.high is None or count <= self.high)
 
     def complement(self) -> tuple[Window, ...]:
-        """Windows that together hold every count that this one does not."""
+        """Windows whose union is the counts outside this one."""
         below = () if self.low == 0 else (Window(0, self.low - 1),)
         return below if self.high is None else (*below, Window(self.high + 1))
 
@@ -81,7 +81,7 @@ _ANY_COUNT = Window()
 
 @dataclass(frozen=True, slots=True)
 class ArrayPart:
-    """Schemas of the first items, and of those after them (None: anything)."""
+    """Schemas of the first items, and of all later ones (None: anything)."""
 
     prefix: tuple[Schema | None, ...]
     rest: Schema | None
@@ -89,7 +89,7 @@ class ArrayPart:
 
 @dataclass(frozen=True, slots=True)
 class SomeItem:
-    """At least one item, none of the first `start`, satisfies `schema`."""
+    """At least one item after the first `start` items satisfies `schema`."""
 
     start: int
     schema: Schema
@@ -97,7 +97,7 @@ class SomeItem:
 
 @dataclass(frozen=True, slots=True)
 class ItemCount:
-    """The number of items that satisfy `schema` is in `count`. The others satisfy `others`, its complement."""
+    """The number of items that satisfy `schema` is in `count`. All other items satisfy `others`, its complement."""
 
     schema: Schema
     others: Schema
@@ -116,7 +116,7 @@ class SomeMember:
 class ObjectPart:
     """Schemas of named members, of members whose names are in a set of names (`Source`), and of all others.
 
-    None means that nothing is asked.
+    None means no requirement.
     """
 
     properties: Mapping[str, Schema | None]
@@ -142,8 +142,8 @@ class Shape(NamedTuple):
     """A set of values, type by type.
 
     `values`: an enumeration that the other parts restrict (None: no enumeration). `unique`, `repeated`: the schema that
-    asks that all items differ, or that two are equal. `json_text`, `no_json_text`: the schema that asks that a string
-    holds a JSON text, or that it does not; `json_base64`, `no_json_base64`: the same in base64. `some_items`,
+    requires that all items differ, or that two are equal. `json_text`, `no_json_text`: the schema that requires that a
+    string holds a JSON text, or that it does not; `json_base64`, `no_json_base64`: the same in base64. `some_items`,
     `some_members`: obligations (`existential_constraints.py`). `constrains_objects`: whether a keyword about members
     was read.
     """
@@ -171,12 +171,12 @@ class Shape(NamedTuple):
     item_counts: tuple[ItemCount, ...] = ()
     rest_blocks: tuple[tuple[Schema, ...], ...] = ()
     extra_blocks: tuple[tuple[SomeMember, ...], ...] = ()
-    """What the obligations have become. For each block there is an item after the prefixes, or an additional member,
-    that satisfies all of the block."""
+    """The resolved obligations. For each block, there is an item after the prefixes, or an additional member, that
+    satisfies the whole block."""
     count_graph: CountGraph | None = None
     """The arrays of the shape, item by item, if its items are counted (`count_graph.py`). Set last."""
     formula: Formula | None = None
-    """What the members of an object must satisfy besides, if alternatives would multiply (`conditional.py`). Set last:
+    """A further requirement on the members of an object, if alternatives would multiply (`conditional.py`). Set last:
     no shape with a formula meets another shape."""
 
     def meet(self, other: Shape) -> Shape:
@@ -189,7 +189,7 @@ class Shape(NamedTuple):
 
     @property
     def prefix_length(self) -> int:
-        """How many items at the start have schemas of their own."""
+        """The number of items at the start that have their own schemas."""
         return max((len(part.prefix) for part in self.arrays), default=0)
 
     def properties(self) -> dict[str, None]:
@@ -230,7 +230,7 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
     **dict.fromkeys(("count_graph", "formula"), lambda a, b: a or b),
 }
 _BOTH = tuple(_MEETS[name] for name in Shape._fields)
-"""For each field the conjunction of two values. Not called where one of the shapes asks nothing there."""
+"""For each field the conjunction of two values. Not called if one of the shapes does not constrain the field."""
 
 
 _FIELDS = {
@@ -250,12 +250,12 @@ def of_type(shape: Shape, name: str) -> dict[str, Any]:
 
 
 def allows_every(shape: Shape, name: str) -> bool:
-    """Whether all values of a type are in a shape."""
+    """Whether a shape contains all values of a type."""
     return name in shape.types and shape.values is None and not of_type(shape, name).keys() - {"constrains_objects"}
 
 
 def listed_scalars(shape: Shape) -> tuple[Json, ...] | None:
-    """The values of a shape that lists scalars and asks nothing else but their types; None for all others."""
+    """The values of a shape that lists scalars and constrains only their types. None for other shapes."""
     values = shape.values
     if values is None or any(isinstance(value, list | dict) for value in values):
         return None

@@ -1,4 +1,4 @@
-"""Languages of decoded strings, as IR: any text, texts of some length, unions."""
+"""Languages of decoded strings, as IR: any text, texts of a given length, unions."""
 
 from __future__ import annotations
 

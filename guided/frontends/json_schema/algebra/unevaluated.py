@@ -1,24 +1,24 @@
 """`unevaluatedProperties` and `unevaluatedItems`: a schema for all members and items that no part of the schema has
 evaluated.
 
-In: a schema with one of these keywords. Out: groups of schemas, of each of which one must hold. Problem: which members
-and items are evaluated depends on which of the schemas in `anyOf`, `oneOf`, `if`, ... the value satisfies. Going
+In: a schema with one of these keywords. Out: groups of schemas; one schema of each group must hold. Problem: which
+members and items are evaluated depends on which schemas in `anyOf`, `oneOf`, `if`, ... the value satisfies. Going
 through all combinations of these takes 2^n cases.
 
-How: member by member instead. Names fall into classes that the same evaluators (`evaluation.py`) evaluate. For each
-class: the members in it satisfy the schema of the keyword, or one of the evaluators counts. Nothing needs to be said
-of evaluators that do not count, because to evaluate more never forbids anything.
+How: member by member instead. Names are divided into classes that the same evaluators (`evaluation.py`) evaluate. For
+each class: the members in it satisfy the schema of the keyword, or one of the evaluators counts. Nothing needs to be
+said about evaluators that do not count, because evaluating more never forbids anything.
 
     {"anyOf": [{"properties": {"a": true}, "required": ["a"]}, {"properties": {"b": true}}],
      "unevaluatedProperties": false}
 
-    a:      there is none, or the first branch holds
-    b:      there is none, or the second branch holds
-    others: there are none
+    a:      absent, or the first branch holds
+    b:      absent, or the second branch holds
+    others: absent
 
-Of arrays only the longest prefix that counts matters. So there is one group, with an alternative for each evaluator:
-it counts, and the items after its prefix satisfy the schema, or are found by `contains`. The schemas of `contains` cut
-the values of an item into cells. For each cell: no item is in it, or an evaluator counts that contains it.
+For arrays, only the longest prefix that counts matters. So there is one group, with an alternative for each evaluator:
+it counts, and the items after its prefix satisfy the schema, or match `contains`. The schemas of `contains` divide the
+values of an item into cells. For each cell: no item is in it, or an evaluator counts that contains it.
 
 Cost: classes times evaluators, and for `contains` the combinations that overlap (`disjoint.py`). The meter counts both.
 """
@@ -45,15 +45,15 @@ _Group: TypeAlias = tuple[Schema, ...]
 
 
 class Unevaluated:
-    """Makes the groups of the keywords for one reader."""
+    """Creates the groups of the keywords for one reader."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader, self._negation = reader, reader.negation
-        self._keys = Keys(lambda *_: EMPTY, reader.written, reader.overlap)  # of patterns only
+        self._keys = Keys(lambda *_: EMPTY, reader.written, reader.overlap)  # patterns only
         self._conjunctions: dict[tuple[Schema, ...], Schema] = {}
 
     def _group(self, schema: Schema, limit: Shape, counting: Iterable[Evaluator]) -> _Group:
-        """The shape, or one of the evaluators counts."""
+        """The group: the shape holds, or one of the evaluators counts."""
         spend(STEP)
         holds = dict.fromkeys(self._all_hold(schema, one.holds) for one in counting)
         return (self._negation.derived(schema, limit), *holds)
@@ -66,7 +66,7 @@ class Unevaluated:
         return self._conjunctions[holds]
 
     def members(self, schema: Schema, members: Schema) -> Iterator[_Group]:
-        """What `unevaluatedProperties` asks: members that are not evaluated satisfy the schema `members`."""
+        """The groups of `unevaluatedProperties`: members that are not evaluated satisfy the schema `members`."""
         found = evaluators(self._reader, schema, with_rest=False)
         if any(one.all_members and not one.holds for one in found):
             return
@@ -81,16 +81,16 @@ class Unevaluated:
         for _, ids in self._keys.classes((), sources, names, schema.where):
             evaluating = [one for one in found if _evaluates(one, ids)]
             if all(one.holds for one in evaluating):
-                part = self._others(schema, members, names, sources, ids)
+                part = self._rest_of_members(schema, members, names, sources, ids)
                 yield self._group(schema, Shape(objects=(part,)), evaluating)
         for counting, together in classes.items():
             part = ObjectPart(dict.fromkeys(together, members), None)
             yield self._group(schema, Shape(objects=(part,)), counting)
 
-    def _others(
+    def _rest_of_members(
         self, schema: Schema, members: Schema, names: tuple[str, ...], sources: tuple[Source, ...], ids: frozenset[int]
     ) -> ObjectPart:
-        """What is asked of members that are not among the names and belong to exactly these sources."""
+        """The requirement on members that are not among the names and belong to exactly these sources."""
         if not ids:
             anything = Schema(schema.document, schema.pointer, True, schema.base)
             return ObjectPart(dict.fromkeys(names), members, tuple((source, anything) for source in sources))
@@ -99,7 +99,7 @@ class Unevaluated:
         return ObjectPart({}, None, ((KeySet(within, without, frozenset(names)), members),))
 
     def items(self, schema: Schema, items: Schema) -> Iterator[_Group]:
-        """What `unevaluatedItems` asks: items that are not evaluated satisfy the schema `items`."""
+        """The groups of `unevaluatedItems`: items that are not evaluated satisfy the schema `items`."""
         found = evaluators(self._reader, schema, with_rest=False)
         if any(one.all_items and not one.holds for one in found):
             return
@@ -145,7 +145,7 @@ class Unevaluated:
 
 
 def _evaluates(one: Evaluator, ids: frozenset[int]) -> bool:
-    """Whether an evaluator that counts evaluates the members in these sources, named nowhere."""
+    """Whether an evaluator that counts evaluates the undeclared members in these sources."""
     return one.all_members or any(serial(source) in ids for source in one.sources)
 
 
@@ -155,7 +155,9 @@ def _reaches(one: Evaluator, other: Evaluator) -> bool:
 
 
 def _weakest(found: list[Evaluator], is_enough: Callable[[Evaluator, Evaluator], bool]) -> list[Evaluator]:
-    """The evaluators without those in whose place another is enough, which counts whenever they do."""
+    """The evaluators without redundant ones. One is redundant if another suffices in its place and counts whenever it
+    does.
+    """
     out: list[Evaluator] = []
     for one in sorted(found, key=lambda one: len(one.holds)):
         if not any(is_enough(other, one) and set(other.holds) <= set(one.holds) for other in out):

@@ -1,16 +1,16 @@
-"""Cells: the parts into which schemas cut the values of one member or item. In: what is asked of all of its values,
-and the goals that must be told apart. Out: disjoint goals, each with those of the goals that hold for all of its
-values.
+"""Cells: the parts into which schemas divide the values of one member or item. In: the requirement on all of its
+values, and the goals that must be told apart. Out: disjoint goals, each with those of the goals that hold for all of
+its values.
 
-Why: a condition on objects asks "is the value of `a` in S?" for several S at once. With disjoint cells each question
-becomes "is it in one of these cells?", and the automaton only has to remember which cell was written. For example,
-the goals {string}, {minLength: 3} cut the values into: strings of 3 or more, shorter strings, other values.
+Why: a condition on objects asks "is the value of `a` in S?" for several S at once. With disjoint cells, each question
+becomes "is it in one of these cells?", and the automaton only has to remember which cell was written. For example, the
+goals {string}, {minLength: 3} divide the values into: strings of 3 or more characters, shorter strings, other values.
 
-How: each goal cuts every cell in two, if both sides may hold a value. Goals that list values are compared value by
-value instead, and all values in none of the lists are one more cell.
+How: each goal divides every cell in two, if both sides may contain a value. Goals that list values are compared value
+by value instead; all values in none of the lists form one more cell.
 
-Cost: cells times goals, each time the question whether a conjunction has a value. The number of cells doubles with
-each schema that neither contains the ones before nor excludes them; it is bounded by `MOST_CELLS`.
+Cost: cells times goals; for each, whether a conjunction has a value. The number of cells doubles with each schema that
+neither contains nor excludes the earlier ones. It is bounded by `MOST_CELLS`.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
 __all__ = ["MOST_CELLS", "Cell", "ValuePartition", "listed_values"]
 
 MOST_CELLS = 48
-_MANY = 3  # from so many goals that list values on, these are compared value by value
+_MANY = 3  # with at least this many goals that list values, these are compared value by value
 
 
 class Cell(NamedTuple):
-    """Values that the goals cannot tell apart. `within` are the goals that hold for them."""
+    """Values that the goals do not distinguish. `within`: the goals that hold for them."""
 
     goal: Goal
     within: frozenset[Goal]
 
 
 class ValuePartition:
-    """Cuts values into at most so many cells. `where` is the location in the schema, for messages."""
+    """Divides values into a limited number of cells. `where` is the location in the schema, for messages."""
 
     def __init__(self, expander: Expander, where: str, most: int = MOST_CELLS) -> None:
         self._expander, self._where, self._most = expander, where, most
         self._what = ""
-        self._joined: dict[Goal, Schema] = {}
+        self._conjunctions: dict[Goal, Schema] = {}
 
     def of(self, base: Goal, asked: Iterable[Goal], what: str = "one member or item") -> tuple[Cell, ...]:
-        """The cells into which the goals cut the values of `base`, without those that are seen to be empty.
+        """The cells into which the goals divide the values of `base`, without cells that are known to be empty.
 
         `what` says in messages whose values they are.
         """
         expander, self._what = self._expander, what
-        cells, asked = self._by_value(base, list(asked))
+        cells, asked = self._partition_by_value(base, list(asked))
         for goal in asked:
             cut: list[Cell] = []
             for cell in cells:
@@ -61,7 +61,7 @@ class ValuePartition:
                 if both == cell.goal:
                     cut.append(Cell(cell.goal, cell.within | {goal}))
                     continue
-                if not self._apart(cell.goal, goal) and expander.may_have_values(both):
+                if not self._are_disjoint(cell.goal, goal) and expander.may_have_values(both):
                     cut.append(Cell(both, cell.within | {goal}))
                     rest = expander.goal((*cell.goal, self._complement(goal)))
                     cut += [Cell(rest, cell.within)] if expander.may_have_values(rest) else []
@@ -79,8 +79,8 @@ class ValuePartition:
                 hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
             )
 
-    def _by_value(self, base: Goal, asked: list[Goal]) -> tuple[list[Cell], list[Goal]]:
-        """The cells of those goals that list scalars, value by value, and the other goals."""
+    def _partition_by_value(self, base: Goal, asked: list[Goal]) -> tuple[list[Cell], list[Goal]]:
+        """The cells of the goals that list scalars, value by value, and the other goals."""
         expander, negation = self._expander, self._expander.reader.negation
         listing = {goal: values for goal in asked if (values := listed_values(goal, expander)) is not None}
         if len(listing) < _MANY:
@@ -108,19 +108,19 @@ class ValuePartition:
     def _complement(self, goal: Goal) -> Schema:
         if len(goal) == 1:
             return self._expander.reader.negation.of(goal[0])
-        if goal not in self._joined:
-            self._joined[goal] = self._expander.reader.negation.derived(
+        if goal not in self._conjunctions:
+            self._conjunctions[goal] = self._expander.reader.negation.derived(
                 goal[0], ANYTHING, *((schema,) for schema in goal)
             )
-        return self._expander.reader.negation.of(self._joined[goal])
+        return self._expander.reader.negation.of(self._conjunctions[goal])
 
-    def _apart(self, a: Goal, b: Goal) -> bool:
-        """Whether two goals surely share no value, without expanding them."""
+    def _are_disjoint(self, a: Goal, b: Goal) -> bool:
+        """Whether two goals certainly share no value, without expanding them."""
         return any(self._expander.reader.disjoint(one, two) for one in a for two in b)
 
 
 def listed_values(goal: Goal, expander: Expander) -> tuple[Json, ...] | None:
-    """The values of a goal that lists scalars and asks nothing else; None for all others."""
+    """The values of a goal that lists scalars and requires nothing else. None for other goals."""
     if len(goal) != 1:
         return None
     shape, groups = expander.reader.read(goal[0])

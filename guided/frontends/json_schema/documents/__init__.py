@@ -1,1 +1,1 @@
-"""Reading schemas: JSON values with their places, references, dialects, keywords."""
+"""Reading schemas: JSON values with their locations, references, dialects, keywords."""

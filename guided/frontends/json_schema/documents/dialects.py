@@ -1,9 +1,9 @@
-"""Dialects: the drafts, and what is left of a draft when a metaschema lists only some of its vocabularies.
+"""Dialects: the drafts, and reduced drafts whose metaschema lists only some of the vocabularies.
 
-In: the URI in `$schema`. Out: a `Dialect`. Also the text of the metaschemas, whose files are read when a reference
-asks for one. A metaschema in the registry may list vocabularies (2019-09 and later). Keywords of those that it does
-not list are unknown to its schemas. An unknown vocabulary that it requires is refused. A metaschema without a list
-stands for the dialect in which it is written itself. Nothing is fetched.
+In: the URI in `$schema`. Out: a `Dialect`. Also provides the text of the metaschemas, whose files are read when a
+reference needs one. A metaschema in the registry may list vocabularies (2019-09 and later). Keywords of vocabularies
+that it does not list are unknown to its schemas. An unknown vocabulary that it requires is refused. A metaschema
+without a list stands for the dialect in which it is written. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from guided.frontends.json_schema.documents.values import Json
 
 __all__ = ["Dialect", "metaschema", "read_dialect"]
 
-_FOLDER = "metaschemas"  # the files stand at the paths of their URIs
+_FOLDER = "metaschemas"  # file paths equal the paths of the URIs
 _HOST = "json-schema.org/"
 _METASCHEMAS = frozenset(
     [name.removeprefix(_HOST) for name in DRAFT_URIS]
@@ -28,14 +28,14 @@ _METASCHEMAS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A draft without the keywords that it `lacks`."""
+    """A draft without the keywords in `lacks`."""
 
     draft: str
     lacks: frozenset[str] = frozenset()
 
 
 def metaschema(uri: str) -> tuple[str, str] | None:
-    """The identifier and the text of a metaschema of the drafts. http and https are the same."""
+    """The identifier and the text of a draft's metaschema. http and https are equivalent."""
     name = _plain(uri).removeprefix(_HOST)
     if name not in _METASCHEMAS or not _plain(uri).startswith(_HOST):
         return None
@@ -44,7 +44,7 @@ def metaschema(uri: str) -> tuple[str, str] | None:
 
 
 def read_dialect(named: Json, registered: Callable[[str], Json], pointer: str) -> Dialect:
-    """What `$schema` names. `registered` gives the metaschema of a URI, None where there is none."""
+    """The dialect that `$schema` names. `registered` returns the metaschema of a URI, or None."""
     if not isinstance(named, str):
         hint = "write the URI of a draft, such as https://json-schema.org/draft/2020-12/schema"
         raise SpecError("$schema must be a string", pointer=pointer, hint=hint)

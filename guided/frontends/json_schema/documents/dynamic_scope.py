@@ -1,13 +1,13 @@
-"""The dynamic scope: which anchor does a dynamic reference mean? In: the resources entered since the root. Out:
+"""The dynamic scope, which decides the anchor of a dynamic reference. In: the resources entered since the root. Out:
 `Scope`s.
 
-`$dynamicRef` (2020-12) and `$recursiveRef` (2019-09) first resolve as `$ref` does. If that finds a dynamic anchor,
-the outermost resource on the path from the root that has an anchor of the same name wins.
+`$dynamicRef` (2020-12) and `$recursiveRef` (2019-09) first resolve as `$ref` does. If this finds a dynamic anchor, the
+outermost resource on the path from the root that has an anchor of the same name wins.
 
-So all that matters of a path is, for each name, the first resource that has it. A `Scope` says exactly that, sorted,
-so that equal scopes are equal values. Paths that agree share their rules, and a recursion that enters only resources
-that it has entered before ends. The obvious way, to keep the whole path, would give each round of a recursion a scope
-of its own. Without dynamic anchors every scope is empty.
+So only one property of a path matters: for each name, the first resource that has it. A `Scope` contains exactly this,
+sorted, so that equal scopes are equal values. Paths with equal scopes share their rules, and a recursion that enters no
+new resource terminates. With the obvious representation, the whole path, each round of a recursion would have its own
+scope. Without dynamic anchors, every scope is empty.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Scope: TypeAlias = tuple[tuple[str, str], ...]
 """(name of a dynamic anchor, URI of the outermost resource that has it), sorted by name."""
 
 RECURSIVE = ""
-"""The name under which `$recursiveAnchor` stands: the fragment of the `#` that refers to it."""
+"""The name for `$recursiveAnchor`: the fragment of the `#` that refers to it."""
 
 
 def entered(scope: Scope, names: Iterable[str], uri: str) -> Scope:

@@ -1,8 +1,7 @@
-"""The vocabularies of JSON Schema, draft4 to 2020-12: which keyword belongs to which draft, and what is done with
-it.
+"""The vocabularies of JSON Schema, draft4 to 2020-12: the draft of each keyword, and how the reader handles it.
 
-In: nothing. Out: one table, and what follows from it. A name that is not in the table is unknown to every draft. It
-has no effect, as the standard says, and is reported (`unenforced.py`).
+In: nothing. Out: one table, and data derived from it. A name that is not in the table is unknown to every draft. It has
+no effect, as the standard requires, and is reported (`unenforced.py`).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Status(Enum):
 
 
 class Holds(Enum):
-    """Where schemas stand in a keyword's value."""
+    """Where a keyword's value contains schemas."""
 
     NOTHING = auto()
     SCHEMA = auto()
@@ -95,7 +94,7 @@ KEYWORDS: dict[str, Keyword] = {
     "maxContains": Keyword(_A, since="2019-09"),
     "propertyNames": Keyword(_E, Holds.SCHEMA, since="draft6"),
     "patternProperties": Keyword(_E, Holds.MAP),
-    "dependencies": Keyword(_E, Holds.MAP_OF_SCHEMAS_OR_NAMES),  # after draft7 for compatibility
+    "dependencies": Keyword(_E, Holds.MAP_OF_SCHEMAS_OR_NAMES),  # kept after draft7 for compatibility
     "dependentRequired": Keyword(_E, since="2019-09"),
     "dependentSchemas": Keyword(_E, Holds.MAP, since="2019-09"),
     "unevaluatedItems": Keyword(_E, Holds.SCHEMA, since="2019-09"),
@@ -116,7 +115,7 @@ KEYWORDS: dict[str, Keyword] = {
 }
 
 CONTENT = ("contentEncoding", "contentMediaType")
-"""Annotations that draft 7 alone allows to enforce. Like `format` they are enforced, unless the options say no."""
+"""Annotations that only draft 7 allows to enforce. Like `format`, they are enforced unless the options disable it."""
 
 ENFORCED = {
     draft: frozenset(name for name, keyword in KEYWORDS.items() if keyword.status is Status.ENFORCED)
@@ -152,7 +151,7 @@ VOCABULARIES: dict[str, dict[str, tuple[str, ...]]] = {
         "content": (),
     },
 }
-"""Draft -> vocabulary -> its keywords that constrain values. Those of the core cannot be left out."""
+"""Draft -> vocabulary -> its keywords that constrain values. The core vocabulary cannot be left out."""
 
 
 def _spans(keyword: Keyword, draft: str) -> bool:
@@ -166,18 +165,18 @@ HOLDS = {
     draft: {name: KEYWORDS[name].holds for name in known if KEYWORDS[name].holds is not Holds.NOTHING}
     for draft, known in KNOWN.items()
 }
-"""Draft -> its keywords that hold schemas -> where in the value these stand."""
+"""Draft -> its keywords that contain schemas -> where in the value they are."""
 
 _CONTINUING = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
 RESTRICTING = frozenset(_CONTINUING).union(*(names - frozenset(CONTENT) for names in ENFORCED.values()))
-"""The keywords that constrain values, by themselves or together with the one that they continue."""
+"""The keywords that constrain values, by themselves or together with the keyword that they extend."""
 
 NEEDS: dict[str, dict[str, str]] = {
     draft: {**_CONTINUING, "additionalItems": "items"}
     | ({"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} if draft == "draft4" else {})
     for draft in DRAFTS
 }
-"""Draft -> keyword -> the one without which it has no effect."""
+"""Draft -> keyword -> the keyword that it needs to have an effect."""
 
 _DESCRIBING = """discriminator xml externalDocs example links media base
     markdownDescription enumDescriptions markdownEnumDescriptions deprecationMessage defaultSnippets doNotSuggest
@@ -193,4 +192,4 @@ def _quiet(draft: str) -> frozenset[str]:
 
 
 QUIET = {draft: _quiet(draft) for draft in DRAFTS}
-"""Draft -> the names about which there is nothing to report, whatever stands beside them."""
+"""Draft -> the names that never need to be reported, regardless of other keywords."""

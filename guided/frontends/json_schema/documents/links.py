@@ -1,4 +1,4 @@
-"""References, as error messages name them, and joining URIs. In: texts. Out: texts, and errors."""
+"""References in error messages, and joining of URIs. In: texts. Out: texts, and errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Link:
 
 
 def absolute(uri: str, link: Link) -> str:
-    """The URI of a reference, resolved against the base of the schema in which it stands."""
+    """The URI of a reference, resolved against the base of the schema that contains it."""
     try:
         return urljoin(link.source.base, uri)
     except ValueError as error:
@@ -39,7 +39,7 @@ def absolute(uri: str, link: Link) -> str:
 
 
 def joined(base: str, path: str) -> str:
-    """A URI resolved against a base, or the path as it is where that is not possible."""
+    """A URI resolved against a base, or the unchanged path if that fails."""
     try:
         return urljoin(base, path)
     except ValueError:
@@ -47,7 +47,7 @@ def joined(base: str, path: str) -> str:
 
 
 def nearby(value: Json, token: str) -> str:
-    """A hint for a token of a pointer that leads nowhere: the closest name, or those that exist."""
+    """A hint for a pointer token that leads nowhere: the closest name, or the existing names."""
     names = [name for name in value if name != "$ref"] if isinstance(value, dict) else []
     if not names:
         return ""

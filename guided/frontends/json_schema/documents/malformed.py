@@ -1,6 +1,6 @@
-"""The error for a malformed keyword. In: the schema, the keyword, what its value must be. Out: an error.
+"""The error for a malformed keyword. In: the schema, the keyword, and what its value must be. Out: an error.
 
-The message says what the value must be and what it is, the hint shows an example of the keyword.
+The message says what the value must be and what it is. The hint shows an example of the keyword.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ NOT_A_SCHEMA = 'write an object, such as {"type": "string"}, or true for any val
 
 
 def malformed(schema: Schema, keyword: str, must_be: str, value: Json, *tokens: str | int, hint: str = "") -> SpecError:
-    """The error for a keyword's value, or for the part of it at `tokens`. Without a hint an example is shown."""
+    """The error for a keyword's value, or for the part of it at `tokens`. Without a hint, it shows an example."""
     shown_hint = hint or f'as in "{keyword}": {_EXAMPLES.get(keyword, _COUNT)}'
     message = f"{keyword} must be {must_be}, not {shown(value)}"
     return SpecError(message, pointer=schema.at(keyword, *tokens), hint=shown_hint)
 
 
 def shown(value: Json) -> str:
-    """A value in a few words."""
+    """A short description of a value."""
     if isinstance(value, list | dict):
         return ("an" if value else "an empty") + (" array" if isinstance(value, list) else " object")
     if value is None or isinstance(value, bool):

@@ -1,15 +1,14 @@
-"""Where schemas stand, and what references mean. In: a schema document and a registry. Out: `Schema`s, which are
-locations.
+"""Locates schemas and resolves references. In: a schema document and a registry. Out: `Schema`s, which are locations.
 
-A `Schema` is one location of one document. There is one object for each, so that recursion ends and rules can be
-named by locations. References follow RFC 3986 and JSON Pointer (RFC 6901). `$id` (`id` in draft4) changes the base of
-its subtree, and `$anchor` names a location. Documents of the registry are found by their URI; the metaschemas are
-built in. A location is reached in a dynamic scope (`dynamic_scope.py`), which is a part of its identity.
+A `Schema` is one location of one document. There is one object for each location, so that recursion ends and locations
+can name rules. References follow RFC 3986 and JSON Pointer (RFC 6901). `$id` (`id` in draft4) changes the base of its
+subtree, and `$anchor` names a location. Documents of the registry are found by their URI; the metaschemas are built in.
+A location is reached in a dynamic scope (`dynamic_scope.py`), which is a part of its identity.
 
-An index of identifiers is made in one walk over the keywords that hold schemas, so an `$id` inside of an `enum` is
-data. A subschema whose `$schema` names another dialect is a document of its own. If only that dialect sees its
-identifier (`id` within 2020-12), a pointer that leads nowhere in it is followed in the enclosing document, where
-other validators begin.
+One walk over the keywords that contain schemas builds an index of identifiers. So an `$id` inside an `enum` is data. A
+subschema whose `$schema` names another dialect is a separate document. If only that dialect recognises its identifier
+(`id` within 2020-12), a pointer that leads nowhere in it is followed in the enclosing document, where other validators
+start.
 
 Cost: linear in the documents that are used, times the dynamic scopes. Nothing is fetched.
 """
@@ -35,7 +34,7 @@ from guided.limits import Limits
 __all__ = ["Library", "subschemas"]
 
 _SCHEMA = (dict, bool)
-_PLACE = 20  # what a place in a dynamic scope counts for, in nodes
+_LOCATION_COST = 20  # the cost of a location in a dynamic scope, in nodes
 
 
 _ONE, _LISTS = (Holds.SCHEMA, Holds.SCHEMA_OR_LIST), (Holds.LIST, Holds.SCHEMA_OR_LIST)
@@ -43,7 +42,7 @@ _MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
 
 
 def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str, *tuple[str | int, ...]], Json]]:
-    """The (tokens, value) of everything that stands as a schema in the keywords of this one."""
+    """The (tokens, value) of each direct subschema in the keywords of this schema."""
     kinds = HOLDS[draft]
     for name, inner in value.items():
         holds = kinds.get(name)
@@ -65,18 +64,18 @@ _Path: TypeAlias = "tuple[_Path, tuple[str | int, ...]] | None"
 """A location, as the one above it and the tokens from there. None is the root."""
 
 _MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
-"""The keywords for which the index of a document is made."""
+"""The keywords that the index of a document covers."""
 _INDEXED = {draft: _MARKS.union(kinds) for draft, kinds in HOLDS.items()}
-"""Draft -> these, and those that hold schemas."""
+"""Draft -> these keywords, and those that contain schemas."""
 
 
 def _marks_root_only(text: str, document: Document) -> bool:
-    """Whether only the root can have one of these keywords, judging by the text. That is the usual case."""
+    """Whether the text shows that only the root can have one of these keywords, which is the usual case."""
     root = document.root if isinstance(document.root, dict) else {}
     for name in _MARKS:
         if text.count(f'"{name}"') > (name in root) and (name != "id" or document.draft == "draft4"):
             return False
-    return "\\u" not in text  # with which a name may be written in another way
+    return "\\u" not in text  # an escape may spell a name differently
 
 
 def _pointer(path: _Path) -> str:
@@ -95,20 +94,22 @@ class Library:
     ) -> None:
         self._options, self._registry, self._limits = options, registry, limits
         self._targets: dict[tuple[str, str, str, Scope], Schema] = {}
-        self._places: dict[tuple[Document, str, Scope], Schema] = {}
+        self._schemas: dict[tuple[Document, str, Scope], Schema] = {}
         self._resources: dict[str, tuple[Document, str]] = {}
         self._anchors: dict[tuple[str, str], tuple[Document, str]] = {}
-        self._around: dict[str, str] = {}  # base of a document that only its own dialect sees -> the base around it
-        self._dynamic: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> place
+        self._outer_bases: dict[
+            str, str
+        ] = {}  # base of a document that only its own dialect sees -> the base around it
+        self._dynamic: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> location
         self.noteworthy: list[Schema] = []
-        """The locations that were reached and have keywords that may have to be reported (`unenforced.py`)."""
+        """The reached locations with keywords that may have to be reported (`unenforced.py`)."""
         self.traversed: set[tuple[Document, str]] = set()
-        """The locations through which references led to their targets. Known or not, a keyword there holds schemas."""
+        """The locations that references passed through. Even unknown keywords there contain schemas."""
         self.main = self._load(schema, "")
-        self.root = self._place(self.main, "", self.main.root, self.main.bases[""], None)
+        self.root = self._schema_at(self.main, "", self.main.root, self.main.bases[""], None)
 
     def child(self, schema: Schema, keyword: str, *tokens: str | int) -> Schema:
-        """The schema that stands in a keyword of this one, at `tokens` in its value."""
+        """The schema in a keyword of this schema, at `tokens` in the keyword's value."""
         assert isinstance(schema.value, dict)
         document, pointer, value = schema.document, f"{schema.pointer}/{keyword}", schema.value[keyword]
         for token in tokens:
@@ -118,7 +119,7 @@ class Library:
         if pointer in document.embedded:
             document, pointer = document.embedded[pointer], ""
             base = document.bases[""]
-        return self._place(document, pointer, value, base, schema)
+        return self._schema_at(document, pointer, value, base, schema)
 
     def resolve(self, schema: Schema, keyword: str) -> Schema:
         """The schema that `$ref`, `$dynamicRef` or `$recursiveRef` in `schema` points to."""
@@ -145,7 +146,7 @@ class Library:
             try:
                 return self._walk(document, pointer, fragment, link)
             except SpecError:
-                around = None if uri else self._around.get(schema.base)
+                around = None if uri else self._outer_bases.get(schema.base)
                 if around is None:
                     raise
                 return self._walk(*self._resources[around], fragment, link)
@@ -178,24 +179,24 @@ class Library:
             if at in document.embedded:
                 document, at = document.embedded[at], ""
                 base = document.bases[""]
-        return self._place(document, at, value, base, link.source)
+        return self._schema_at(document, at, value, base, link.source)
 
-    def _place(self, document: Document, pointer: str, value: Json, base: str, source: Schema | None) -> Schema:
-        """The schema at a location, as it is reached from `source`."""
+    def _schema_at(self, document: Document, pointer: str, value: Json, base: str, source: Schema | None) -> Schema:
+        """The schema at a location that is reached from `source`."""
         scope: Scope = () if source is None else source.scope
         if source is None or base != source.base:
             scope = entered(scope, self._dynamic.get(base, ()), base)
         key = (document, pointer, scope)
-        found = self._places.get(key)
+        found = self._schemas.get(key)
         if found is None:
             if not isinstance(value, _SCHEMA):
                 kind = {"null": "null", "string": "a string", "array": "an array"}.get(json_type(value), "a number")
                 message = f"a schema is an object or a boolean, this is {kind}"
                 raise SpecError(message, pointer=document.prefix + pointer, hint=NOT_A_SCHEMA)
-            if scope and len(self._places) * _PLACE > self._limits.nodes:
-                raise LimitExceeded("nodes", len(self._places) * _PLACE, self._limits.nodes)
+            if scope and len(self._schemas) * _LOCATION_COST > self._limits.nodes:
+                raise LimitExceeded("nodes", len(self._schemas) * _LOCATION_COST, self._limits.nodes)
             constraints = tuple(filter(ENFORCED[document.draft].__contains__, value)) if isinstance(value, dict) else ()
-            found = self._places[key] = Schema(document, pointer, value, base, scope=scope, constraints=constraints)
+            found = self._schemas[key] = Schema(document, pointer, value, base, scope=scope, constraints=constraints)
             if isinstance(value, dict) and not document.quiet.issuperset(value):
                 self.noteworthy.append(found)
         return found
@@ -231,8 +232,8 @@ class Library:
     # --- documents
 
     def _load(self, schema: object, uri: str, above: Document | None = None) -> Document:
-        """Load a document. Without a `$schema` it is in the dialect of `above`, the document that refers to it."""
-        root = self._read(schema, uri)
+        """Load a document. Without a `$schema`, it has the dialect of `above`, the document that refers to it."""
+        root = self._read_document(schema, uri)
         prefix = uri + "#" if uri else ""
         dialect = self._dialect(root, prefix)
         inherits = dialect is None and above is not None
@@ -243,7 +244,7 @@ class Library:
         self._index(document, uri, schema if isinstance(schema, str) else None)
         return document
 
-    def _read(self, schema: object, uri: str) -> Json:
+    def _read_document(self, schema: object, uri: str) -> Json:
         try:
             return read_json(schema, self._limits) if isinstance(schema, str) else normalise(schema, self._limits)
         except SpecError as error:
@@ -253,11 +254,11 @@ class Library:
     def _dialect(self, value: Json, where: str) -> Dialect | None:
         """The dialect that `$schema` names."""
         named = value.get("$schema") if isinstance(value, dict) else None
-        return None if named is None else read_dialect(named, self._registered, where + "/$schema")
+        return None if named is None else read_dialect(named, self._find_registered, where + "/$schema")
 
-    def _registered(self, uri: str) -> Json:
+    def _find_registered(self, uri: str) -> Json:
         known = next((known for known in (uri, uri + "#", uri.rstrip("#")) if known in self._registry), None)
-        return None if known is None else self._read(self._registry[known], known)
+        return None if known is None else self._read_document(self._registry[known], known)
 
     def _index(self, main: Document, uri: str, text: str | None) -> None:
         """Collect the identifiers and anchors of a document. `text` is its source, if there is one."""
@@ -292,7 +293,7 @@ class Library:
             document.bases[pointer] = base
             self._resources.setdefault(base, (document, pointer))
             if document is not outer and not _identifier(value, outer.draft)[0]:
-                self._around.setdefault(base, self._around.get(around, around))
+                self._outer_bases.setdefault(base, self._outer_bases.get(around, around))
         if fragment:
             self._anchors.setdefault((base, fragment), (document, pointer))
         self._index_anchors(document, pointer, value, base)
@@ -303,7 +304,7 @@ class Library:
     def _own_document(
         self, document: Document, pointer: str, value: dict[str, Json], base: str
     ) -> tuple[Document, str]:
-        """The document and pointer of a schema: an embedded document of its own, if it names another dialect."""
+        """The document and pointer of a schema. A schema that names another dialect becomes an embedded document."""
         where = document.prefix + pointer
         dialect = None if is_only_reference(value, document.draft) else self._dialect(value, where)
         if dialect is None or dialect == Dialect(document.draft, document.lacks):
@@ -322,7 +323,7 @@ class Library:
 
 
 def _identifier(value: dict[str, Json], draft: str) -> tuple[str, str]:
-    """The URI that a schema gives itself and, before 2019-09, its anchor; "" where there is none."""
+    """The URI that a schema gives itself and, before 2019-09, its anchor; each "" if missing."""
     own = value.get("id" if draft == "draft4" else "$id")
     if not isinstance(own, str) or is_only_reference(value, draft):
         return "", ""

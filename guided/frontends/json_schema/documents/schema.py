@@ -1,4 +1,4 @@
-"""A schema document, and the location of a schema in it. They look up keywords; references are followed elsewhere."""
+"""A schema document, and the location of a schema in it. Both look up keywords; other modules follow references."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["BEFORE_2019", "Document", "Schema", "is_only_reference", "pointer_of
 
 @dataclass(slots=True, eq=False)
 class Document:
-    """One schema document. `prefix` stands before its pointers in messages: empty for the main one.
+    """One schema document. `prefix` precedes its pointers in messages. It is empty for the main document.
 
-    `declared`: the draft is not assumed, but was given by `$schema` or by the option.
+    `declared`: `$schema` or the option gave the draft, so it is not assumed.
     """
 
     root: Json
@@ -29,13 +29,13 @@ class Document:
     lacks: frozenset[str] = frozenset()
     """Keywords of the draft that are not in the vocabularies of the metaschema."""
     bases: dict[str, str] = field(default_factory=dict)
-    """Pointer of each schema that has an identifier of its own -> its URI; "" -> the document's."""
+    """Pointer of each schema with its own identifier -> its URI; "" -> the document's URI."""
     embedded: dict[str, Document] = field(default_factory=dict)
-    """Pointer of each schema in another dialect -> the document that it is."""
+    """Pointer of each schema in another dialect -> its embedded document."""
     inherits: bool = False
-    """Whether its dialect is that of the first schema that refers to it."""
+    """Whether it has the dialect of the first schema that refers to it."""
     quiet: frozenset[str] = field(init=False)
-    """Keywords about which there is nothing to report, whatever stands beside them."""
+    """Keywords that never need to be reported, regardless of other keywords."""
 
     def __post_init__(self) -> None:
         self.quiet = QUIET[self.draft] - self.lacks
@@ -43,7 +43,7 @@ class Document:
 
 @dataclass(slots=True, eq=False)
 class Schema(Numbered):
-    """A location at which a schema stands. `value` is an object or a boolean. Never changed; not frozen for speed."""
+    """The location of a schema. `value` is an object or a boolean. Never changed, but not frozen, for speed."""
 
     document: Document
     pointer: str
@@ -55,25 +55,25 @@ class Schema(Numbered):
 
     @property
     def where(self) -> str:
-        """The pointer, with the document's URI before it where that is not the main one."""
+        """The pointer, preceded by the document's URI unless it is the main document."""
         return self.document.prefix + self.pointer
 
     def at(self, *tokens: str | int) -> str:
-        """The place below, for messages."""
+        """The location below this one, for messages."""
         return self.where + pointer_of(tokens)
 
     def get(self, keyword: str) -> Json:
-        """The value of a keyword that is there."""
+        """The value of a keyword that is present."""
         assert isinstance(self.value, dict)
         return self.value[keyword]
 
     def known(self, keyword: str) -> bool:
-        """Whether the schema has this keyword, its draft knows it, and nothing hides it."""
+        """Whether the schema has this keyword, its draft knows it, and nothing disables it."""
         here = isinstance(self.value, dict) and keyword in self.value
         return here and keyword in KNOWN[self.document.draft] and not self.hides(keyword)
 
     def hides(self, keyword: str) -> bool:
-        """Whether a keyword has no effect: the dialect lacks it, or (before 2019-09) it stands next to a `$ref`."""
+        """Whether a keyword has no effect: the dialect lacks it, or (before 2019-09) it is next to a `$ref`."""
         value, document = self.value, self.document
         beside = keyword != "$ref" and isinstance(value, dict) and is_only_reference(value, document.draft)
         return beside or keyword in document.lacks
@@ -83,7 +83,7 @@ BEFORE_2019 = frozenset(DRAFTS[: DRAFTS.index("2019-09")])
 
 
 def is_only_reference(value: dict[str, Json], draft: str) -> bool:
-    """Whether the schema is a `$ref` only: before 2019-09 nothing beside it has an effect."""
+    """Whether the schema counts as a `$ref` only: before 2019-09, keywords beside `$ref` have no effect."""
     return draft in BEFORE_2019 and isinstance(value.get("$ref"), str)
 
 

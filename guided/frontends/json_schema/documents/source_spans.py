@@ -1,7 +1,7 @@
-"""Places in JSON text. In: a text. Out: the span of what a JSON Pointer names, and of what the fast parser refused.
+"""Locations in JSON text. In: a text. Out: the span of a JSON Pointer's target, or of what the fast parser refused.
 
-The text is read token by token, and the pointer of each value is kept along the way. Cost: linear in the text, and only
-paid where an error shows its place. What is not JSON at all is left to the standard library, which reports it itself.
+The text is read token by token, together with the pointer of each value. Cost: linear in the text, and only paid if an
+error shows a location. Text that is not JSON is left to the standard library, which reports the location itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LAST_COMMA = re.compile(r",\s*[\]}]")  # where Python 3.13 and later report it
 
 
 def escape(token: str) -> str:
-    """A key as one reference token of a JSON Pointer."""
+    """A key as a reference token of a JSON Pointer."""
     return token.replace("~", "~0").replace("/", "~1")
 
 
@@ -30,7 +30,7 @@ _TOKEN = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^ \t\n\r{}\[\],:"
 
 @dataclass(slots=True)
 class _Level:
-    """An open container of the text: the key or index of the current child, where that child began."""
+    """An open container of the text: the key or index of the current child, and where that child began."""
 
     is_object: bool
     start: int
@@ -41,7 +41,7 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """A finished value, or something wrong, with the path down to it."""
+    """A finished value, or an error, with its path."""
 
     kind: str
     path: list[_Level]
@@ -50,7 +50,7 @@ class _Event:
 
 
 def _scan(text: str) -> Iterator[_Event]:
-    """Every member (with its key) and item of a JSON text as it ends, and what `refused` tells of."""
+    """Every member (with its key) and item of a JSON text as it ends, and the errors that `refused` reports."""
     stack: list[_Level] = []
     at, expect_key = 0, False
     while (match := _TOKEN.match(text, at)) is not None:
@@ -97,7 +97,7 @@ def _end(text: str, at: int) -> int:
 
 
 def syntax_hint(text: str, at: int) -> str:
-    """What to write instead, if a text that is not JSON has a usual mistake at an offset; "" otherwise."""
+    """What to write instead, if a text that is not JSON has a common mistake at this offset; "" otherwise."""
     if not text.strip():
         return 'the text is empty: write a schema, such as {"type": "string"}'
     if text.startswith("'", at):
@@ -114,7 +114,7 @@ def syntax_hint(text: str, at: int) -> str:
 
 
 def refused(text: str) -> SpecError:
-    """The error for a text with a key that is written twice or with a number that JSON does not have."""
+    """The error for a text with a duplicate key, or with a number that is not valid JSON."""
     for event in _scan(text):
         pointer = "".join("/" + escape(str(level.token)) for level in event.path)
         if event.kind == "duplicate":
@@ -127,7 +127,7 @@ def refused(text: str) -> SpecError:
 
 
 def locate(text: str, pointer: str) -> tuple[int, int]:
-    """The span of the member (key and value) or item at a JSON Pointer; the whole text where there is none."""
+    """The span of the member (key and value) or item at a JSON Pointer; the whole text if it is missing."""
     tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
     if not tokens:
         return (0, len(text))

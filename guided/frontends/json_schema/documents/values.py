@@ -1,9 +1,9 @@
-"""JSON values with exact numbers. In: JSON text, or Python objects as `json.loads` makes them. Out: a tree of None,
+"""JSON values with exact numbers. In: JSON text, or Python objects as returned by `json.loads`. Out: a tree of None,
 bool, `Decimal10`, str, list and dict.
 
-Text goes through the parser of the standard library, which is fast, with duplicate keys and NaN refused. Only after
-an error is the text scanned again, by `source_spans.py`, to find where it is. Cost: linear. `Limits.depth` bounds the
-nesting; nothing here recurses.
+The standard library's parser reads the text, since it is fast. Duplicate keys and NaN are refused. Only after an error,
+`source_spans.py` scans the text again to find its location. Cost: linear. `Limits.depth` bounds the nesting; nothing
+here recurses.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?\Z")
 
 @dataclass(frozen=True, slots=True)
 class Decimal10:
-    """The number `0.digits` times ten to the `exponent`, negated if `negative`; zero has no digits.
+    """The number `0.digits` times ten to the `exponent`, negated if `negative`. Zero has no digits.
 
-    `digits` neither begins nor ends with a zero, so that equal numbers are equal records.
+    `digits` neither begins nor ends with a zero, so equal numbers are equal records.
     """
 
     negative: bool
@@ -49,7 +49,7 @@ class Decimal10:
 
     @classmethod
     def parse(cls, text: str) -> Decimal10:
-        """A JSON number, whatever its size."""
+        """A JSON number of any size."""
         spend()
         match = _NUMBER.match(text)
         if match is None:
@@ -68,7 +68,7 @@ class Decimal10:
 
     @property
     def is_integer(self) -> bool:
-        """Whether nothing stands after the decimal point."""
+        """Whether the number has no fraction."""
         return self.exponent >= len(self.digits)
 
     @property
@@ -77,7 +77,7 @@ class Decimal10:
         return Decimal10(False, self.digits, self.exponent)
 
     def small_int(self, most: int = 18) -> int | None:
-        """The value as an int, if it is one of at most so many digits, else None."""
+        """The value as an int if it has at most `most` digits, else None."""
         if not self.digits:
             return 0
         if not self.is_integer or self.exponent > most:
@@ -118,23 +118,23 @@ Json: TypeAlias = "bool | Decimal10 | str | list[Any] | dict[str, Any] | None"
 
 
 def is_text(text: str) -> bool:
-    """Whether the string is free of surrogates, so that it can be written at all."""
+    """Whether the string has no surrogates and can be encoded."""
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-class _Refused(Exception):
-    """Raised from the hooks of `json.loads`. The place is then found by scanning again."""
+class _InvalidJson(Exception):
+    """Raised from the hooks of `json.loads`. A second scan then finds the location."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise _Refused
+        raise _InvalidJson
     return members
 
 
 def _no_constant(_: str) -> None:
-    raise _Refused
+    raise _InvalidJson
 
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -147,7 +147,7 @@ _DECODER = json.JSONDecoder(
 
 
 def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
-    """The value of a JSON text. SpecError with a span if it is not JSON or repeats a key."""
+    """The value of a JSON text. Raises SpecError with a span if it is not JSON or repeats a key."""
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     try:
@@ -168,14 +168,14 @@ def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
             "depth", deepest, sys.getrecursionlimit(), fixed=True,
             hint="Python's recursion limit reads no text that is nested so deeply: give the value as a dict",
         ) from None  # fmt: skip
-    except _Refused:
+    except _InvalidJson:
         raise refused(text) from None
     _check_size(value, text, limits)
     return value
 
 
 def _nesting(text: str) -> int:
-    """How deep the brackets of a JSON text nest."""
+    """The nesting depth of the brackets of a JSON text."""
     depth = deepest = 0
     for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text, re.DOTALL):
         if match[0][0] != '"':
@@ -187,7 +187,7 @@ def _nesting(text: str) -> int:
 def _check_size(value: Json, text: str, limits: Limits) -> None:
     """Check the value of a text against the limits on depth and nodes."""
     if len(text) <= limits.nodes and text.count("{") + text.count("[") <= limits.depth:
-        return  # a node takes a character, a level a bracket: no need to look
+        return  # each node takes a character and each level a bracket, so the limits hold
     level: list[Json] = [value]
     depth = count = 0
     while level:
@@ -206,7 +206,9 @@ def _check_size(value: Json, text: str, limits: Limits) -> None:
 
 
 def normalise(value: object, limits: Limits) -> Json:
-    """A copy of a JSON-like Python object with exact numbers. SpecError with a pointer to what is not JSON."""
+    """A copy of a JSON-like Python object with exact numbers. Raises SpecError with a pointer to a value that is not
+    JSON.
+    """
     result: list[Any] = [None]
     # (value, container to put it in, its key there, path from the root as a linked list, depth)
     work: list[tuple[Any, Any, Any, Any, int]] = [(value, result, 0, None, 0)]
@@ -229,7 +231,7 @@ def normalise(value: object, limits: Limits) -> Json:
                 if not isinstance(name, str):
                     hint = "the keys of a JSON object are strings"
                     raise SpecError(f"the key {name!r} is not a string", pointer=_pointer(path), hint=hint)
-                if type(child) is str and depth < limits.depth:  # the most frequent value: it stays as it is
+                if type(child) is str and depth < limits.depth:  # the most frequent value: kept as it is
                     count += 1
                 else:
                     work.append((child, members, name, (path, name), depth + 1))
@@ -253,7 +255,7 @@ def _number(item: int | float | Decimal, path: Any) -> Decimal10:
         return Decimal10.parse(str(int(item)))
     if not math.isfinite(item):
         raise SpecError(f"{item} is not a JSON number", pointer=_pointer(path), hint=NOT_FINITE)
-    # A float stands for the shortest decimal that reads back as it, as json.dumps writes it.
+    # A float stands for the shortest decimal that parses to it, as in json.dumps.
     return Decimal10.parse(float.__repr__(item) if isinstance(item, float) else str(item))
 
 
@@ -266,9 +268,9 @@ def _pointer(path: Any) -> str:
 
 
 def canonical(value: Json, *, in_order: bool = False) -> tuple[object, ...]:
-    """A hashable key, equal for equal JSON values only: tokens in prefix order, members sorted.
+    """A hashable key that is equal only for equal JSON values: tokens in prefix order, members sorted.
 
-    `in_order`: members as they stand, so that their order counts.
+    `in_order`: do not sort members, so that their order counts.
     """
     if isinstance(value, str):
         return (value,)
@@ -289,7 +291,7 @@ def canonical(value: Json, *, in_order: bool = False) -> tuple[object, ...]:
 
 
 def json_type(value: Json) -> str:
-    """The type of a value; an integer is a number."""
+    """The JSON type of a value. Integers are numbers."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -299,12 +301,12 @@ def json_type(value: Json) -> str:
     return "array" if isinstance(value, list) else "object" if isinstance(value, dict) else "number"
 
 
-class _Place(Protocol):
+class _Location(Protocol):
     def at(self, *tokens: str | int) -> str: ...
 
 
-def check_texts(value: Json, place: _Place, *tokens: str | int) -> None:
-    """Refuse a value with a lone surrogate in one of its strings. The value stands at `place.at(*tokens)`."""
+def check_texts(value: Json, place: _Location, *tokens: str | int) -> None:
+    """Refuse a value with a lone surrogate in one of its strings. The value is at `place.at(*tokens)`."""
     if isinstance(value, str) and value.isascii():
         return
     stack = [value]

@@ -1,16 +1,15 @@
 """The keyword `format`: which strings and numbers does each name allow? In: a name. Out: a `Shape`, or None if unknown.
 
 A format of strings is a regular language over decoded characters, a format of numbers is a set of numbers. Values of
-other types satisfy every format. The same names hold in every draft. Nodes are made when they are first asked for, and
-kept.
+other types satisfy every format. The same names are valid in every draft. Nodes are built on first use, and cached.
 
     name                       source                            enforced
     date, date-time, time      RFC 3339                          exactly, except odd offsets at leap seconds (dates.py)
     duration                   RFC 3339, appendix A              exactly
     email                      RFC 5321, Mailbox                 exactly
-    idn-email                  RFC 6531                          except as said in idn.py
+    idn-email                  RFC 6531                          with the exceptions in idn.py
     hostname                   RFC 1123                          exactly, but no label begins with xn-- (internet.py)
-    idn-hostname               RFC 5890 to 5893                  except as said in idn.py
+    idn-hostname               RFC 5890 to 5893                  with the exceptions in idn.py
     ipv4, ipv6                 RFC 2673, RFC 4291                exactly
     uri, uri-reference         RFC 3986                          exactly
     iri, iri-reference         RFC 3987                          exactly
@@ -25,9 +24,9 @@ kept.
     float, double              OpenAPI format registry           any number
     binary, password           OpenAPI format registry           any string
 
-All other names are unknown: reported, refused or ignored, as the options say. A format that leaves out some valid
-values must not be negated as it is, since `not` would then allow these. `superset_if_negated` gives what is negated
-instead.
+All other names are unknown. The options decide whether they are reported, refused or ignored. A format that leaves out
+some valid values must not be negated directly, since `not` would then allow these values. `superset_if_negated` returns
+the language to negate instead.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ _STRING_FORMATS: dict[str, Callable[[], Node]] = {
     "regex": regex.regex,
 }
 _LONGEST = {"hostname": Window(high=253), "email": Window(high=254)}
-"""Lengths, apart from the pattern: so `minLength`, `maxLength` and `not` have one window to deal with."""
+"""Lengths, kept separate from the pattern, so that `minLength`, `maxLength` and `not` only handle one window."""
 _NO_LIMITS = ("binary", "password")
 
 _SUPERSETS = {
@@ -81,7 +80,7 @@ _SUPERSETS = {
     "date-time": r"^\d{4}-\d\d-\d\d",
     "regex": r"^(?![*+?){])",
 }
-"""Formats that leave out some valid values -> a pattern that holds all of them: what `not` excludes."""
+"""Formats that leave out some valid values -> a pattern that includes all of them, for `not`."""
 
 _INCOMPLETE: dict[int, str] = {}
 """Serial number of the node of such a format -> its name."""
@@ -95,14 +94,14 @@ _OTHER_NAMES = {
     "domain": "hostname",
     "integer": "int64",
 }
-"""Names that are used elsewhere -> the format."""
+"""Names from other tools -> the format."""
 
 FORMATS = (*_STRING_FORMATS, *NUMBER_FORMATS, *_NO_LIMITS)
 """The names that are enforced."""
 
 
 def format_shape(name: str) -> Shape | None:
-    """The values that a format allows. None: it is not enforced."""
+    """The values that a format allows. None if it is not enforced."""
     return _shape(name) if name in FORMATS else None
 
 
@@ -116,7 +115,9 @@ def _shape(name: str) -> Shape:
 
 
 def superset_if_negated(pattern: Node) -> Node:
-    """What is excluded where a pattern is negated: for a format that leaves out valid values, a superset of it."""
+    """The language to exclude if a pattern is negated. For a format that leaves out valid values, this is a superset of
+    it.
+    """
     name = _INCOMPLETE.get(serial(pattern))
     return pattern if name is None else _superset(name)
 
@@ -127,7 +128,7 @@ def _superset(name: str) -> Node:
 
 
 def _hint(name: str) -> str:
-    """A hint for an unknown name: the one that may have been meant, and what to do otherwise."""
+    """A hint for an unknown name: a known name that may have been meant, and an alternative."""
     plain = name.lower().replace("_", "-")
     close = _OTHER_NAMES.get(plain) or close_name(plain, FORMATS, cutoff=0.7)
     return f"did you mean {close!r}? else {_INSTEAD}" if close else _INSTEAD
@@ -140,11 +141,11 @@ _BEYOND_TEXT = {
     **dict.fromkeys(("limited-date-time", "limited-time", "limited-duration"), "bounds of times and durations"),
     "json-string": "the type of JSON that stands in a string",
 }
-"""Names for what types of pydantic ask for beside a text -> what that is."""
+"""Format names of pydantic types with a requirement that no text expresses -> this requirement."""
 
 
 def why_not(name: str, *, search: bool = True) -> tuple[str, str]:
-    """Reason and hint for a name that is not enforced; `search`: look for the known name that was meant."""
+    """Reason and hint for a name that is not enforced. `search`: look for a similar known name."""
     if name in _BEYOND_TEXT:
         return f"{_BEYOND_TEXT[name]} is not enforced ({name})", "the value is validated when it is read"
     return f"the format {name[:40]!r} is not known", _hint(name[:40]) if search else _INSTEAD

@@ -1,11 +1,11 @@
-"""Dates and times of RFC 3339. In: nothing. Out: one node for each format, made when it is first asked for.
+"""Dates and times of RFC 3339. In: nothing. Out: one node for each format, built on first use.
 
 The calendar is exact: the days of each month, and February 29 in the leap years of the Gregorian calendar, for years
-from 0000 to 9999. A leap second is allowed where the time is 23:59:60 in UTC. `duration` is appendix A. Letters match
-both cases, as in ABNF.
+from 0000 to 9999. A leap second is allowed if the time is 23:59:60 in UTC. `duration` is appendix A. Letters match both
+cases, as in ABNF.
 
-Narrower than RFC 3339: the offset next to a leap second is a multiple of 15 minutes, as every offset in use since
-1986 is. All 1,440 offsets would take 66,000 states instead of 5,300, in every grammar with a time.
+Narrower than RFC 3339: the offset next to a leap second is a multiple of 15 minutes, like every offset in use since
+1986. All 1,440 offsets would take 66,000 states instead of 5,300, in every grammar with a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["date", "date_time", "duration", "time"]
 
 _DAY = 24 * 60
 _LEAP_STEP = 15
-"""Minutes between the offsets that may stand next to a leap second; it divides 60."""
+"""Minutes between the offsets that are allowed next to a leap second; it divides 60."""
 
 
 def _two_digits(low: int, high: int) -> Node:
@@ -73,7 +73,7 @@ def date_time() -> Node:
 
 @cache
 def duration() -> Node:
-    """`duration` of appendix A: between two units that are written, none is missing."""
+    """`duration` of appendix A: the units that are written are consecutive."""
     number = many(DIGIT, 1)
 
     def chain(units: str) -> tuple[Node, ...]:

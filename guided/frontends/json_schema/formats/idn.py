@@ -1,19 +1,18 @@
-"""Internationalized names. In: nothing. Out: the nodes of idn-hostname and idn-email, made when they are first asked
-for.
+"""Internationalized names. In: nothing. Out: the nodes of idn-hostname and idn-email, built on first use.
 
-A name consists of labels with a full stop between them, or one of its forms U+3002, U+FF0E, U+FF61 (RFC 3490, section
-3.1). A label is one of a `hostname`, or a U-label (RFC 5890, 2.3.2.1). A U-label has code points that RFC 5892
-derives as PVALID from Unicode 17.0 (the properties are those of the regular expressions), obeys the contextual rules
-of its appendix A, does not begin with a mark, and has no hyphen at an end or at positions 3 and 4. The Bidi rule of
-RFC 5893 holds for all labels of a name if one of them is written from right to left. Joining types and viramas are
-tables below.
+A name consists of labels, separated by a full stop or one of its forms U+3002, U+FF0E, U+FF61 (RFC 3490, section 3.1).
+A label is a label of a `hostname`, or a U-label (RFC 5890, 2.3.2.1). A U-label has code points that RFC 5892 derives as
+PVALID from Unicode 17.0 (with the properties of the regular expressions), obeys the contextual rules of its appendix A,
+does not begin with a mark, and has no hyphen at an end or at positions 3 and 4. The Bidi rule of RFC 5893 applies to
+all labels of a name if one of them is written from right to left. Joining types and viramas are tables below.
 
-Not decided, because no automaton of a useful size does it: whether a U-label is in NFC, and its length in Punycode.
-It has at most 57 characters, the most that can fit into 63; a name with a U-label may exceed 253. Labels that begin
-with `xn--` are refused, as in `hostname`. ASCII labels with two hyphens at positions 3 and 4 are reserved.
+Two properties are not decided, because they need an automaton that is too large: whether a U-label is in NFC, and its
+length in Punycode. A U-label has at most 57 characters, the most that can fit into 63; a name with a U-label may exceed
+253. Labels that begin with `xn--` are refused, as in `hostname`. ASCII labels with two hyphens at positions 3 and 4 are
+reserved.
 
 idn-email is RFC 6531, section 3.3: `email`, with characters beyond ASCII before the `@` and U-labels after it. Its
-bound of 64 counts characters, not octets. There is no bound on the whole.
+bound of 64 counts characters, not octets. The whole address has no bound.
 
 Cost: about 0.2 s in each grammar, because the classes of characters are large. Their complements exceed the default
 limits.
@@ -44,7 +43,7 @@ _DISALLOWED = charset_of("\u0640\u07fa\u302e\u302f\u303b", "\u3031-\u3035")
 _BLOCKS: Ranges = ((0x20D0, 0x20FF), (0x1D100, 0x1D24F))
 _OLD_HANGUL: Ranges = ((0x1100, 0x11FF), (0xA960, 0xA97C), (0xD7B0, 0xD7C6), (0xD7CB, 0xD7FB))
 
-# The scripts whose letters and digits have the bidirectional class R or AL, but for the digits below.
+# The scripts whose letters and digits have the bidirectional class R or AL, except for the digits below.
 _RIGHT_TO_LEFT = (
     "Adlam Arabic Avestan Chorasmian Cypriot Elymaic Garay Hanifi_Rohingya Hatran Hebrew Imperial_Aramaic "
     "Inscriptional_Pahlavi Inscriptional_Parthian Kharoshthi Lydian Mandaic Manichaean Mende_Kikakui Meroitic_Cursive "
@@ -53,7 +52,7 @@ _RIGHT_TO_LEFT = (
 )
 _ARABIC_NUMBERS: Ranges = ((0x660, 0x669), (0x10D30, 0x10D39), (0x10D40, 0x10D49))
 _EUROPEAN_NUMBERS: Ranges = ((0x30, 0x39), (0x6F0, 0x6F9))
-# Of PVALID code points: those of class ON, and nonspacing marks that are of class L.
+# PVALID code points of class ON, and nonspacing marks of class L.
 _NEUTRAL: Ranges = (
     (0xB7, 0xB7), (0x2B9, 0x2BA), (0x2C6, 0x2CF), (0x2EC, 0x2EC), (0x375, 0x375), (0x2E2F, 0x2E2F), (0x30FB, 0x30FB),
     (0xA67F, 0xA67F), (0xA717, 0xA71F), (0xA788, 0xA788),
@@ -86,7 +85,7 @@ def _scripts(*names: str) -> Ranges:
 
 @cache
 def valid_code_points() -> Ranges:
-    """PVALID, CONTEXTJ and CONTEXTO, without ASCII capitals, which only labels in ASCII have."""
+    """PVALID, CONTEXTJ and CONTEXTO, without ASCII capitals, which only ASCII labels have."""
     derived = without(
         _union("Ll", "Lu", "Lo", "Nd", "Lm", "Mn", "Mc"),
         property_set("Changes_When_NFKC_Casefolded"),
@@ -119,7 +118,7 @@ _REST = many(ANY_CHAR)
 
 
 def _ends(ranges: Ranges) -> Node:
-    """The texts that end in one of these characters."""
+    """The texts that end with one of these characters."""
     return seq(_REST, Chars(ranges))
 
 
@@ -135,7 +134,7 @@ def _misplaced(char: str, before: Ranges | None, after: Ranges | None) -> list[N
 
 @cache
 def _joiners() -> tuple[Node, ...]:
-    """The texts in which a joiner stands in the wrong place."""
+    """The texts with a misplaced joiner."""
     virama, transparent = decode_ranges(_VIRAMA), many(Chars(_non_spacing()))
     after_virama = _ends(virama)
     joined = seq(_REST, Chars(decode_ranges(_JOINS_NEXT)), transparent)
@@ -148,7 +147,7 @@ def _joiners() -> tuple[Node, ...]:
 
 
 def _label(inside: Ranges, first: Ranges, last: Node, *wrong: Node) -> Node:
-    """U-labels of the characters `inside` that end in one of `last`, with the rules that hold for all U-labels."""
+    """U-labels of the characters `inside` that end with one of `last`, under the rules common to all U-labels."""
     marks = _union("Mn", "Mc")
     shape = seq(Chars(without(intersect(inside, first), marks, charset_of("-"))), many(Chars(inside)))
     ascii_only, hyphens = many(chars("\x00-\x7f")), seq(ANY_CHAR, ANY_CHAR, "--", _REST)

@@ -1,5 +1,4 @@
-"""Addresses and names of the Internet in ASCII. In: nothing. Out: one node for each format, made when it is first
-asked for.
+"""Internet addresses and names in ASCII. In: nothing. Out: one node for each format, built on first use.
 
 - ipv4: four decimal numbers without leading zeros (`dec-octet` of RFC 3986; RFC 2673, section 3.2)
 - ipv6: RFC 4291, section 2.2, without zone identifiers
@@ -8,9 +7,9 @@ asked for.
   the last `@`, 254 in all (section 4.5.3.1: a path has 256 with its brackets)
 
 Narrower than the standards: a hostname has no label that begins with `xn--`. Such a label must be the Punycode of a
-valid label in Unicode (RFC 5890), which is decided by decoding it; no automaton of a useful size does that. The
-domain of a mailbox is not restricted in this way, because RFC 5321 asks only for the syntax of a label. Address
-literals are those for IPv4 and IPv6, the only tags that are registered.
+valid label in Unicode (RFC 5890). Deciding this means decoding it, and no automaton of a useful size does that. The
+domain of a mailbox is not restricted in this way, because RFC 5321 requires only the syntax of a label. Address
+literals are IPv4 and IPv6, the only registered tags.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["address_literal", "domain_label", "email", "hostname", "ipv4", "ipv6
 
 @cache
 def ipv4() -> Node:
-    """An address of version 4."""
+    """An IPv4 address."""
     number = alt(
         DIGIT, seq(chars("1-9"), DIGIT), seq("1", DIGIT, DIGIT), seq("2", chars("0-4"), DIGIT), seq("25", chars("0-5"))
     )
@@ -35,7 +34,7 @@ def ipv4() -> Node:
 
 @cache
 def ipv6() -> Node:
-    """An address of version 6."""
+    """An IPv6 address."""
     return _ipv6(ipv4(), most=7)
 
 
@@ -79,14 +78,14 @@ def _label() -> Node:
 
 @cache
 def hostname() -> Node:
-    """The name of a host. Its 253 characters are counted by `_LONGEST` of the package."""
+    """A host name. `_LONGEST` of the package limits it to 253 characters."""
     label = plain_label()
     return seq(label, many(seq(".", label)))
 
 
 @cache
 def address_literal() -> Node:
-    """An address in brackets. Its numbers may have leading zeros. A gap replaces two groups or more."""
+    """An address in brackets. Its numbers may have leading zeros. A gap replaces at least two groups."""
     number = alt(
         many(DIGIT, 1, 2), seq(chars("01"), DIGIT, DIGIT), seq("2", chars("0-4"), DIGIT), seq("25", chars("0-5"))
     )
@@ -95,7 +94,7 @@ def address_literal() -> Node:
 
 
 def local_part(more: Node) -> Node:
-    """The part before the last `@`, with `more` characters beside the printable ones of ASCII."""
+    """The part before the last `@`: printable ASCII characters, and `more`."""
     atom = many(alt(chars("A-Z", "a-z", "0-9", "!#$%&'*+-/=?^_`{|}~"), more), 1)
     plain = alt(chars(" !", "#-[", "]-~"), more)
     quoted = seq('"', many(alt(plain, seq("\\", chars(" -~")))), '"')
@@ -104,6 +103,6 @@ def local_part(more: Node) -> Node:
 
 @cache
 def email() -> Node:
-    """A mailbox. Its 254 characters are counted by `_LONGEST` of the package."""
+    """A mailbox. `_LONGEST` of the package limits it to 254 characters."""
     domain = seq(domain_label(), many(seq(".", domain_label())))
     return seq(local_part(alt()), "@", alt(domain, address_literal()))

@@ -1,5 +1,5 @@
-"""Number formats of the OpenAPI format registry. In: a name. Out: a `NumberSet`. Values of other types satisfy them
-all.
+"""Number formats of the OpenAPI format registry. In: a name. Out: a `NumberSet`. Values of other types satisfy all of
+them.
 """
 
 from __future__ import annotations

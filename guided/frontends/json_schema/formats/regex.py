@@ -1,25 +1,24 @@
-r"""The format `regex`: regular expressions of ECMA-262 with the flag `u`. In: nothing. Out: one node, made when first
-asked for.
+r"""The format `regex`: regular expressions of ECMA-262 with the flag `u`. In: nothing. Out: one node, built on first
+use.
 
-The grammar is `Pattern` of ECMA-262, section 22.2.1, with its early errors. Problem: groups nest, names of groups
-differ, and back-references need their groups, so the valid expressions are not a regular language. Every string of
-this one is valid, but some valid expressions are left out. Fewer are left out in the upper two levels: outside of
-groups or in one group, and not in a lookaround. Left out are
+The grammar is `Pattern` of ECMA-262, section 22.2.1, with its early errors. Problem: groups nest, names of groups must
+differ, and back-references need their groups, so the valid expressions are not a regular language. Every string of the
+language here is valid, but some valid expressions are left out. The upper two levels leave out fewer: these are outside
+of groups or in one group, and not in a lookaround. Left out are
 
-- groups nested more than 8 deep; lookarounds inside of more than one group or inside of a lookaround; in lookarounds,
-  groups nested more than one deep
+- groups nested more than 8 deep; lookarounds inside more than one group or inside a lookaround; in lookarounds, groups
+  nested more than one deep
 - named groups, references to groups, modifiers such as (?i:..), and \0 outside of classes
 - {n,m} where n and m have the same number of digits or n has more, except up to 9 (in the upper two levels up to 99,
-  without leading zeros). Where m has more digits, n has at most 3 and m does not begin with 0. {0,m} is always
-  allowed
-- ranges in a class, unless a *step* lies between their ends: low <= step <= high shows that the ends are in order.
-  Ends are characters, with or without a backslash. `_STEPS` hold everywhere. In the upper two levels `_MORE_STEPS`
-  admit all ranges of two letters, and `_FAR_STEPS` ranges whose ends are \x.., \u.... or beyond ASCII. A bare hyphen
-  begins no range
+  without leading zeros). If m has more digits, n has at most 3 and m does not begin with 0. {0,m} is always allowed
+- ranges in a class, unless a *step* lies between their ends: low <= step <= high shows that the ends are in order. Ends
+  are characters, with or without a backslash. `_STEPS` apply everywhere. In the upper two levels, `_MORE_STEPS` admit
+  all ranges of two letters, and `_FAR_STEPS` ranges whose ends are \x.., \u.... or beyond ASCII. A bare hyphen begins
+  no range
 - \u{..} and \p{..} below the upper two levels, and \p{..} except short names of general categories
 
-So `not` with this format also allows the valid expressions that are left out. Cost: about 2,200 states, 80 ms in the
-first grammar of a vocabulary.
+So `not` with this format also allows the valid expressions that are left out. Cost: about 2,200 states, and 80 ms in
+the first grammar of a vocabulary.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ _CATEGORIES = {"C": "cfnos", "L": "lmotu", "M": "cen", "N": "dlo", "P": "cdefios
 _STEPS = "/13579BMZbmz~"
 _MORE_STEPS = "'@DFHJLNPRTVXY_`dfhjlnprtvxy"
 _FAR_STEPS = (0x08, 0x20, 0x7E, 0xFF, 0x3A9, 0x44F, 0x3093, 0x9FA0, 0xD7A3)
-"""Control characters, ASCII, Latin 1, Greek, Cyrillic, kana, Han, Hangul: where a range of them is likely to pass."""
+"""In control characters, ASCII, Latin 1, Greek, Cyrillic, kana, Han and Hangul: code points inside likely ranges."""
 
 
 def _one(node: Node) -> Node:
-    """The same node, marked so that its automaton is made minimal by itself, because many others contain it."""
+    """The same node, marked so that its automaton is minimised separately, because many other nodes contain it."""
     return And((node,))
 
 
@@ -75,7 +74,7 @@ def _hex(low: int, high: int, digits: int) -> Node:
 
 
 def _escape(full: bool, more: str) -> Node:
-    """A character or class after a backslash. `more` may follow it, beside what may follow it everywhere."""
+    """A character or class after a backslash. `more`: further characters that may follow it."""
     cases = [chars("dDsSwWfnrtv", _SYNTAX, more), seq("c", ALPHA), seq("x", HEX, HEX), seq("u", many(HEX, 4, 4))]
     if full:
         categories = (seq(first, optional(chars(second))) for first, second in _CATEGORIES.items())
@@ -88,7 +87,7 @@ def _escape(full: bool, more: str) -> Node:
 
 
 def _range(low: int, step: int) -> Node:
-    """A range that begins from `low` to `step` and ends there or later."""
+    """A range that begins at `low` to `step`, and ends at `step` or later."""
 
     def end(ranges: Ranges, bare: str) -> Node:
         return alt(chars(without(ranges, charset_of(bare))), seq("\\", chars(intersect(ranges, escaped))))
@@ -98,7 +97,9 @@ def _range(low: int, step: int) -> Node:
 
 
 def _far_range(low: int, step: int) -> Node:
-    """As `_range`, with ends in hexadecimal or beyond ASCII, but no surrogates: two of them may be one character."""
+    """Like `_range`, with ends in hexadecimal or beyond ASCII. Excludes surrogates: two of them
+    may be one character.
+    """
 
     def end(low: int, high: int) -> Node:
         long = alt(_hex(low, min(high, 0xD7FF), 4), _hex(max(low, 0xE000), min(high, 0xFFFF), 4))
@@ -128,7 +129,7 @@ def _class(full: bool) -> Node:
 
 @cache
 def _quantifier(full: bool) -> Node:
-    """A quantifier, perhaps a lazy one."""
+    """A quantifier, which may be lazy."""
     ordered = [seq(many("0", 1), ",", many(DIGIT, 1))]
     for digits in range(1, 4):
         ordered.append(seq(many(DIGIT, digits, digits), ",", chars("1-9"), many(DIGIT, digits)))
@@ -143,7 +144,7 @@ def _quantifier(full: bool) -> Node:
 
 @cache
 def _atom(full: bool) -> Node:
-    """What may be repeated, except groups."""
+    """A term that may be repeated, except groups."""
     return _one(alt(chars(complement(charset_of("^$\\*+?()[]{}|"))), _escape(full, ""), _class(full)))
 
 

@@ -1,11 +1,10 @@
-"""Pointers, identifiers and encoded bytes. In: nothing. Out: one node for each format, made when it is first asked
-for.
+"""Pointers, identifiers and encoded bytes. In: nothing. Out: one node for each format, built on first use.
 
 - json-pointer: RFC 6901, section 3
 - relative-json-pointer: draft-bhutton-relative-json-pointer-00, with an adjustment of the index
 - uuid: RFC 9562, section 4, of any version and variant
-- byte and base64url: RFC 4648, sections 4 and 5; base64url with all of its padding or with none. Bits that belong to
-  no byte may have any value: section 3.5 asks encoders to write zeros, and allows decoders to accept others
+- byte and base64url: RFC 4648, sections 4 and 5; base64url with complete padding or without any. Unused bits may have
+  any value: section 3.5 requires encoders to write zeros, and allows decoders to accept other values
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def json_pointer() -> Node:
 
 @cache
 def relative_json_pointer() -> Node:
-    """The number of levels up, perhaps a change of the index, then a pointer or `#`."""
+    """The number of levels up, an optional change of the index, then a pointer or `#`."""
     number = alt("0", seq(chars("1-9"), many(DIGIT)))
     return seq(number, optional(chars("+-"), number), alt(json_pointer(), "#"))
 

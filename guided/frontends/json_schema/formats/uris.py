@@ -1,12 +1,12 @@
-"""URIs, IRIs and URI templates. In: nothing. Out: one node for each format, made when it is first asked for.
+"""URIs, IRIs and URI templates. In: nothing. Out: one node for each format, built on first use.
 
 - uri, uri-reference: RFC 3986, appendix A
-- iri, iri-reference: RFC 3987, section 2.2, which is the same with more characters. Section 4 on bidirectional text
-  is advice, and not enforced
+- iri, iri-reference: RFC 3987, section 2.2, the same grammar with more characters. Section 4 on bidirectional text is
+  advice, and not enforced
 - uri-template: RFC 6570, section 2, with the operators of levels 1 to 4 and those reserved for extensions. An
   apostrophe is a literal (erratum 6937)
 
-The rules that single schemes have for their URIs are not enforced.
+Rules of single schemes for their URIs are not enforced.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _percent() -> Node:
 
 @cache
 def _parts(more: Ranges, private: Ranges) -> tuple[Node, Node, Node]:
-    """What begins with `//`, the rest of a path, and query and fragment."""
+    """The parts of a URI: from `//` on, the rest of a path, and query and fragment."""
     plain = chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, more)
     future = seq(letters("v"), many(HEX, 1), ".", many(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, ":"), 1))
     literal = seq("[", alt(ipv6(), future), "]")
@@ -87,7 +87,7 @@ def _with_scheme(more: Ranges, private: Ranges) -> Node:
 
 @cache
 def _relative(more: Ranges, private: Ranges) -> Node:
-    """No scheme; the first segment of a path that does not begin with a slash has no colon."""
+    """A reference without a scheme. The first segment of a path without a leading slash has no colon."""
     network, segments, after = _parts(more, private)
     first = many(alt(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, "@", more), _percent()), 1)
     segment = many(_path_char(more), 1)

@@ -1,1 +1,1 @@
-"""Writing values: spelling, numbers, containers, layout. A goal becomes a rule in `lower.py`."""
+"""Writing values: spelling, numbers, containers, layout. `lower.py` turns goals into rules."""

@@ -1,9 +1,9 @@
 """The text of arrays. In: a shape of arrays. Out: IR.
 
-Items are those of the prefix, then any number of others, within a window. Where items must differ, each is an `Entry`
-of a `Distinct`. What some items must satisfy (`contains`) is counted, or becomes a condition on cells of items.
+An array has the items of the prefix, then any number of other items, within a window. If items must differ, each is an
+`Entry` of a `Distinct`. Requirements on some items (`contains`) are counted, or become a condition on cells of items.
 
-Cost: linear in the prefix. `containers.py` and `value_partition.py` state their own.
+Cost: linear in the prefix. `containers.py` and `value_partition.py` state their own costs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["array_text"]
 
-_FEW = 6  # up to so many obligations there are few ways to share items
+_FEW = 6  # with at most this many obligations, there are few ways to share items
 
 
 def array_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
@@ -69,7 +69,7 @@ def _items(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     if shape.item_counts:
         return _with_count(lowering, shape, level)
     if shape.some_items:
-        return _bound(lowering, shape, window, where, level)
+        return _with_condition(lowering, shape, window, where, level)
     if shape.rest_blocks:
         goals = [lowering.expander.goal((*item_goal(shape, longest), *block)) for block in shape.rest_blocks]
         some = [_item(lowering, shape, goal, level, ~longest) for goal in goals]
@@ -79,7 +79,7 @@ def _items(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
 
 
 def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int, at: int = ~0) -> Node:
-    """An item. `at`: its number, or ~number for that and any after it."""
+    """An item. `at`: its number n, or ~n for item n and all later ones."""
     inside = lowering.notation.inside(level, at)
     if shape.unique is None:
         return lowering.notation.item(lowering.value(goal, inside), level)
@@ -88,7 +88,7 @@ def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int, at: int = ~0
 
 
 def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
-    """Arrays in which only the number of items that satisfy a schema is bounded, and no position is special."""
+    """Arrays that only bound the number of items satisfying a schema. No position is special."""
     (counted,) = shape.item_counts
     goals = [lowering.expander.goal((*item_goal(shape, 0), one)) for one in (counted.schema, counted.others)]
     yes, no = (EMPTY if has_false(goal) else _item(lowering, shape, goal, level) for goal in goals)
@@ -96,8 +96,8 @@ def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
     return lowering.notation.wrap("[]", body, counted.count.low == 0, level)
 
 
-def _bound(lowering: Lowering, shape: Shape, window: Window, where: str, level: int) -> Node:
-    """Arrays with many obligations, in which no position is special."""
+def _with_condition(lowering: Lowering, shape: Shape, window: Window, where: str, level: int) -> Node:
+    """Arrays with many obligations. No position is special."""
     expander = lowering.expander
     base = expander.goal(item_goal(shape, 0))
     asked = [expander.goal((some.schema,)) for some in shape.some_items]

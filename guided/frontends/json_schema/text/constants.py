@@ -1,8 +1,8 @@
 """The spellings of given JSON values under a goal. In: the values of `enum` or `const`. Out: IR.
 
-A value is written with every escape, number spelling and whitespace that the options allow. Its members come in their
-own order, or with `property_order="any"` in any order. Whether a value satisfies the other keywords is decided here,
-value by value. Only patterns are not evaluated, but intersected with the text.
+A value is written with every escape, number spelling and whitespace that the options allow. Its members keep their
+order, or with `property_order="any"` come in any order. This module decides, value by value, whether a value satisfies
+the other keywords. Only patterns are not evaluated, but intersected with the text.
 
 Cost: linear in the values. A deeply nested value becomes several rules.
 """
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Constants"]
 
 _DEEP = 8  # levels of one rule
-_Place = TypeVar("_Place")
-_Asked = TypeVar("_Asked")
+_Position = TypeVar("_Position")
+_Block = TypeVar("_Block")
 
 
 class Constants:
@@ -76,10 +76,10 @@ class Constants:
     def _in_shape(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
         if (kind := json_type(value)) not in shape.types:
             return None
-        node = self._spelled(value, shape, level, nested)
+        node = self._spell(value, shape, level, nested)
         return None if node is None else self._lowering.notation.framed(kind, node, level)
 
-    def _spelled(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
+    def _spell(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
         spend()
         if value is None or isinstance(value, bool):
             return Text({None: "null", True: "true", False: "false"}[value])
@@ -103,7 +103,7 @@ class Constants:
         return notation.quoted(And((content, *patterns.values())) if patterns else content, encoding, level)
 
     def _numbers(self, values: tuple[Decimal10, ...], numbers: NumberSet) -> Node:
-        """One rule for several numbers of a set: their spellings share most of their states."""
+        """One rule for several numbers of a set, since their spellings share most of their states."""
         options = self._lowering.options
         plain = options.numbers != "json" or options.constants == "plain"
         nodes = either([number_constant(value, plain, numbers) for value in values])
@@ -136,7 +136,8 @@ class Constants:
         self, values: Iterable[tuple[str | int, Json]], goals: Iterable[tuple[Schema, ...]], level: int, nested: int
     ) -> list[Node] | None:
         """The spellings of each value, given with its name or number, under its schemas. None if some value does not
-        satisfy them."""
+        satisfy its schemas.
+        """
         out, lowering = [], self._lowering
         for (step, value), schemas in zip(values, goals, strict=True):
             inside = lowering.notation.inside(level, step)
@@ -147,12 +148,14 @@ class Constants:
         return out
 
     def _choices(
-        self, places: Iterable[_Place], blocks: tuple[tuple[_Asked, ...], ...]
-    ) -> Iterator[dict[_Place, tuple[_Asked, ...]]]:
-        """Each way to give every block a position (item or member), as what the positions must satisfy."""
+        self, places: Iterable[_Position], blocks: tuple[tuple[_Block, ...], ...]
+    ) -> Iterator[dict[_Position, tuple[_Block, ...]]]:
+        """Each way to assign a position (item or member) to every block, as the schemas that each position must
+        satisfy.
+        """
         every = list(places)
         for chosen in product(range(len(every)), repeat=len(blocks)):
-            asked: dict[_Place, tuple[_Asked, ...]] = {}
+            asked: dict[_Position, tuple[_Block, ...]] = {}
             for at, number in enumerate(chosen):
                 asked[every[number]] = (*asked.get(every[number], ()), *blocks[at])
             yield asked
@@ -196,7 +199,7 @@ class Constants:
 
 
 def _fits(text: str, shape: Shape) -> bool:
-    """Whether a string satisfies the shape, without regard to patterns."""
+    """Whether a string satisfies the shape, ignoring patterns."""
     return len(text) in shape.length and content_fits(text, shape)
 
 

@@ -1,12 +1,12 @@
-"""The text of arrays and objects, from that of their parts. In: IR nodes and counts. Out: IR nodes, never the empty
+"""The text of arrays and objects, from the text of their parts. In: IR nodes and counts. Out: IR nodes, never the empty
 text.
 
-Commas are the problem: an optional member must not leave one behind. In declared order, once one member is required,
-the members are one flat sequence in which each optional member before it brings its own comma behind it, and each
-member after it the comma before it. For example, with b required: `(a ,)? b (, c)?`. Without a required member,
-"something was written before" nests to the left. Where many optional members follow one another, `member_tries.py`
-takes over. A window on the number of members makes one rule for each pair of a member and a count so far. Members in
-any order are the IR's `Permutation`. Very many optional members in any order are entries whose names must differ.
+Commas are the problem: an optional member must not leave a stray comma. In declared order, if some member is required,
+the members form one flat sequence. An optional member before the required one includes the comma after it, and each
+member after the required one includes the comma before it. For example, with b required: `(a ,)? b (, c)?`. Without a
+required member, "something was written before" nests to the left. `member_tries.py` handles long runs of optional
+members. A window on the number of members produces one rule for each pair of a member and a count. Members in any order
+are the IR's `Permutation`. Very many optional members in any order are entries whose names must differ.
 
 Cost: linear in the members; with a window, members times counts.
 """
@@ -41,14 +41,15 @@ __all__ = [
     "permuted",
 ]
 
-_LONG = 64  # optional members in a row, beyond which tries are smaller
-_MANY = 64  # optional members, from which on entries are faster than a set in a register
+_LONG = 64  # with more optional members in a row, tries are smaller
+_MANY = 64  # with at least this many optional members, entries are faster than a set in a register
 
 
 class Members(NamedTuple):
-    """Members in the order of `fields`, then any of `extra`, the text of an additional member (None: there are none).
+    """Members in the order of `fields`, then any number of `extra`, the text of an additional member (None: not
+    allowed).
 
-    `window` bounds their number, `most_extra` that of the additional ones.
+    `window` bounds the number of members, and `most_extra` that of additional members.
     """
 
     fields: Sequence[Field]
@@ -70,7 +71,7 @@ class Members(NamedTuple):
 class RuleMaker(NamedTuple):
     """Adds the rules of one object or array: `add` takes a rule's name, which begins with `name`, and its node.
 
-    `spell` writes a part of a key, `quotes` stand before and behind it.
+    `spell` writes a part of a key, and `quotes` are the nodes before and after it.
     """
 
     add: Callable[[str, Node], None]
@@ -80,7 +81,7 @@ class RuleMaker(NamedTuple):
 
 
 def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: Window) -> Node | None:
-    """One item or more: those of `prefix`, then any of `rest` (None: no more). None if there can be no item."""
+    """At least one item: those of `prefix`, then any of `rest` (None: no more). None if there can be no item."""
     high = window.high
     if rest is None:
         high = len(prefix) if high is None else min(high, len(prefix))
@@ -98,7 +99,7 @@ def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: W
 
 
 def _prefixes(steps: Sequence[Node], tail: Node) -> Node:
-    """The first n steps for any n, and the tail if these are all of them."""
+    """The first n steps for any n, followed by the tail if n includes all steps."""
     if len(steps) == 1:
         return optional(Seq((steps[0], tail)))
     half = len(steps) // 2
@@ -116,7 +117,7 @@ def array_with(prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: 
 
 
 def counted_items(yes: Node, no: Node, comma: Node, count: Window) -> Node:
-    """Items of `yes` and `no` in any order, with a number of `yes` in `count`. One item or more."""
+    """At least one item, each of `yes` or `no`, in any order. The number of `yes` items is in `count`."""
     more_yes, more_no = Seq((comma, yes)), Repeat(Seq((comma, no)), 0, None)
     high = count.high
 
@@ -130,9 +131,10 @@ def counted_items(yes: Node, no: Node, comma: Node, count: Window) -> Node:
 
 
 def graph_body(graph: CountGraph, item: Callable[[Goal], Node], comma: Node, rules: RuleMaker) -> Node | None:
-    """One item or more along the paths of a graph: a rule for each state, and for each item that leads to a state.
+    """At least one item along the paths of a graph: a rule for each state, and for each item that leads to a state.
 
-    An item that needs a new value may find none. With rules of their own, the other kinds of items remain possible.
+    An item that needs a new value may have none left. Since it has its own rule, the other kinds of items remain
+    possible.
     """
     ways: dict[tuple[Goal, int], Node] = {}
     for goal, after in dict.fromkeys(way for state in graph.edges for way in state):
@@ -155,8 +157,8 @@ def graph_body(graph: CountGraph, item: Callable[[Goal], Node], comma: Node, rul
 def many_optional(fields: Sequence[Field], window: Window) -> Node | None:
     """Any of many optional members. The name is an `Entry`, so that no member is written twice.
 
-    The members that were written are then a trie of names, and not a register with token tables for each of its values.
-    None if the members are few, if names need escapes, or if the window may require more members than have values.
+    The written members are then a trie of names, instead of a register with token tables for each of its values. None
+    if the members are few, if names need escapes, or if the window may require more members than have values.
     """
     others = [field for field in fields if not field.required]
     if len(others) < _MANY or window.low > max(1, len(fields) - len(others)):
@@ -174,9 +176,9 @@ def permuted(
     some: Sequence[Node] = (),
     ordered: bool = False,
 ) -> Node | None:
-    """One member or more in any order: declared ones at most once, `extra` any number of times, each of `some`.
+    """At least one member, in any order: declared ones at most once, `extra` any number of times, and each of `some`.
 
-    `ordered`: the declared ones in their order, all others after them.
+    `ordered`: the declared members keep their order, and all others follow them.
     """
     members = [Member(field.node, required=field.required) for field in fields]
     members += [Member(node, required=True, repeatable=ordered) for node in some]
@@ -191,9 +193,9 @@ def bound_members(
     slots: Sequence[Sequence[Node]], extras: Sequence[Node], comma: Node, window: Window, condition: Condition,
     ordered: bool,
 ) -> Node | None:  # fmt: skip
-    """One member or more, under a condition: at most one member of each slot, extras any number of times.
+    """At least one member, under a condition: at most one member of each slot, and extras any number of times.
 
-    `ordered`: the slots in their order, extras last.
+    `ordered`: the slots keep their order, and extras come last.
     """
     members = [(Member(node), at) for at, nodes in enumerate(slots) for node in nodes]
     members += [(Member(node, repeatable=True), len(slots) + at) for at, node in enumerate(extras)]
@@ -214,7 +216,7 @@ def declared_then(fields: Sequence[Field], extras: Node, comma: Node, rules: Rul
 
 
 def declared_order(members: Members, rules: RuleMaker) -> Node | None:
-    """One member or more in declared order; None where there can be none."""
+    """At least one member, in declared order. None if no member is possible."""
     fields, window = members.fields, members.window
     if members.most_extra == 0:
         members = members._replace(extra=None)
@@ -229,18 +231,18 @@ def declared_order(members: Members, rules: RuleMaker) -> Node | None:
         return None if empty else comma_list(members.extra, members.comma, window.low, window.high)
     if window.low <= max(required, 1) and window.high is None:
         if len(fields) <= _LONG or _optional_run(fields) <= _LONG:
-            return _uncounted(members)
+            return _without_counts(members)
         extras = None if members.extra is None else members.extras()
         return MemberTries(members.comma, extras, rules.spell, rules.add, rules.name, rules.quotes).members(fields)
-    return _counted(members, window, rules)
+    return _with_counts(members, window, rules)
 
 
-def _uncounted(members: Members) -> Node:
+def _without_counts(members: Members) -> Node:
     """Members in declared order, without a bound on their number."""
     fields, comma = members.fields, members.comma
     pivot = next((at for at, field in enumerate(fields) if field.required), None)
     if pivot is None:
-        return _some(members)
+        return _at_least_one(members)
     items: list[Node] = [optional(Seq((field.key, field.value, comma))) for field in fields[:pivot]]
     items += (fields[pivot].key, fields[pivot].value)
     for field in fields[pivot + 1 :]:
@@ -251,7 +253,7 @@ def _uncounted(members: Members) -> Node:
     return Seq(tuple(items))
 
 
-def _some(members: Members) -> Node:
+def _at_least_one(members: Members) -> Node:
     """At least one of a few optional members, in order."""
     node: Node | None = None
     for field in members.fields:
@@ -273,8 +275,10 @@ def _optional_run(fields: Sequence[Field]) -> int:
     return longest
 
 
-def _counted(members: Members, window: Window, rules: RuleMaker) -> Node:
-    """Rules `name.i.c`: the members from number i on after c members, counted as far as the count matters."""
+def _with_counts(members: Members, window: Window, rules: RuleMaker) -> Node:
+    """Rules `name.i.c`: the members from number i on, after c members. c saturates once the exact count no longer
+    matters.
+    """
     comma, extra, fields = members.comma, members.extra, members.fields
     enough = max(window.low, 1) if window.high is None else window.high
 

@@ -1,18 +1,19 @@
-"""A JSON text in base64: `contentMediaType` with `contentEncoding` of draft 7. In: a way to make rules. Out: IR.
+"""A JSON text in base64: `contentMediaType` with `contentEncoding` of draft 7. In: a function that adds rules. Out: IR.
 
-The decoded bytes are the UTF-8 of any JSON text of RFC 8259. Problem: JSON needs a stack, and base64 mixes the bits
-of neighbouring bytes, so that a bracket does not begin or end where a letter does.
+The decoded bytes are the UTF-8 of any JSON text of RFC 8259. Problem: JSON needs a stack, and base64 mixes the bits of
+neighbouring bytes, so that a bracket does not begin or end where a letter does.
 
-How: the text is cut at its brackets. A *segment* goes from after one bracket to after the next one and is regular in
-bytes; the stack decides which bracket may close. Four letters of base64 stand for three bytes, so a segment begins
-and ends in one of three *phases*: the number of bytes in the current group of letters. Bits that a letter shares with
-the byte before belong to a bracket, and are known. The rules are `(container, bracket before, phase) -> phase`. Their
-alternatives are: a segment that closes the container; or one that opens another container, the rule of that, and the
-rule of what follows it. The phases in between are guessed, and only guesses that the letters confirm go on.
+How: the text is split at its brackets. A *segment* goes from after one bracket to after the next one and is regular in
+bytes; the stack decides which bracket may close. Four letters of base64 encode three bytes, so a segment begins and
+ends in one of three *phases*: the number of bytes in the current group of letters. The bits that a letter shares with
+the previous byte belong to a bracket, so they are known. The rules are `(container, bracket before, phase) -> phase`.
+The alternatives of a rule are: a segment that closes the container; or a segment that opens another container, the rule
+of this container, and the rule of the text that follows it. The phases in between are guessed, and only guesses that
+the letters confirm continue.
 
-A state of the automaton over letters is a tuple: the states of the automaton over bytes, one for each value of the
-bits that are not known yet. These are 1 at the start of a group, 4 after a letter, then 16, then 64. Cost: some 60
-rules of some 200 states each.
+A state of the automaton over letters is a tuple of states of the automaton over bytes, one for each value of the
+unknown bits: 1 state at the start of a group, 4 after a letter, then 16, then 64. Cost: about 60 rules of about 200
+states each.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _Rule = Callable[[object, str, str, Callable[[], Node]], Ref]
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _CLOSING = {"[": "]", "{": "}"}
 _TOP = ""
-_END = 3  # the end of the text, after padding if there is any: a segment may also end there
+_END = 3  # the end of the text, after optional padding: a segment may also end there
 _MARK = 0x100  # added to a bracket: the character after it in the language of segments
 
 
@@ -42,7 +43,7 @@ def json_in_base64(rule: _Rule, encoding: Encoding) -> Node:
         return Encoded(_segment(container, behind, phase, bracket, end), encoding)
 
     def rest(container: str, behind: str, phase: int, end: int) -> Node:
-        """What follows the bracket `behind` in a container up to its end, at a phase, and ends at another."""
+        """The text after the bracket `behind` up to the end of its container, from one phase to another."""
         label = f"base64 of json, {container or 'text'} after {behind or 'nothing'}, {phase} to {end}"
         return rule(label, label, "", lambda: Alt(tuple(ways(container, behind, phase, end))))
 
@@ -104,7 +105,7 @@ _SCALAR = Alt((_STRING, _NUMBER, *map(Text, ("true", "false", "null"))))
 
 
 def _language(container: str, fresh: bool) -> Node:
-    """The segments of a container after its opening bracket, or after one that closed a value in it.
+    """The segments of a container after its opening bracket (`fresh`), or after the closing bracket of a value in it.
 
     A bracket at the end is followed by its mark.
     """
@@ -129,7 +130,7 @@ _State = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Graph:
-    """The automaton of letters of one container, without the states that begin and end it."""
+    """The automaton of letters of one container, without start and accepting states."""
 
     states: tuple[_State, ...]
     edges: tuple[tuple[tuple[int, int, int], ...], ...]
@@ -137,10 +138,10 @@ class _Graph:
     marked: dict[str, int]
     """Bracket -> the term after it."""
     over: frozenset[int]
-    """The states in which the text may end: nothing is left over, or its padding has been written."""
+    """The states in which the text may end: no bits are left, or the padding has been written."""
 
     def accepting(self, bracket: str, end: int) -> frozenset[int]:
-        """The states in which a segment ends, after a bracket, at a phase."""
+        """The states in which a segment ends after this bracket, in this phase."""
         if end == _END:
             return self.over
         wanted, last, size = self.marked[bracket], ord(bracket) & (0, 3, 15)[end], (2, 5, 17)[end]
@@ -149,17 +150,19 @@ class _Graph:
 
 @cache
 def _segment(container: str, behind: str, phase: int, bracket: str, end: int) -> Automaton:
-    """The segments from after a bracket, at a phase, to after another one at another."""
+    """The segments from after one bracket in one phase to after another bracket in another phase."""
     accepting = _graph(container).accepting(bracket, end)
-    order, edges = _reached(container, behind, phase)
+    order, edges = _reachable(container, behind, phase)
     return Automaton(tuple((at in accepting, found) for at, found in zip(order, edges, strict=True)))
 
 
 @cache
-def _reached(
+def _reachable(
     container: str, behind: str, phase: int
 ) -> tuple[tuple[int, ...], tuple[tuple[tuple[int, int, int], ...], ...]]:
-    """The states that a start leads to, the start first, and their edges by the order of these."""
+    """The states that are reachable from a start state, which comes first, and their edges,
+    renumbered in this order.
+    """
     graph = _graph(container)
     order = [graph.starts[behind, phase]]
     number = {order[0]: 0}
@@ -179,7 +182,7 @@ def _graph(container: str) -> _Graph:
     rows: dict[int, tuple[int, ...]] = {NONE: (NONE,) * 256}
 
     def row(term: int) -> tuple[int, ...]:
-        """The terms after each byte."""
+        """The term after each byte."""
         if term not in rows:
             found = [NONE] * 256
             for ranges, target in terms.transitions(term):
@@ -203,7 +206,7 @@ def _graph(container: str) -> _Graph:
             known = ord(behind or "\0") & mask
             first = fresh if behind == container else after
             starts[behind, phase] = state((*(first if at == known else NONE for at in range(width)), 0))
-    padded, last = state((-1,)), state((-2,))  # one "=" is still needed; nothing may follow
+    padded, last = state((-1,)), state((-2,))  # one more "=" is required; nothing may follow
     edges: list[tuple[tuple[int, int, int], ...]] = []
     for at, found in enumerate(order):
         edges.append(((ord("="), ord("="), last),) if at == padded else ())
@@ -225,7 +228,7 @@ def _graph(container: str) -> _Graph:
 
 
 def _after(found: _State, value: int, row: Callable[[int], tuple[int, ...]], nullable: list[bool]) -> _State:
-    """The state after a letter: of its six bits some end a byte, and the others begin one."""
+    """The state after a letter. Some of its six bits complete a byte, and the others begin one."""
     match len(found):
         case 2:
             return (*row(found[0])[value * 4 : value * 4 + 4], 0)

@@ -1,8 +1,8 @@
-"""JSON text inside of a string: `contentMediaType` of draft 7. In: a way to make rules. Out: IR.
+"""JSON text inside a string: `contentMediaType` of draft 7. In: a function that adds rules. Out: IR.
 
-The text is any of RFC 8259, which takes a stack. Its rules are those of a JSON value, in which each terminal has all
-spellings that characters of a string have. It is not regular, so nothing else that constrains the string can be
-intersected with it.
+The text is any JSON text of RFC 8259, which needs a stack. Its rules are those of a JSON value, except that each
+terminal has all the spellings that characters of a string have. The language is not regular, so it cannot be
+intersected with other constraints on the string.
 """
 
 from __future__ import annotations
@@ -43,5 +43,5 @@ def json_string(rule: _Rule, encoding: Encoding) -> Node:
 
 @cache
 def _string() -> Node:
-    """The text of a JSON string, of whatever UTF-16 units."""
+    """The text of a JSON string, of any UTF-16 units."""
     return parse_regex(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*"', dialect="ecma")

@@ -1,12 +1,12 @@
-"""Shapes -> IR rules. In: a schema. Out: a `Grammar` whose rules are named by the locations of the schema.
+"""Shapes -> IR rules. In: a schema. Out: a `Grammar` whose rules are named after the locations of the schema.
 
-Each goal (the schemas that apply to one value) is one rule and is made once. So recursion ends, and shared
-definitions are shared rules. What is small and regular stands in place, without a rule. Strings are constrained as
-decoded characters and then encoded (`spelling.py`), numbers are made by `numbers.py`, and the values of `enum` and
-`const` are spelled under the constraints of the other keywords (`constants.py`). Values that must differ, names of
-additional members and items of `uniqueItems`, are each an `Entry` of a `Distinct`.
+Each goal (the schemas that apply to one value) becomes one rule, created once. So recursion ends, and shared
+definitions are shared rules. Small regular texts are inlined, without a rule. Strings are constrained as decoded
+characters and then encoded (`spelling.py`). `numbers.py` creates numbers, and `constants.py` spells the values of
+`enum` and `const` under the constraints of the other keywords. Values that must differ (names of additional members,
+and items with `uniqueItems`) are each an `Entry` of a `Distinct`.
 
-Rules are made from a queue, so nothing recurses over the depth of the schema. Cost: linear in the expansions.
+Rules are created from a queue, so nothing recurses over the depth of the schema. Cost: linear in the expansions.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from guided.meter import STEP, spend
 
 __all__ = ["Lowering"]
 
-_SMALL = 8  # up to so many shapes, or values of an enumeration, stand in place
+_SMALL = 8  # at most this many shapes, or values of an enumeration, are inlined
 _NULL = Text("null")
 _BOOLEAN = Alt((Text("true"), Text("false")))
 
 
 class Lowering:
-    """Makes the rules of one grammar."""
+    """Creates the rules of one grammar."""
 
     def __init__(
         self,
@@ -68,22 +68,23 @@ class Lowering:
     ) -> None:
         self.expander, self.options, self._limits = expander, options, limits
         self.notation = notation(self)
-        self._plain, self._plain_integers = options.numbers == "plain", options.numbers == "plain_integers"
+        self._plain_numbers, self._plain_integers = options.numbers == "plain", options.numbers == "plain_integers"
         self._constants = Constants(self)
         self.root = library.root
         self._rules: dict[str, Node] = {}
         self._origins: dict[str, str] = {}
         self._values: dict[tuple[Goal, int], Node] = {}
         self._refs: dict[object, Ref] = {}
-        self._numbers: dict[str, int] = {}  # label -> the last number that was given to a rule with it
+        self._numbers: dict[str, int] = {}  # label -> the last number that was assigned to a rule with this label
         self._containers: set[str] = set()  # rules of one location of the schema
         self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
-        self.reasons: list[tuple[str, str]] = []  # locations without a value, and why
+        self.reasons: list[tuple[str, str]] = []  # locations without a value, and the reasons
         self._nested: set[Goal] = set()
 
     def grammar(self, *, asked: bool, of: tuple[Schema, ...] | None = None) -> Grammar:
-        """The whole grammar, or that of the values which satisfy all schemas in `of`. With `asked`, SpecError if no
-        value does."""
+        """The whole grammar, or the grammar of the values that satisfy all schemas in `of`. With `asked`, raises
+        SpecError if no value does.
+        """
         goal = self.expander.goal((self.root,) if of is None else of)
         self.add("start", self.notation.top(goal), self.root.where)
         while self._queue:
@@ -103,7 +104,7 @@ class Lowering:
         return len(self._rules)
 
     def add(self, name: str, node: Node, origin: str) -> None:
-        """Add a rule. `origin` is the location of the schema from which it comes."""
+        """Add a rule. `origin` is its location in the schema."""
         spend()
         if len(self._rules) * 4 > self._limits.nodes:
             raise LimitExceeded("nodes", len(self._rules) * 4, self._limits.nodes)
@@ -111,7 +112,9 @@ class Lowering:
         self._origins[name] = origin
 
     def rule(self, key: object, label: str, origin: str, make: Callable[[], Node]) -> Ref:
-        """The rule for `key`, which is made once, later. Its name is the label, with a number if that is in use."""
+        """The rule for `key`, which is created once, later. Its name is the label, with a number appended if that is
+        taken.
+        """
         found = self._refs.get(key)
         if found is None:
             name, number = label, self._numbers.get(label, 1)
@@ -125,7 +128,7 @@ class Lowering:
         return found
 
     def value(self, goal: Goal, level: int) -> Node:
-        """The text of the values that satisfy the goal, inside of `level` containers; see `notation.py`."""
+        """The text of the values that satisfy the goal, inside `level` containers; see `notation.py`."""
         key = (goal, self.notation.same_text(level))
         found = self._values.get(key)
         if found is None:
@@ -139,13 +142,13 @@ class Lowering:
             self.reasons.append((where, "false allows no value"))
             return EMPTY
         expansion = self.expander.expand(goal)
-        # what stands in another notation has a rule, so that explanations name its place
+        # a value in another notation has a rule, so that explanations show its location
         if level >= 0 and len(expansion.shapes) <= _SMALL and all(map(_is_small, expansion.shapes)):
             return self._in_place(goal, expansion, level)
         level = self.notation.same_text(level)
         if self.notation.layout.indent is not None and level >= 0:
             self._nested.add(goal)
-            if level > len(self._nested) or (level and not goal):  # more levels than goals: a goal is inside of itself
+            if level > len(self._nested) or (level and not goal):  # more levels than goals: a goal is inside itself
                 self._refuse_indent(goal)
         if not goal:
             return self.rule((goal, level), "json value", "", lambda: self._anything(level))
@@ -157,8 +160,9 @@ class Lowering:
         return found
 
     def _anything(self, level: int) -> Node:
-        """The text of any value. As JSON it depends only on the options and the rules in it, and is kept with the
-        layout."""
+        """The text of any value. As JSON, it depends only on the options and the rules in it, and is cached with the
+        layout.
+        """
         if level < 0:
             return self._in_place((), self.expander.expand(()), level)
         member = (self.notation.other_key((), ""), self.notation.after(self.value((), 0)))
@@ -172,7 +176,7 @@ class Lowering:
         return known[rules]
 
     def _in_place(self, goal: Goal, expansion: Expansion, level: int) -> Node:
-        """As `value`, but in place, without a rule."""
+        """Like `value`, but inlined, without a rule."""
         self.reasons.extend(expansion.reasons)
         where = goal[0].where if goal else ""
         parts: list[Node] = []
@@ -196,7 +200,7 @@ class Lowering:
     # --- one shape
 
     def texts_of(self, shape: Shape, where: str, level: int) -> Iterable[Node]:
-        """The texts of a shape, as alternatives: of its constants, or of each of its types."""
+        """The texts of a shape, as alternatives: its constants, or one alternative for each of its types."""
         if shape.values is not None:
             node = _with_pointer(where, lambda: self._constants.any_of(shape, level))
             if node == EMPTY:
@@ -215,7 +219,7 @@ class Lowering:
         label += " with fraction or exponent" if numbers.not_bare else ""
         label += f" >{'' if numbers.low.strict else '='} {numbers.low.value}" if numbers.low else ""
         label += f" <{'' if numbers.high.strict else '='} {numbers.high.value}" if numbers.high else ""
-        make = partial(number_node, numbers, self._plain, self.options.max_digits)
+        make = partial(number_node, numbers, self._plain_numbers, self.options.max_digits)
         return self.rule(numbers, label, "", partial(_with_pointer, where, make))
 
     def _writes_bare(self, numbers: NumberSet) -> bool:
@@ -241,24 +245,24 @@ class Lowering:
             window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
             label = f"json string{window}"
             return self.notation.string(length, label, "", lambda: any_text(low, high), level)
-        patterns = self._written(shape)
+        patterns = self._writable_patterns(shape)
         content = patterns[0] if len(patterns) == 1 else And(patterns)
         key = ("string", tuple(map(serial, patterns)), length)
         return self.notation.string(key, f"string of #{where}", where, lambda: sized(content, low, high), level)
 
     def _strings(self, shapes: Sequence[Shape], where: str, level: int) -> Node:
-        """Strings of several alternatives that combine the same patterns, as one rule: one automaton reads them."""
+        """Strings of several alternatives that combine the same patterns, as one rule that one automaton matches."""
         length = self.capped(Window(), self.options.max_string, "max_string", where)
         for shape in shapes:
             refuse_content(shape, length)
-        written = [self._written(shape) for shape in shapes]
+        written = [self._writable_patterns(shape) for shape in shapes]
         content = either([patterns[0] if len(patterns) == 1 else And(patterns) for patterns in written])
         key = ("strings", tuple(tuple(map(serial, patterns)) for patterns in written), length)
         sizes = length.low, length.high
         return self.notation.string(key, f"string of #{where}", where, lambda: sized(content, *sizes), level)
 
-    def _written(self, shape: Shape) -> tuple[Node, ...]:
-        """The patterns of a string, restricted to what may be written, without duplicates."""
+    def _writable_patterns(self, shape: Shape) -> tuple[Node, ...]:
+        """The patterns of a string, restricted to what the output may contain, without duplicates."""
         return tuple({serial(pattern): pattern for pattern in map(self.expander.written, shape.patterns)}.values())
 
     def capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
@@ -271,7 +275,7 @@ class Lowering:
         return capped
 
     def rule_maker(self, parts: str, where: str, level: int = 0) -> RuleMaker:
-        """What adds the rules of the members or items (`parts`) of one place of the schema."""
+        """The `RuleMaker` for the members or items (`parts`) at one location of the schema."""
         label = f"{parts} {self.size} of #{where}"
         return RuleMaker(lambda name, node: self.add(name, node, where), label, *self.notation.spelling(level))
 
@@ -302,10 +306,11 @@ def _with_pointer(where: str, make: Callable[[], Node]) -> Node:
 
 
 def strings_of_same_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list[list[Shape]]]:
-    """Separate strings that differ only in which of the same patterns they match. Returns the other shapes, and groups.
+    """Group strings that differ only in which of the same patterns they match. Returns the other shapes, and the
+    groups.
 
-    One automaton for a group has no more states than those of its members together, because each of them follows all
-    of the patterns anyway.
+    One automaton for a group has no more states than the automata of its members together, because each of them follows
+    all of the patterns anyway.
     """
     groups: dict[frozenset[int], list[Shape]] = {}
     bases = [_base_patterns(shape) if len(shapes) > 1 else None for shape in shapes]
@@ -323,7 +328,7 @@ def strings_of_same_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list
 
 
 def _base_patterns(shape: Shape) -> frozenset[int] | None:
-    """The patterns that the strings of a shape match or do not match. None if anything else is asked of them."""
+    """The patterns that the strings of a shape match or do not match. None if the shape has any other requirement."""
     if shape.values is not None or "string" not in shape.types or len(shape.patterns) < 2 or shape.length != Window():
         return None
     if shape.json_text or shape.no_json_text or shape.json_base64 or shape.no_json_base64:
@@ -332,7 +337,7 @@ def _base_patterns(shape: Shape) -> frozenset[int] | None:
 
 
 def _is_small(shape: Shape) -> bool:
-    """Whether the text stands in place, without a rule."""
+    """Whether the text is inlined, without a rule."""
     if shape.values is not None:
         return len(shape.values) <= _SMALL and not any(isinstance(value, list | dict) for value in shape.values)
     return "array" not in shape.types and "object" not in shape.types

@@ -1,12 +1,12 @@
 """Many optional members in declared order. In: members with their keys. Out: IR rules, nearly linear in the members.
 
-Problem: after a member, any later one may follow, up to the next required one. Written as one expression this is n
-sets of up to n keys, which the core would have to make deterministic: quadratic.
+Problem: any later member may follow a member, up to the next required one. Written as one expression, these are n sets
+of up to n keys, which the core would have to make deterministic: quadratic.
 
-How: the keys that may follow a member form a radix trie. The trie of a member is that of the next one with one key
-more (or that key alone, if it is required). So tries share all but the path to that key (path copying; Okasaki,
-"Purely Functional Data Structures", 1998, section 2.2). Each node of a trie is a rule that reads one character. All
-calls are tail calls, so nothing is pushed while matching.
+How: the keys that may follow a member form a radix trie. The trie of a member is the trie of the next member with one
+additional key (or that key alone, if it is required). So tries share everything except the path to this key (path
+copying; Okasaki, "Purely Functional Data Structures", 1998, section 2.2). Each node of a trie is a rule that reads one
+character. All calls are tail calls, so nothing is pushed while matching.
 
 Cost: the number of rules, and of their alternatives, is linear in the members times the length of a path.
 """
@@ -24,7 +24,7 @@ __all__ = ["Field", "MemberTries"]
 
 
 class Field(NamedTuple):
-    """A declared member: its name, what follows its key, whether it must be there, and the text of its key."""
+    """A declared member: its name, the text after its key, whether it is required, and the text of its key."""
 
     name: str
     value: Node
@@ -33,13 +33,13 @@ class Field(NamedTuple):
 
     @property
     def node(self) -> Node:
-        """The whole text."""
+        """The text of the whole member."""
         return Seq((self.key, self.value))
 
 
 @dataclass(frozen=True, slots=True)
 class _Trie:
-    """`branches`: first character of an edge -> the edge. `end`: what follows a key that ends here."""
+    """`branches`: first character of an edge -> the edge. `end`: the text after a key that ends here."""
 
     branches: dict[str, _Edge]
     end: Node | None = None
@@ -60,10 +60,10 @@ _EMPTY_TRIE = _Trie({})
 
 
 class MemberTries:
-    """Makes the rules of one object, named after `name`.
+    """Creates the rules of one object, named after `name`.
 
-    `spell` writes a part of a key, `quotes` stand before and behind it, `comma` stands between members.
-    `extras`: one or more additional members after all others (None: there are none).
+    `spell` writes a part of a key, `quotes` are the nodes before and after it, and `comma` separates members. `extras`:
+    one or more additional members after all others (None: not allowed).
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class MemberTries:
     ) -> None:  # fmt: skip
         self._comma, self._spell, self._quotes = comma, spell, quotes
         self._new_rule, self._name = new_rule, name
-        self._made = 0
+        self._rule_count = 0
         self._extras = None if extras is None else self._rule(extras)
 
     def members(self, fields: Sequence[Field]) -> Node:
-        """One member or more, in order."""
+        """At least one member, in order."""
         trie, optional = _EMPTY_TRIE, True
         for field in reversed(fields):
             following = self._first(trie, optional)
@@ -91,7 +91,7 @@ class MemberTries:
         return first
 
     def _first(self, trie: _Trie, optional: bool) -> Node | None:
-        """The next member: one of the trie, or an additional one if no required member is left."""
+        """The next member: one from the trie, or an additional one if no required member is left."""
         cases: list[Node] = []
         if trie is not _EMPTY_TRIE:
             cases.append(Seq((self._quotes[0], self._node(trie))))
@@ -100,8 +100,8 @@ class MemberTries:
         return either(cases) if cases else None
 
     def _insert(self, trie: _Trie, key: str, leaf: Node) -> _Trie:
-        """The trie with one more key. Only the nodes on the path to it are new."""
-        path: list[tuple[_Trie, str, str]] = []  # (node, first character, rest of the label down from it)
+        """The trie with an additional key. Only the nodes on the path to it are new."""
+        path: list[tuple[_Trie, str, str]] = []  # (node, first character, rest of the label below it)
         while key:
             first, rest = key[0], key[1:]
             if first not in trie.branches:
@@ -120,7 +120,9 @@ class MemberTries:
         return trie
 
     def _branch(self, trie: _Trie, first: str, label: str, below: _Trie, target: Node) -> _Trie:
-        """The trie with an edge at `first` that leads to `below`. What follows the first character is a shared rule."""
+        """The trie with an edge at `first` that leads to `below`. The text after the first
+        character is a shared rule.
+        """
         after = self._rule(Seq((self._spell(label), target))) if label else target
         edge = _Edge(label, below, target, Seq((self._spell(first), after)))
         return _Trie({**trie.branches, first: edge}, trie.end)
@@ -132,8 +134,8 @@ class MemberTries:
         return edges[0] if len(edges) == 1 else self._rule(Alt(tuple(edges)))
 
     def _rule(self, node: Node) -> Ref:
-        self._made += 1
-        name = f"{self._name}.{self._made}"
+        self._rule_count += 1
+        name = f"{self._name}.{self._rule_count}"
         self._new_rule(name, node)
         return Ref(name)
 

@@ -1,18 +1,18 @@
 """The spellings of the multiples of a number. In: `multipleOf`. Out: IR nodes, and membership.
 
-The divisor is A * 10^s, where A does not end with a zero. A number without exponent is read from left to right, with
-the remainder modulo A of its digits so far; each digit multiplies it by ten. For example, for 0.25 (A = 25, s = -2),
-1.75 leaves 1, 17, 175: a multiple, as 175 is one of 25.
+The divisor is A * 10^s, where A does not end with a zero. A number without exponent is read from left to right, keeping
+the remainder of its digits modulo A; each digit multiplies it by ten. For example, for 0.25 (A = 25, s = -2), the
+digits of 1.75 give 1, 17, 175: a multiple, since 175 is a multiple of 25.
 
-- For s < 0 the digits of the fraction continue up to position -s; after it only zeros may follow.
-- For s > 0 the last s digits before the point must be zeros, and the digits before them a multiple of A. The state is
-  the remainder with the number of zeros at the end.
-- With an exponent e, a number is a multiple of the divisor if its mantissa is one of the divisor times 10^-e. There
-  is an automaton for each exponent from -reach to reach, within MOST_WITH_EXPONENT states. From some exponent on, the
-  twos and fives of A are divided out, and the rest of A must divide the digits, with up to `reach` of them after the
-  point.
+- For s < 0, the digits of the fraction continue up to position -s; only zeros may follow.
+- For s > 0, the last s digits before the point must be zeros, and the digits before them a multiple of A. The state is
+  the remainder and the number of zeros at the end.
+- With an exponent e, a number is a multiple of the divisor if its mantissa is a multiple of the divisor times 10^-e.
+  There is an automaton for each exponent from -reach to reach, within MOST_WITH_EXPONENT states. Beyond a certain
+  exponent, the twos and fives of A cancel, and only the rest of A must divide the digits, with up to `reach` digits
+  after the point.
 
-Other spellings are not decided: `multiples` contains none of them, and `decided` says which ones are.
+Other spellings are not decided: `multiples` contains none of them, and `decided` returns the decided spellings.
 
 Cost: about A * (|s| + 2) states for each exponent.
 """
@@ -32,8 +32,8 @@ __all__ = ["MOST_LISTED", "MOST_STATES", "decided", "fits", "multiples"]
 
 MOST_STATES = 20_000
 MOST_LISTED = 1_000
-_WORK_OF_STATE = 200  # with its ten edges
-"""Multiples between bounds that are listed where there would be too many states."""
+_WORK_OF_STATE = 200  # including its ten edges
+"""The most multiples between bounds that are listed if the automaton would have too many states."""
 MOST_WITH_EXPONENT = 4_000
 
 _NUMBER = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, None))), 0, 1)))
@@ -42,15 +42,15 @@ _State = tuple[bool, tuple[tuple[int, int, int], ...]]
 
 @lru_cache(maxsize=64)
 def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
-    """Spellings of the multiples, with a sign; `plain`: without exponent.
+    """Spellings of the multiples, with a sign. `plain`: without exponent.
 
     Raises:
-        UnsupportedError: the divisor has too many digits that are not zero.
+        UnsupportedError: the divisor has too many digits, not counting zeros at the end.
     """
     parts: list[Node] = [_unsigned(divisor)]
     if not plain:
         parts.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), ANY_EXPONENT)))
-        parts += (Seq((_unsigned(scaled), _exponent(power))) for power, scaled in _scaled(divisor, reach))
+        parts += (Seq((_unsigned(scaled), _exponent(power))) for power, scaled in _mantissa_divisors(divisor, reach))
         if (large := _large(divisor, reach)) is not None:
             rest, exponent = large
             parts.append(Seq((_remaining(rest, reach), exponent)))
@@ -59,10 +59,10 @@ def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
 
 @lru_cache(maxsize=64)
 def decided(divisor: Decimal10, plain: bool, reach: int) -> Node:
-    """The spellings of numbers, multiples or not, that `multiples` knows about."""
+    """The spellings of numbers, multiples or not, that `multiples` decides."""
     parts: list[Node] = [_NUMBER]
     if not plain:
-        parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _scaled(divisor, reach))))))
+        parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _mantissa_divisors(divisor, reach))))))
         if (large := _large(divisor, reach)) is not None:
             short = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
             parts.append(Seq((short, large[1])))
@@ -75,8 +75,8 @@ def _exponent(power: int) -> Node:
     return Seq((E, sign, ZEROS, Text(str(abs(power)))))
 
 
-def _scaled(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
-    """(exponent, the divisor of the mantissa before it), for as many exponents as there is room."""
+def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
+    """(exponent, the divisor of the mantissa before it), for as many exponents as the limit allows."""
     left, out = MOST_WITH_EXPONENT, []
     scaled = [(power, Decimal10(False, divisor.digits, divisor.exponent - power)) for power in range(-reach, reach + 1)]
     for power, one in sorted(scaled, key=lambda item: _size(item[1])):
@@ -88,7 +88,7 @@ def _scaled(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
 
 
 def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
-    """(the rest of A without twos and fives, the exponents from which on only that counts)."""
+    """(the rest of A without twos and fives, the exponents from which only this rest matters)."""
     rest, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
     counts = []
     for prime in (2, 5):
@@ -105,12 +105,12 @@ def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
 
 
 def fits(divisor: Decimal10) -> bool:
-    """Whether the automaton of the multiples is small enough."""
+    """Whether the automaton of the multiples is within MOST_STATES."""
     return _size(divisor) <= MOST_STATES
 
 
 def _size(divisor: Decimal10) -> int:
-    """About how many states the automaton has."""
+    """The approximate number of states of the automaton."""
     shift = divisor.exponent - len(divisor.digits)
     return min(int(divisor.digits[:9]), MOST_STATES + 1) * (min(abs(shift), MOST_STATES) + 2)
 
@@ -130,18 +130,20 @@ def _unsigned(divisor: Decimal10) -> Automaton:
     modulus, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
     if shift > 0:
         return _round(modulus, shift)
-    return _read(modulus, -shift, lambda remainder, left: remainder * pow(10, left, modulus) % modulus == 0, True)
+    return _by_remainder(
+        modulus, -shift, lambda remainder, left: remainder * pow(10, left, modulus) % modulus == 0, True
+    )
 
 
 def _remaining(modulus: int, most: int) -> Automaton:
-    """Mantissas with up to `most` digits after the point, whose digits, the point left out, are a multiple."""
-    return _read(modulus, most, lambda remainder, _: remainder == 0, zeros_after=False)
+    """Mantissas with up to `most` digits after the point, whose digits without the point form a multiple."""
+    return _by_remainder(modulus, most, lambda remainder, _: remainder == 0, zeros_after=False)
 
 
-def _read(modulus: int, places: int, ends: Callable[[int, int], bool], zeros_after: bool) -> Automaton:
-    """Numbers by the remainder of all their digits, up to `places` after the point, then zeros if asked for.
+def _by_remainder(modulus: int, places: int, ends: Callable[[int, int], bool], zeros_after: bool) -> Automaton:
+    """Numbers by the remainder of all their digits, up to `places` after the point. `zeros_after`: zeros may follow.
 
-    `ends(remainder, left)`: whether the number may end with so many of the places left.
+    `ends(remainder, left)`: whether the number may end with `left` unused places.
     """
     whole, fraction = 2, 2 + modulus  # by remainder; by place and remainder
     last = fraction + (places + 1) * modulus  # zeros after all places
@@ -157,7 +159,7 @@ def _read(modulus: int, places: int, ends: Callable[[int, int], bool], zeros_aft
                 following = [(0x30, 0x30, last)]
             states.append((place > 0 and ends(remainder, places - place), tuple(following)))
     states.append((True, ((0x30, 0x30, last),)))
-    return _counted(states)
+    return _build_automaton(states)
 
 
 def _digits(remainder: int, modulus: int, to: int, first: int = 0) -> list[tuple[int, int, int]]:
@@ -165,7 +167,9 @@ def _digits(remainder: int, modulus: int, to: int, first: int = 0) -> list[tuple
 
 
 def _round(modulus: int, shift: int) -> Automaton:
-    """Multiples of modulus * 10^shift: by the zeros at the end, up to shift, and the remainder before them."""
+    """Multiples of modulus * 10^shift: states are the number of zeros at the end, up to shift, and the remainder before
+    them.
+    """
     point = 2 + (shift + 1) * modulus
 
     def state(zeros: int, remainder: int) -> int:
@@ -175,7 +179,7 @@ def _round(modulus: int, shift: int) -> Automaton:
     states: list[_State] = [(False, ((0x30, 0x30, 1), *first)), (True, ((0x2E, 0x2E, point),))]
     for zeros in range(shift + 1):
         for remainder in range(modulus):
-            # With all zeros there, one more of them belongs to the digits before.
+            # After `shift` zeros, another zero belongs to the digits before them.
             more = state(shift, remainder * 10 % modulus) if zeros == shift else state(zeros + 1, remainder)
             lifted = remainder * pow(10, zeros + 1, modulus)
             edges = [(0x30, 0x30, more)]
@@ -184,9 +188,9 @@ def _round(modulus: int, shift: int) -> Automaton:
             states.append((ends, ((0x2E, 0x2E, point), *edges) if ends else tuple(edges)))
     states.append((False, ((0x30, 0x30, point + 1),)))
     states.append((True, ((0x30, 0x30, point + 1),)))
-    return _counted(states)
+    return _build_automaton(states)
 
 
-def _counted(states: list[_State]) -> Automaton:
+def _build_automaton(states: list[_State]) -> Automaton:
     spend(_WORK_OF_STATE * len(states))
     return Automaton(tuple(states))

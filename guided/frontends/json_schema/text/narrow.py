@@ -1,17 +1,17 @@
-"""Objects without members that their schema does not name. In: what is asked of an object or an item, and options. Out:
-whether the members that the schema says nothing of are left out, with the option `additional_properties="minimal"`.
+"""Objects without members that their schema does not name. In: the requirements on an object or an item, and options.
+Out: whether unmentioned members are left out, with the option `additional_properties="minimal"`.
 
-This is decided here, where the shape of an object is written, and not in the algebra. There, conjunctions, references
-and complements are worked out on the language that the schema means: to close a schema before it is negated, or before
-another one adds its names, would let values in that the whole forbids. Here the shape is final, so that leaving members
-out only ever makes the language smaller. It must not make it empty. An object therefore stays open where
+This is decided when the shape of an object is written, not in the algebra. The algebra computes conjunctions,
+references and complements of the language that the schema means. Closing a schema before it is negated, or before
+another schema adds its names, would allow values that the whole schema forbids. Here the shape is final, so leaving out
+members only makes the language smaller. It must not become empty. Therefore an object stays open if
 
-- no member is named that may be there, or the schema says something of the others (`additionalProperties`,
-  `unevaluatedProperties`, `patternProperties`, `propertyNames`, a member that must be among them);
-- the named members do not suffice for the number of members that must be there. A member counts where its value is
-  finite although all objects in it are closed: `{"properties": {"a": {"$ref": "#"}}, "minProperties": 1}` has no value
-  without other members;
-- it is an item of an array whose items must differ, and closed ones might be too few.
+- no named member can occur, or the schema constrains other members (`additionalProperties`, `unevaluatedProperties`,
+  `patternProperties`, `propertyNames`, a required member among them);
+- there are fewer usable named members than required members. A member is usable if its value is finite although all
+  objects in it are closed: `{"properties": {"a": {"$ref": "#"}}, "minProperties": 1}` has no value without other
+  members;
+- it is an item of an array whose items must differ, and closed items might be too few.
 
 Cost: linear in the members; for counts and items that must differ, in the schemas below, to a fixed depth.
 """
@@ -33,81 +33,81 @@ if TYPE_CHECKING:
 
 __all__ = ["Narrowing", "constrains_others"]
 
-_DEEPEST = 8  # objects and arrays inside of one another that are looked at
-_MOST = 2_000  # goals that are looked at for one answer
+_DEEPEST = 8  # the most nested objects and arrays that are examined
+_MOST = 2_000  # the most goals that are examined for one answer
 _CONTAINERS = frozenset(("array", "object"))
 
 
 class Narrowing:
-    """Answers for one compilation; with any other value of the option nothing is left out."""
+    """Decides for one compilation. With any other value of the option, nothing is left out."""
 
     def __init__(self, expander: Expander, option: object) -> None:
         self._expander, self.is_on = expander, option == "minimal"
-        self._open: Schema | None = None
-        self._looks = 0
+        self._open_schema: Schema | None = None
+        self._visits = 0
 
     def closes(self, shape: Shape) -> bool:
-        """Whether the objects of a shape without a formula have no members but those that are named."""
+        """Whether the objects of a shape without a formula have only named members."""
         if not self.is_on or constrains_others(shape):
             return False
-        goals, low = self._named(shape), shape.members.low
+        goals, low = self._named_goals(shape), shape.members.low
         return bool(goals) and (low <= len(shape.required) or sum(map(self._is_finite, goals.values())) >= low)
 
     def closed(self, shape: Shape, slots: Sequence[Sequence[Goal]], condition: Condition) -> Condition | None:
-        """For a shape with a formula: the condition on the named members where there are no others, else None.
+        """For a shape with a formula: the condition on the named members if there are no others, else None.
 
-        `slots`: for each named member the schemas of its cells, which the condition counts through from 0.
+        `slots`: for each named member the schemas of its cells. The condition numbers these consecutively from 0.
         """
         parts = () if shape.formula is None else leaves(shape.formula)
         if not self.is_on or not slots or any(map(constrains_others, (shape, *(leaf.shape for leaf in parts)))):
             return None
-        alone = _of_first(condition, sum(map(len, slots)), {})
+        alone = _restrict_to_first(condition, sum(map(len, slots)), {})
         low = shape.members.low
         if verdict(alone, {}, None) is False or (low and sum(any(map(self._is_finite, slot)) for slot in slots) < low):
             return None
         return alone
 
     def item(self, goal: Goal) -> Goal:
-        """What is asked of an item that must differ from the others: to stay open, where few would be left."""
-        if not self.is_on or not goal or self._ask(self._has_many, goal):
+        """The goal of an item that must differ from the others. It stays open if closing it would leave few values."""
+        if not self.is_on or not goal or self._decide(self._has_many, goal):
             return goal
-        return self._expander.goal((*goal, self._left_open(goal[0])))
+        return self._expander.goal((*goal, self._keep_open(goal[0])))
 
-    def _left_open(self, at: Schema) -> Schema:
-        """A schema that allows every value, and says so of the members of objects."""
-        if self._open is None:
+    def _keep_open(self, at: Schema) -> Schema:
+        """A schema that allows every value, and explicitly allows any additional members."""
+        if self._open_schema is None:
             anything = Schema(at.document, at.pointer, True, at.base)
             objects = (ObjectPart({}, anything),)
             negation = self._expander.negation
             inner = negation.derived(at, Shape(objects=objects))
-            self._open = negation.derived(at, Shape(objects=objects, arrays=(ArrayPart((), inner),)))
-        return self._open
+            self._open_schema = negation.derived(at, Shape(objects=objects, arrays=(ArrayPart((), inner),)))
+        return self._open_schema
 
-    def _named(self, shape: Shape) -> dict[str, Goal]:
-        """What is asked of the members that are named and may be there."""
+    def _named_goals(self, shape: Shape) -> dict[str, Goal]:
+        """The goals of the named members that can occur."""
         expander = self._expander
         names = [name for name in shape.named() if expander.allows(shape, name)]
         return {name: expander.goal(expander.member(shape, name)) for name in names}
 
-    # --- the values of a goal, with all of its objects closed: answers are "surely", or "perhaps not"
+    # the values of a goal with all of its objects closed; answers are "certainly" or "perhaps not"
 
-    def _ask(self, question: Callable[[Goal, int], bool], goal: Goal) -> bool:
-        self._looks = 0
+    def _decide(self, question: Callable[[Goal, int], bool], goal: Goal) -> bool:
+        self._visits = 0
         return question(goal, _DEEPEST)
 
     def _is_finite(self, goal: Goal) -> bool:
-        return self._ask(self._has_finite, goal)
+        return self._decide(self._has_finite, goal)
 
     def _shapes(self, goal: Goal, depth: int) -> Iterable[Shape]:
-        self._looks += 1
-        if depth == 0 or self._looks > _MOST or has_false(goal):
+        self._visits += 1
+        if depth == 0 or self._visits > _MOST or has_false(goal):
             return ()
         return self._expander.expand(goal).shapes
 
     def _has_finite(self, goal: Goal, depth: int) -> bool:
-        """Whether there is a value, and a finite one: a schema may ask for itself without end."""
+        """Whether there is a finite value: a schema may require itself without end."""
         shapes = tuple(self._shapes(goal, depth))
-        if shapes and (few := self._expander.few.of(goal)) is not None:  # none of their objects is open
+        if shapes and (few := self._expander.listed_values.of(goal)) is not None:  # none of their objects is open
             return bool(few)
         return any(self._is_finite_shape(shape, depth - 1) for shape in shapes)
 
@@ -120,7 +120,7 @@ class Narrowing:
                 return True
         if "object" not in shape.types or shape.formula is not None or shape.extra_blocks:
             return False
-        named, low = self._named(shape), shape.members.low
+        named, low = self._named_goals(shape), shape.members.low
         if not all(name in named and self._has_finite(named[name], depth) for name in shape.required):
             return False
         return low <= len(shape.required) or sum(self._has_finite(goal, depth) for goal in named.values()) >= low
@@ -129,7 +129,7 @@ class Narrowing:
         """Whether there are many values."""
         shapes = tuple(self._shapes(goal, depth))
         if all(shape.values is not None or _CONTAINERS.isdisjoint(shape.types) for shape in shapes):
-            return bool(shapes) and self._expander.few.of(goal) is None
+            return bool(shapes) and self._expander.listed_values.of(goal) is None
         return any(self._has_many_of(shape, depth - 1) for shape in shapes)
 
     def _has_many_of(self, shape: Shape, depth: int) -> bool:
@@ -141,25 +141,25 @@ class Narrowing:
         if "array" in shape.types and shape.items.high != 0 and not shape.some_items:
             inside.append(self._expander.goal(item_goal(shape, 0)))
         if "object" in shape.types and shape.members.high != 0:
-            inside += self._named(shape).values()
+            inside += self._named_goals(shape).values()
         return any(self._has_many(goal, depth) for goal in inside)
 
 
 def constrains_others(shape: Shape) -> bool:
-    """Whether something is said of members that are not named."""
+    """Whether the shape constrains members that it does not name."""
     if shape.names or shape.some_members or shape.extra_blocks:
         return True
     return any(part.patterns or part.additional is not None for part in shape.objects)
 
 
-def _of_first(condition: Condition, count: int, done: dict[int, Condition]) -> Condition:
-    """What a condition says where none but the first `count` members can be written."""
+def _restrict_to_first(condition: Condition, count: int, done: dict[int, Condition]) -> Condition:
+    """The condition if only the first `count` members can be written."""
     found = done.get(serial(condition))
     if found is None:
         if isinstance(condition, Written):
             found = Written(tuple(at for at in condition.members if at < count))
         else:
-            items = tuple([_of_first(item, count, done) for item in condition.items])
+            items = tuple([_restrict_to_first(item, count, done) for item in condition.items])
             found = type(condition)(items)
         done[serial(condition)] = found
     return found

@@ -1,9 +1,9 @@
 """How values are written: as JSON. In: IR of the parts of a value. Out: IR of the value.
 
-What a schema allows, `lower.py`, `objects.py`, `arrays.py` and `constants.py` work out; how a member, an item, a string
-or a container is written, they ask here. Another notation is a subclass (`frontends/structural_tag/element_text.py`),
-which writes other things where it is told so by a *level*: the number of containers around a value, or a negative
-number, whose meaning is the subclass's own. `inside` gives the levels of the values in a container.
+`lower.py`, `objects.py`, `arrays.py` and `constants.py` decide what a schema allows, and call a `Notation` to write
+members, items, strings and containers. Another notation is a subclass (`frontends/structural_tag/element_text.py`). It
+may write a value differently depending on its *level*: the number of containers around the value, or a negative number,
+whose meaning the subclass defines. `inside` returns the levels of the values in a container.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ class Notation:
         self.layout = layout_of(options)
         self.encoding = encoding_of(options.escapes)
         one_spelling = options.escapes == "minimal" or options.constants == "plain"
-        self.constant_encoding = encoding_of("minimal") if one_spelling else self.encoding  # and of names of the schema
+        self.constant_encoding = encoding_of("minimal") if one_spelling else self.encoding  # and of names in the schema
         self.narrowing = Narrowing(lowering.expander, options.additional_properties)
         self._after_key: dict[int, Node] = {}  # by the serial number of the value's node
         self._other_keys: dict[object, Node] = {}
 
     def top(self, goal: Goal) -> Node:
-        """The text of a whole."""
+        """The text of a whole output."""
         text, around = self.lowering.value(goal, 0), self.layout.around
         return Seq((around, text, around)) if self.lowering.options.surrounding_whitespace else text
 
     # --- levels
 
     def same_text(self, level: int) -> int:
-        """The same number for all levels at which a goal has the same text."""
+        """A number that is the same for all levels at which a goal has the same text."""
         return 0 if self.layout.indent is None else level
 
     def inside(self, level: int, step: str | int) -> int:
         """The level of a value in a container.
 
-        `step`: the name of a member; the number of an item, or ~number for that and any after it.
+        `step`: the name of a member; or the number n of an item, or ~n for item n and all later ones.
         """
         return level + 1
 
     def apart(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
-        """The levels of additional members, which are none of the known ones, each with what its names are in.
+        """The levels of additional members, which are not among the known ones, each with the languages of their names.
 
-        `goal`: what is asked of them.
+        `goal`: the goal of their values.
         """
         return [((), level + 1)]
 
@@ -72,21 +72,21 @@ class Notation:
         return level
 
     def narrowing_at(self, level: int) -> Narrowing:
-        """What decides whether members that the schema says nothing of are left out."""
+        """Decides whether unmentioned members are left out at this level."""
         return self.narrowing
 
     # --- values
 
     def text_of(self, kind: str, make: Callable[[int], Node], where: str, level: int) -> Node:
-        """The values of one type of the schema at `where`. `make` gives their text at a level."""
+        """The values of one type of the schema at `where`. `make` returns their text at a level."""
         return make(level)
 
     def names_integers(self, level: int) -> bool:
-        """Whether a value of which nothing is asked may also be an "integer", with a text of its own."""
+        """Whether an unconstrained value may also be an "integer", with a separate text."""
         return False
 
     def framed(self, kind: str, text: Node, level: int) -> Node:
-        """The text of values of one type, with what stands around them."""
+        """The text of values of one type, with the text around them."""
         return text
 
     def string(self, key: object, label: str, where: str, content: Callable[[], Node], level: int) -> Node:
@@ -94,7 +94,7 @@ class Notation:
         return self.lowering.rule(key, label, where, lambda: quoted(content(), self.encoding))
 
     def quoted(self, content: Node, encoding: Encoding, level: int) -> Node:
-        """The strings with this content, in place."""
+        """The strings with this content, inlined."""
         return quoted(content, encoding)
 
     def quoted_text(self, text: str, level: int) -> Node:
@@ -104,11 +104,11 @@ class Notation:
     # --- containers
 
     def between(self, level: int) -> Node:
-        """What stands between members, or items."""
+        """The text between members, or items."""
         return self.layout.between(level)
 
     def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
-        """A container. `body`: a member or an item or more; None if there can be none."""
+        """A container. `body`: at least one member or item; None if there can be none."""
         return self.layout.wrap(brackets, body, may_be_empty, level)
 
     def item(self, value: Node, level: int) -> Node:
@@ -116,14 +116,14 @@ class Notation:
         return value
 
     def check_unique(self, asked: Schema, level: int) -> None:
-        """Raise UnsupportedError if it is not enforced in these arrays that items differ, as the schema asks."""
+        """Raise UnsupportedError if these arrays cannot enforce that items differ, as the schema requires."""
 
     def field(self, name: str, value: Node, required: bool, level: int, where: str | None = None) -> Field:
         """A declared member, with the text of its value."""
         return Field(name, self.after(value), required, quoted_text(name, self.constant_encoding))
 
     def spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
-        """How a part of a name is written, and what stands before and behind a name."""
+        """A function that writes a part of a name, and the texts before and after a name."""
         return lambda text: Encoded(Text(text), self.constant_encoding), (QUOTE, QUOTE)
 
     def many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
@@ -133,14 +133,14 @@ class Notation:
     def other(
         self, names: tuple[Node, ...], known: Collection[str], value: Node, level: int, where: str, in_place: bool
     ) -> Node:
-        """An additional member. Its name is in all of these languages, and none of the known names."""
+        """An additional member. Its name is in all of these languages, and is not a known name."""
         return Seq((self.other_key(names, where, in_place=in_place), self.after(value)))
 
     def distinct(self, text: Node, known: Collection[str], level: int, counted: str | None) -> Node:
-        """Objects with additional members, whose names differ from one another and from the known ones.
+        """Objects with additional members, whose names differ from one another and from the known names.
 
-        `counted`: the place of the object, if it matters that they differ: if the schema counts members, or asks that
-        some of them be there.
+        `counted`: the location of the object if it matters that the names differ (the schema counts members, or
+        requires some of them).
         """
         return Distinct(text, tuple(known))
 
@@ -160,9 +160,9 @@ class Notation:
         return found
 
     def after(self, value: Node) -> Node:
-        """The colon and a value: all that follows a key.
+        """The text after a key: the colon and the value.
 
-        Scalars have a rule for it. Most schemas share these few rules, and with them their token tables.
+        For scalars, it is a rule. Most schemas share these few rules, and their token tables.
         """
         key = serial(value)
         found = self._after_key.get(key)

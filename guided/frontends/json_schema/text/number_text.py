@@ -1,4 +1,4 @@
-"""The parts from which spellings of numbers are composed, as IR nodes. Each is one object, however often it is used."""
+"""The parts of number spellings, as IR nodes. Each is a single object, regardless of how often it is used."""
 
 from __future__ import annotations
 

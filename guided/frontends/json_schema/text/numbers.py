@@ -1,30 +1,30 @@
 """JSON numbers in an interval, as regular languages over their spellings. In: bounds. Out: IR nodes.
 
-A magnitude is 0.d1d2d3... times ten to the p, with d1 not zero. p is the *position* of its first digit: 1 for 5.25, 3
-for 525, -1 for 0.0525. Magnitudes are compared by position, then by digits. So the spellings without exponent of the
-numbers up to b, whose position is B, are: all with a position below B, and those at B whose digits are not above
-those of b. For example, up to 525: everything with one or two digits before the point, and of three digits 100 to
-525.
+A magnitude is 0.d1d2d3... times ten to the p, where d1 is not zero. p is the *position* of its first digit: 1 for 5.25,
+3 for 525, -1 for 0.0525. Magnitudes are compared by position, then by digits. So the spellings without exponent of the
+numbers up to b, whose position is B, are: all with a position below B, and those at position B whose digits are not
+above those of b. For example, up to 525: all numbers with one or two digits before the point, and with three digits
+those from 100 to 525.
 
-With an exponent e, the position is that of the mantissa plus e. So for each mantissa position there is one interval
-of exponents with any digits, and at each bound one exponent with the digits compared. Integers are treated likewise,
-by the position of their last digit that is not zero.
+With an exponent e, the position is that of the mantissa plus e. So for each position of the mantissa, there is one
+interval of exponents that allows any digits, and at each bound one exponent for which digits are compared. Integers are
+treated likewise, by the position of their last digit that is not zero.
 
 numbers="json" allows every spelling of RFC 8259: `-0`, trailing zeros, exponents in both cases with signs and leading
 zeros. **Stated limit**: with a bound, or for integers, the spellings with an exponent are not a regular language,
 because zeros would have to be counted against the exponent without end. Complete within the interval are:
 
 - all spellings without exponent
-- those with an exponent from -REACH to REACH
-- scientific spellings, whose first digit is right before or right after the point (of integers, with up to SCIENTIFIC
+- spellings with an exponent from -REACH to REACH
+- scientific spellings, whose first digit is directly before or after the point (of integers, with up to SCIENTIFIC
   digits after the point)
 
-Some other spellings with an exponent are left out. Every number can still be written, and nothing outside of the
-interval is ever accepted. Numbers without bounds have all spellings, and so have draft 4's integers, which are
-written without fraction and exponent.
+Some other spellings with an exponent are left out. Every number can still be written, and nothing outside the interval
+is ever accepted. Numbers without bounds have all spellings. So do the integers of draft 4, which are written without
+fraction and exponent.
 
-numbers="plain" allows no exponent and no negative zero, and integers without fraction, except where draft 4 asks for
-numbers that are no integers. Trailing zeros of a fraction are allowed. A constant has its shortest spelling only.
+numbers="plain" allows no exponent and no negative zero, and integers without fraction, except if draft 4 requires
+numbers that are not integers. Trailing zeros of a fraction are allowed. A constant has only its shortest spelling.
 
 Cost: O(REACH * n^2) nodes for bounds of n digits. `multipleOf` is in `multiples.py`.
 """
@@ -66,7 +66,7 @@ __all__ = ["REACH", "SCIENTIFIC", "number_constant", "number_node"]
 REACH = 8
 SCIENTIFIC = 16
 
-_FEW_DIGITS = 8  # of integers; the general intersection costs more for few, less for many
+_FEW_DIGITS = 8  # of integers; the general intersection costs more for few digits, and less for many
 _LONGEST_BOUND = 1_000
 _LARGEST_EXPONENT = 4_000
 
@@ -81,15 +81,15 @@ def _span(low: str, high: str) -> Node:
     return Chars(((ord(low), ord(high)),)) if low <= high else EMPTY
 
 
-def _written(position: int, digits: str) -> Node:
-    """The first digits of a spelling whose first digit stands at `position`, the point included once it is passed."""
+def _prefix_text(position: int, digits: str) -> Node:
+    """The first digits of a spelling whose first digit is at `position`, including the point once it is passed."""
     if position <= 0:
         return literal("0." + "0" * -position + digits)
     return literal(digits if len(digits) <= position else digits[:position] + "." + digits[position:])
 
 
 def _rest(position: int, read: int, free: int | None, fraction: bool) -> Node:
-    """What may follow `read` significant digits, zeros only from the digit number `free` on (None: any digits)."""
+    """The text after `read` significant digits. From digit number `free` on, only zeros (None: any digits)."""
     left = None if free is None else max(free - read, 0)
     if position <= 0 or read > position:
         return _fraction_digits(left)
@@ -104,7 +104,7 @@ def _fraction_digits(left: int | None) -> Node:
 
 @lru_cache(maxsize=4096)
 def _whole_digits(whole: int, left: int | None, fraction: bool) -> Node:
-    """`whole` digits before the point, and what comes after it; after the first `left` of them only zeros."""
+    """`whole` digits before the point, and the text after it. After the first `left` digits, only zeros."""
     if left is None:
         return Seq((digit_run(whole, whole), FRACTION if fraction else EPSILON))
     if left <= whole:
@@ -115,11 +115,11 @@ def _whole_digits(whole: int, left: int | None, fraction: bool) -> Node:
 
 
 def _next(position: int, read: int, digits: Node) -> Node:
-    """One of `digits` as the significant digit number `read`, after the point where that comes first."""
+    """One of `digits` as the significant digit number `read`, preceded by the point if it comes first."""
     return Seq((POINT, digits)) if read == position > 0 else digits
 
 
-def _compared(position: int, bound: Bound, above: bool, free: int | None, fraction: bool) -> Node:
+def _compare(position: int, bound: Bound, above: bool, free: int | None, fraction: bool) -> Node:
     """Spellings with the first digit at `position` whose digits are above (or below) those of the bound, or equal."""
     digits = bound.value.digits
     parts: list[Node] = []
@@ -127,11 +127,11 @@ def _compared(position: int, bound: Bound, above: bool, free: int | None, fracti
         least = "1" if at == 0 else "0"
         here = _span(max(chr(ord(digits[at]) + 1), least), "9") if above else _span(least, chr(ord(digits[at]) - 1))
         if here is not EMPTY:
-            start = _written(position, digits[:at])
+            start = _prefix_text(position, digits[:at])
             parts.append(Seq((start, _next(position, at, here), _rest(position, at + 1, free, fraction))))
         if not above and at >= max(position, 1):
-            parts.append(_written(position, digits[:at]))  # ends here: what is missing counts as zeros
-    equal = _written(position, digits)
+            parts.append(_prefix_text(position, digits[:at]))  # ends here: missing digits count as zeros
+    equal = _prefix_text(position, digits)
     after, zeros = (_rest(position, len(digits), count, fraction) for count in (free, 0))
     if above:
         parts.append(Seq((equal, And((after, Not(zeros))) if bound.strict else after)))
@@ -141,15 +141,15 @@ def _compared(position: int, bound: Bound, above: bool, free: int | None, fracti
 
 
 def _edges(position: int, low: Bound | None, high: Bound | None, free: int | None, fraction: bool) -> Node:
-    """Spellings with the first digit at `position` whose digits are between the bounds given."""
+    """Spellings with the first digit at `position` whose digits are between the given bounds."""
     if low is not None and high is not None and low.value == high.value:
         zeros = _rest(position, len(low.value.digits), 0, fraction)
-        return EMPTY if low.strict or high.strict else Seq((_written(position, low.value.digits), zeros))
+        return EMPTY if low.strict or high.strict else Seq((_prefix_text(position, low.value.digits), zeros))
     sides = []
     if low is not None:
-        sides.append(_compared(position, low, True, free, fraction))
+        sides.append(_compare(position, low, True, free, fraction))
     if high is not None:
-        sides.append(_compared(position, high, False, free, fraction))
+        sides.append(_compare(position, high, False, free, fraction))
     if not sides:
         start = Text("0." + "0" * -position) if position <= 0 else EPSILON
         return Seq((start, NONZERO, _rest(position, 1, free, fraction)))
@@ -158,7 +158,7 @@ def _edges(position: int, low: Bound | None, high: Bound | None, free: int | Non
 
 @lru_cache(maxsize=4096)
 def _positions(low: int | None, high: int | None, fraction: bool) -> Node:
-    """Spellings without exponent whose first digit stands at `low` to `high`, with any digits."""
+    """Spellings without exponent whose first digit is at position `low` to `high`, with any digits."""
     if low is not None and high is not None and low > high:
         return EMPTY
     parts: list[Node] = []
@@ -182,7 +182,7 @@ def _without_exponent(low: Bound | None, high: Bound | None, fraction: bool) -> 
 
 
 def _edge_positions(low: Bound | None, high: Bound | None) -> list[tuple[int, Bound | None, Bound | None]]:
-    """The position of each bound with the bounds to compare digits with there."""
+    """The position of each bound, with the bounds whose digits are compared there."""
     if low is not None and high is not None and low.value.exponent == high.value.exponent:
         return [(low.value.exponent, low, high)]
     edges: list[tuple[int, Bound | None, Bound | None]] = []
@@ -198,7 +198,7 @@ def _edge_positions(low: Bound | None, high: Bound | None) -> list[tuple[int, Bo
 
 @lru_cache(maxsize=4096)
 def _naturals(low: int, high: int | None) -> Node:
-    """The integers `low` to `high` (at least 0), leading zeros allowed, at least one digit."""
+    """The integers `low` to `high` (at least 0), with at least one digit. Leading zeros are allowed."""
     if high is not None and high < low:
         return EMPTY
     if low < 10 and (high is None or high < 10):
@@ -223,8 +223,8 @@ def _exponent(low: int | None, high: int | None) -> Node:
     return Seq((E, _alt(parts))) if parts else EMPTY
 
 
-def _near(*places: int | None) -> list[int]:
-    """The mantissa positions at which the exponent is decided exactly: near a bound, and right at the point."""
+def _exact_positions(*places: int | None) -> list[int]:
+    """The mantissa positions for which the exponent is decided exactly: near a bound, and directly at the point."""
     near = {0, 1}
     for place in places:
         if place is not None:
@@ -233,18 +233,18 @@ def _near(*places: int | None) -> list[int]:
 
 
 def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
-    """Positive numbers between positive bounds, spelled with an exponent (see the limit above)."""
+    """Positive numbers between positive bounds, spelled with an exponent (subject to the limit above)."""
     if low is None and high is None:
         return Seq((_positions(None, None, True), ANY_EXPONENT))
     first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
     parts: list[Node] = []
-    for at in _near(first, last):
+    for at in _exact_positions(first, last):
         least, most = None if first is None else first + 1 - at, None if last is None else last - 1 - at
         if least is None or most is None or least <= most:
             parts.append(Seq((_positions(at, at, True), _exponent(least, most))))
         for edge, a, b in _edge_positions(low, high):
             parts.append(Seq((_edges(at, a, b, None, True), _exponent(edge - at, edge - at))))
-    # Farther from the bounds an exponent of up to REACH cannot cross them.
+    # Farther from the bounds, an exponent of up to REACH cannot cross them.
     above, below = None if first is None else first + REACH + 1, None if last is None else last - REACH - 1
     if above is None or below is None or above <= below:
         small = _exponent(None if above is None else -REACH, None if below is None else REACH)
@@ -254,7 +254,7 @@ def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
 
 @lru_cache(maxsize=1)
 def _positive_integers() -> Node:
-    """Every spelling of a positive integer, up to the limit above."""
+    """Every spelling of a positive integer, subject to the limit above."""
     head = Seq((Repeat(Seq((NONZERO, DIGITS)), 0, 1), NONZERO))
     parts: list[Node] = [Seq((NONZERO, DIGITS, ZERO_FRACTION))]
     for zeros in range(REACH + 1):
@@ -267,13 +267,13 @@ def _positive_integers() -> Node:
 
 
 def _bounded_integers(low: Bound | None, high: Bound) -> Node:
-    """Every spelling of the positive integers between the bounds, by their number of digits (see the limit above)."""
+    """Every spelling of the positive integers between the bounds, by number of digits (subject to the limit above)."""
     edges = {at: (a, b) for at, a, b in _edge_positions(low, high)}
     parts: list[Node] = []
     for size in range(low.value.exponent if low else 1, high.value.exponent + 1):
         a, b = edges.get(size, (None, None))
         parts.append(_edges(size, a, b, size, True))
-        for at in _near(size):
+        for at in _exact_positions(size):
             parts.append(Seq((_edges(at, a, b, size, True), _exponent(size - at, size - at))))
     return _alt(parts)
 
@@ -282,7 +282,7 @@ def _bounded_integers(low: Bound | None, high: Bound) -> Node:
 
 
 def _check_size(value: Decimal10) -> None:
-    """A bound of n digits costs n * n nodes, one with a large exponent as many characters: UnsupportedError."""
+    """Raise UnsupportedError for a large bound. n digits cost n * n nodes, and a large exponent as many characters."""
     if len(value.digits) > _LONGEST_BOUND:
         raise UnsupportedError(
             f"a number of {len(value.digits)} digits: at most {_LONGEST_BOUND:,} are written",
@@ -297,7 +297,7 @@ def _check_size(value: Decimal10) -> None:
 
 
 def _positive(low: Bound | None, high: Bound | None, integral: bool, plain: bool) -> Node:
-    """Spellings of the positive numbers between bounds that are positive too (None: none)."""
+    """Spellings of the positive numbers between positive bounds (None: no bound)."""
     if plain:
         return _without_exponent(low, high, not integral)
     if integral and low is None and high is None:
@@ -309,11 +309,12 @@ def _positive(low: Bound | None, high: Bound | None, integral: bool, plain: bool
 
 
 def _sides(numbers: NumberSet) -> tuple[tuple[Bound | None, Bound | None] | None, ...]:
-    """The parts of the set above and below zero as intervals of magnitudes; None where there is none."""
+    """The parts of the set above and below zero, as intervals of magnitudes. None for an empty part."""
     out: list[tuple[Bound | None, Bound | None] | None] = []
     for low, high, negative in ((numbers.low, numbers.high, False), (numbers.high, numbers.low, True)):
         inner, outer = _magnitude(low, negative), _magnitude(high, negative)
-        # `inner` is the end nearer to zero; behind zero it does not bound this side, while `outer` empties it.
+        # `inner` is the end nearer to zero. Beyond zero, it does not bound this side; an `outer` beyond zero empties
+        # it.
         empty = high is not None and outer is None
         out.append(None if empty else (inner, outer))
     return tuple(out)
@@ -335,7 +336,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     if numbers.is_empty:
         return EMPTY
     if numbers.fractional or numbers.excluded or numbers.divisors or numbers.no_divisors or numbers.not_bare:
-        return _combined(numbers, plain, max_digits)
+        return _intersect(numbers, plain, max_digits)
     if numbers == EVERY_NUMBER and not plain:
         whole: Node = ANY_NUMBER
     else:
@@ -357,7 +358,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
 
 
 def _short(whole: Node, max_digits: int | None) -> Node:
-    """Those of the numbers of which no part has more digits."""
+    """The numbers in which no part has more digits."""
     if max_digits is None:
         return whole
     run = digit_run(1, max_digits)
@@ -365,14 +366,15 @@ def _short(whole: Node, max_digits: int | None) -> Node:
     return And((whole, Seq((SIGN, run, Repeat(Seq((POINT, run)), 0, 1), Repeat(exponent, 0, 1)))))
 
 
-# What is taken away must be known in every spelling that remains: one with a small exponent, or none.
+# The excluded values must be known in every remaining spelling: with a small exponent, or without one.
 _CERTAIN = Seq((SIGN, WHOLE, FRACTION, Repeat(_exponent(-REACH, REACH), 0, 1)))
 
 
-def _combined(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
-    """Multiples, and a set without other sets; of the latter spellings with an exponent beyond REACH are left out.
+def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
+    """Multiples, and numbers without the excluded sets. For the latter, spellings with an exponent beyond REACH are
+    left out.
 
-    Where the automaton of the multiples would be too large, but few of them lie between the bounds, these are listed.
+    If the automaton of the multiples would be too large, but few multiples lie between the bounds, these are listed.
     """
     if numbers.integral:
         numbers = numbers.with_integral_divisors()
@@ -398,7 +400,7 @@ def _combined(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
 
 
 def number_constant(value: Decimal10, plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:
-    """Every spelling of one number of a set; its shortest one if `plain`."""
+    """Every spelling of one number of a set. Only the shortest one if `plain`."""
     spend()
     if plain:
         _check_size(value)

@@ -1,11 +1,11 @@
 """The text of objects. In: a shape of objects. Out: IR.
 
-Members are the declared ones and, unless the shape is closed, additional ones. The names of additional members are
-`Entry`s of a `Distinct` that knows the declared names. Members that are bound by a condition (`dependentRequired`,
-`if`) come from `conditional.py`. If that refuses, the alternatives are split into cases of one member
-(`case_split.py`), or multiplied out, provided they are few.
+An object has the declared members and, unless the shape is closed, additional ones. The names of additional members are
+`Entry`s of a `Distinct` that knows the declared names. `conditional.py` handles members under a condition
+(`dependentRequired`, `if`). If it refuses, the alternatives are split by the cases of one member (`case_split.py`), or
+multiplied out if they are few.
 
-Cost: linear in the members. `containers.py` and `member_tries.py` state their own.
+Cost: linear in the members. `containers.py` and `member_tries.py` state their own costs.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 __all__ = ["object_text"]
 
-_FEW_CLASSES = 4  # up to so many classes of names have rules that other objects share
+_FEW_CLASSES = 4  # with at most this many classes of names, their rules are shared with other objects
 
 
 def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     """The text of the objects of a shape."""
     if shape.formula is not None:
-        return _bound(lowering, shape, where, level)
+        return _conditional_text(lowering, shape, where, level)
     notation, fields = lowering.notation, list[Field]()
     comma = notation.between(level)
     names = shape.named()
@@ -56,10 +56,10 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
             value = lowering.value(goal, notation.inside(level, name))
             fields.append(notation.field(name, value, name in required, level, where))
     closed = closed or notation.narrowing_at(level).closes(shape)
-    extra, some = (None, []) if closed else _others(lowering, shape, where, level)
+    extra, some = (None, []) if closed else _additional_members(lowering, shape, where, level)
     may_be_empty = not shape.required and shape.members.low == 0 and not some
     window, cap = shape.members, lowering.options.max_items
-    if extra is not None and window.low > 1 and (few := lowering.expander.few.other_names(shape)) is not None:
+    if extra is not None and window.low > 1 and (few := lowering.expander.listed_values.other_names(shape)) is not None:
         cap = few if cap is None else min(cap, few)  # otherwise no names would be left for the last members
     if extra is None and window.low > len(fields):
         lowering.reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
@@ -83,11 +83,11 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
     return notation.distinct(text, tuple(names), level, where if counted else None)
 
 
-def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
-    """An additional member, and for each block of the shape one that satisfies it.
+def _additional_members(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
+    """An additional member, and for each block of the shape a member that satisfies it.
 
-    The `Distinct` around the object excludes the declared names. Many classes of names are put into one rule, so that
-    one automaton reads a name.
+    The `Distinct` around the object excludes the declared names. If there are many classes of names, they form one
+    rule, so that one automaton reads a name.
     """
     members: list[Node] = []
     some: list[list[Node]] = [[] for _ in shape.extra_blocks]
@@ -95,7 +95,7 @@ def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[N
     together = len(classes) > _FEW_CLASSES
     for one in classes:
         apart = lowering.notation.apart(level, lowering.expander.goal(one.schemas), shape.named())
-        for goal, out in [(one.schemas, members), *_asked(one, some)] if some else [(one.schemas, members)]:
+        for goal, out in [(one.schemas, members), *_blocks_of(one, some)] if some else [(one.schemas, members)]:
             normal = lowering.expander.goal(goal)
             for names, inside in () if has_false(normal) else apart:
                 value = lowering.value(normal, inside)
@@ -109,13 +109,13 @@ def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[N
     return member, [Alt(tuple(nodes)) for nodes in some]
 
 
-def _asked(one: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
+def _blocks_of(one: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
     for block, out in zip(one.blocks, some, strict=True):
         if block is not None:
             yield (*one.schemas, *block), out
 
 
-def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
+def _conditional_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     """The text of the objects of a shape with a formula."""
     try:
         bound = bind(shape, lowering.expander)
@@ -154,7 +154,7 @@ def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
 def _case_by_case(expander: Expander, shape: Shape) -> list[Shape]:
     """The shapes of an object with a formula that is refused as a whole.
 
-    A discriminator has few cases. Without one the alternatives are rather multiplied out, if they are few.
+    A discriminator has few cases. Without one, the alternatives are multiplied out if they are few.
     """
     problem: UnsupportedError | None = None
     if has_discriminator(shape, expander):

@@ -1,8 +1,8 @@
-"""Does a rule generate anything? In: IR rules and a name. Out: False if its language is surely empty.
+"""Whether a rule generates anything. In: IR rules and a name. Out: False if its language is certainly empty.
 
-A least fixpoint, computed top-down: a rule generates something once all of its parts do, and only the rules on which
-that depends are looked at. Regular operations (`And`, `Not`, `Length`) are assumed to be non-empty; the automaton
-core decides about them. Cost: linear in the rules that are looked at, and their references.
+A least fixpoint, computed top-down: a rule generates something once all of its parts do, and only rules on which this
+depends are visited. Regular operations (`And`, `Not`, `Length`) are assumed to be non-empty; the automaton core decides
+about them. Cost: linear in the visited rules and their references.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from guided.ir.nodes import Alt, Chars, Distinct, Encoded, Entry, Node, Permutat
 
 __all__ = ["generates", "generating"]
 
-_ALWAYS = frozenset((Text, Encoded))  # the most frequent nodes of those that are not looked into
+_ALWAYS = frozenset((Text, Encoded))  # the most frequent nodes without parts to visit
 
 
 def generates(start: str, rules: Mapping[str, Node]) -> bool:
-    """Whether the rule `start` may generate a string. False: it surely does not."""
-    return start in _known([start], rules, start)
+    """Whether the rule `start` may generate a string. False is certain."""
+    return start in _find_productive([start], rules, start)
 
 
 def generating(names: Iterable[str], rules: Mapping[str, Node]) -> set[str]:
-    """Those of `names` that may generate a string, and rules on which they depend."""
-    return _known(list(names), rules, None)
+    """The rules of `names` that may generate a string, and rules on which they depend."""
+    return _find_productive(list(names), rules, None)
 
 
-def _known(work: list[str], rules: Mapping[str, Node], goal: str | None) -> set[str]:
-    """The rules that generate something, of `work` and all that these depend on, until `goal` is one of them."""
+def _find_productive(work: list[str], rules: Mapping[str, Node], goal: str | None) -> set[str]:
+    """The rules that generate something, among `work` and its dependencies. Stops early once `goal` is one of them."""
     known: set[str] = set()
     entered: set[str] = set()
-    waiting: defaultdict[str, set[str]] = defaultdict(set)  # rule -> rules to look at again once it is known
+    waiting: defaultdict[str, set[str]] = defaultdict(set)  # rule -> rules to revisit once it is known
     while work and goal not in known:
         name = work.pop()
         if name in known:
@@ -40,7 +40,7 @@ def _known(work: list[str], rules: Mapping[str, Node], goal: str | None) -> set[
         if _generates(rules[name], known, missing):
             known.add(name)
             work.extend(waiting.pop(name, ()))
-        elif name not in entered:  # again, after all rules on which it depends
+        elif name not in entered:  # revisited after all rules on which it depends
             entered.add(name)
             work.append(name)
             work.extend(needed for needed in missing if needed not in entered)
@@ -53,7 +53,7 @@ def _known(work: list[str], rules: Mapping[str, Node], goal: str | None) -> set[
 def _generates(node: Node, known: set[str], missing: list[str]) -> bool:
     if isinstance(node, Seq):
         works, parts = True, list(node.items)
-        while parts:  # each, to collect all that is missing
+        while parts:  # visit every part, to collect all that is missing
             part = parts.pop()
             if type(part) in _ALWAYS:
                 continue

@@ -2,8 +2,9 @@ r"""How JSON is spelled: the encoding of string content, and the text between va
 
 The content of strings is constrained as decoded characters and then spelled through `JSON_STRING` (RFC 8259, section
 7). A character stands for itself unless it is a control character, a quotation mark or a backslash. Eight characters
-have a short escape. Each has its `\uXXXX` escape, or a pair of them beyond U+FFFF. A lone surrogate is not a spelling
-of any character. `MINIMAL_STRING` has one spelling for each character: that of `json.dumps(ensure_ascii=False)`.
+have a short escape. Every character also has its `\uXXXX` escape, or a pair of them beyond U+FFFF. A lone surrogate
+does not spell any character. `MINIMAL_STRING` has one spelling for each character: that of
+`json.dumps(ensure_ascii=False)`.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _string_forms() -> tuple[Form, ...]:
 
 
 def _hex_forms() -> tuple[Form, ...]:
-    """Any character as `\\uXXXX`, or as two of them."""
+    """Any character as `\\uXXXX`, or as two such escapes."""
     unit = Form(
         charset(((0, 0xFFFF),)),
         (_byte("\\"), _byte("u"), _hex(1 << 12), _hex(1 << 8), _hex(1 << 4), _hex(1)),
@@ -109,8 +110,8 @@ def _minimal_forms() -> tuple[Form, ...]:
 
 
 @lru_cache(maxsize=64)
-def _chosen(letters: str) -> Encoding:
-    """The encoding with the escapes of these letters, in order and each once; see `JsonSchemaOptions.escapes`."""
+def _encoding_with(letters: str) -> Encoding:
+    """The encoding with the escapes of these letters, which are sorted and unique; see `JsonSchemaOptions.escapes`."""
     controls = charset(((0, 0x1F), (0x7F, 0x7F)))
     raw = tuple(
         Form(both, form.digits) for form in _raw_forms() if (both := intersect(form.ranges, complement(controls)))
@@ -128,9 +129,9 @@ def _chosen(letters: str) -> Encoding:
 
 
 def encoding_of(escapes: str) -> Encoding:
-    """The encoding of strings that the option asks for."""
+    """The encoding of strings that the option selects."""
     known = {"json": JSON_STRING, "minimal": MINIMAL_STRING}
-    return known[escapes] if escapes in known else _chosen("".join(sorted(set(escapes))))
+    return known[escapes] if escapes in known else _encoding_with("".join(sorted(set(escapes))))
 
 
 JSON_STRING = Encoding("json-string", _string_forms())
@@ -139,7 +140,7 @@ MINIMAL_STRING = Encoding("minimal-json-string", _minimal_forms())
 QUOTE = Text('"')
 _BRACKETS = {"[]": (Text("["), Text("]")), "{}": (Text("{"), Text("}"))}
 GAP = Repeat(Chars(charset(((9, 10), (13, 13), (32, 32)))), 0, None)
-"""Any white space of JSON, or none."""
+"""Optional JSON whitespace."""
 
 
 def quoted(content: Node, encoding: Encoding) -> Node:
@@ -160,7 +161,7 @@ _MINIMAL = json.JSONEncoder(ensure_ascii=False)
 
 @lru_cache(maxsize=4096)
 def _short(text: str) -> Node:
-    """Short strings are kept: names of members recur in many schemas."""
+    """A short string. It is cached, since names of members recur in many schemas."""
     return quoted(Text(text), JSON_STRING)
 
 
@@ -170,14 +171,14 @@ def optional(node: Node) -> Node:
 
 
 def comma_list(item: Node, comma: Node, low: int, high: int | None) -> Node:
-    """`low` to `high` items, but at least one, with commas between them."""
+    """`low` to `high` items, but at least one, separated by commas."""
     rest = Repeat(Seq((comma, item)), max(low, 1) - 1, None if high is None else high - 1)
     return item if high == 1 else Seq((item, rest))
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The text between values. Without `indent` it is the same at every depth."""
+    """The text between values. Without `indent`, it is the same at every depth."""
 
     comma: Node
     colon: Node
@@ -188,11 +189,11 @@ class Layout:
     """Cache: rules for numbers, strings and names -> the text of any value with these."""
 
     def between(self, level: int) -> Node:
-        """The text between two items of a container inside of `level` others."""
+        """The text between two items of a container inside `level` others."""
         return self.comma if self.indent is None else Seq((self.comma, Text("\n" + self.indent * (level + 1))))
 
     def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
-        """A container: its `body`, which is never empty (None: no such container), or nothing, between brackets."""
+        """A container: brackets around its `body`, which is never empty (None: no such body), or around nothing."""
         opening, closing = _BRACKETS[brackets]
         cases: list[Node] = []
         if may_be_empty:
@@ -207,22 +208,22 @@ class Layout:
 
 @lru_cache(maxsize=64)
 def layout_of(options: JsonSchemaOptions) -> Layout:
-    """The layout that the options ask for."""
+    """The layout that the options select."""
     if options.separators is not None or options.indent is not None:
         item, key = options.separators or ("," if options.indent is not None else ", ", ": ")
         indent = " " * options.indent if isinstance(options.indent, int) else options.indent
         inside = EPSILON if options.whitespace == "json" else _gap(options.whitespace)
         comma, colon = _separator(item, ",", inside), _separator(key, ":", inside)
-        return Layout(comma, colon, inside, _around(options, GAP), indent)
+        return Layout(comma, colon, inside, _outer_gap(options, GAP), indent)
     if options.whitespace == "single_space":
-        return Layout(Text(", "), Text(": "), EPSILON, _around(options, GAP))
+        return Layout(Text(", "), Text(": "), EPSILON, _outer_gap(options, GAP))
     if options.whitespace == "compact":
-        return Layout(Text(","), Text(":"), EPSILON, _around(options, GAP))
+        return Layout(Text(","), Text(":"), EPSILON, _outer_gap(options, GAP))
     gap = GAP if options.whitespace == "json" else _gap(options.whitespace)
-    return Layout(Seq((gap, Text(","), gap)), Seq((gap, Text(":"), gap)), gap, _around(options, gap))
+    return Layout(Seq((gap, Text(","), gap)), Seq((gap, Text(":"), gap)), gap, _outer_gap(options, gap))
 
 
-def _around(options: JsonSchemaOptions, gap: Node) -> Node:
+def _outer_gap(options: JsonSchemaOptions, gap: Node) -> Node:
     return gap if options.surrounding_whitespace else EPSILON
 
 
@@ -231,7 +232,7 @@ def _gap(pattern: str) -> Node:
 
 
 def _separator(separator: str, mark: str, around: Node) -> Node:
-    """A mark with white space around it, as the option says, between two gaps."""
+    """A separator character with whitespace around it, as the option says, between two gaps."""
     if separator.strip(" \t\n\r") == mark:
         node: Node = Text(separator)
     else:
