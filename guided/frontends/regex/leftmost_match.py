@@ -36,7 +36,7 @@ from .budget import Budget
 from .derivatives import TooLarge
 from .tree import Cat, Look, Or, Times, Tree
 
-__all__ = ["Undecided", "is_deterministic", "leftmost_match", "positions"]
+__all__ = ["Program", "Step", "Undecided", "is_deterministic", "leftmost_match", "may_be_empty", "positions"]
 
 _FREE: Final = 20_000
 _MOST_POSITIONS: Final = 200_000
@@ -51,15 +51,15 @@ class Undecided(Exception):
     """The tree holds a part whose order of preference is not known here."""
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
     """A position: reads a character of `ranges`, or tries `ways` in order. Neither: a match.
 
-    `behind`: the ways are open only after one of these characters, or, if `negative`, after any other.
+    `beside`: the ways are open only after one of these characters, or, if `negative`, after any other.
     """
 
     ranges: Ranges | None = None
     ways: tuple[int, ...] = ()
-    behind: Ranges | None = None
+    beside: Ranges | None = None
     negative: bool = False
 
 
@@ -71,16 +71,16 @@ def leftmost_match(tree: Tree, budget: Budget) -> Automaton:
     """
     if positions(tree) > _MOST_POSITIONS:
         raise TooLarge(_MOST_POSITIONS)
-    program = _Program()
-    start = program.compile(tree, program.add(_Step()))
+    program = Program()
+    start = program.compile(tree, program.add(Step()))
     return _Subsets(program.steps, budget).automaton(start)
 
 
 def is_deterministic(tree: Tree) -> bool:
     """Whether a matcher takes every text that `tree` matches, as seen without its counts; False may also be unknown."""
-    program = _Program(folded=True)
+    program = Program(folded=True)
     try:
-        start = program.compile(tree, program.add(_Step()))
+        start = program.compile(tree, program.add(Step()))
     except Undecided:
         return False
     if positions(tree) > _MOST_POSITIONS or any(step.ranges == () for step in program.steps):
@@ -110,14 +110,18 @@ def positions(tree: Tree, *, unrolled: bool = True) -> int:
     return 1
 
 
-class _Program:
-    """The positions of a tree. `folded`: a counted repetition is one loop, in which the counts are not seen."""
+class Program:
+    """The positions of a tree. `folded`: a counted repetition is one loop, in which the counts are not seen.
+
+    A subclass may read other nodes, and treat what is not known in its own way.
+    """
 
     def __init__(self, *, folded: bool = False) -> None:
-        self.steps: list[_Step] = []
+        self.steps: list[Step] = []
         self.folded = folded
 
-    def add(self, step: _Step) -> int:
+    def add(self, step: Step) -> int:
+        """Add a position, and return its number."""
         if len(self.steps) > 2 * _MOST_POSITIONS:
             raise TooLarge(_MOST_POSITIONS)
         self.steps.append(step)
@@ -127,43 +131,54 @@ class _Program:
         """The position from which `tree` is read before `then`."""
         match tree:
             case Chars(ranges):
-                return self.add(_Step(ranges, (then,)))
+                return self.add(Step(ranges, (then,)))
             case Alt(()):  # as [^\\s\\S]: no character
-                return self.add(_Step((), (then,)))
+                return self.add(Step((), (then,)))
             case Text(text):
                 for char in reversed(text):
-                    then = self.add(_Step(((ord(char), ord(char)),), (then,)))
+                    then = self.add(Step(((ord(char), ord(char)),), (then,)))
                 return then
             case Seq(items) | Cat(items):
                 for item in reversed(items):
                     then = self.compile(item, then)
                 return then
             case Or(items):
-                return self.add(_Step(ways=tuple(self.compile(item, then) for item in items)))
+                return self.add(Step(ways=tuple(self.compile(item, then) for item in items)))
             case Times(item, low, high, lazy):
-                return self._times(item, low, high, lazy, then)
+                return self.times(item, low, high, lazy, then)
+        return self.special(tree, then)
+
+    def special(self, tree: Tree, then: int) -> int:
+        """The same for the other nodes."""
+        match tree:
             case Repeat(item, low, high) if low == high:
-                return self._times(item, low, high, False, then)
+                return self.times(item, low, high, False, then)
             case Look(item, ahead=False, negative=negative) if (behind := _one_char(item)) is not None:
-                return self.add(_Step(ways=(then,), behind=behind, negative=negative))
+                return self.add(Step(ways=(then,), beside=behind, negative=negative))
         raise Undecided
 
-    def _times(self, item: Tree, low: int, high: int | None, lazy: bool, then: int) -> int:
+    def check_round(self, item: Tree) -> None:
+        """Refuse a repetition whose rounds may be empty: what a matcher does in one is a matter of its own."""
+        if may_be_empty(item):
+            raise Undecided
+
+    def times(self, item: Tree, low: int, high: int | None, lazy: bool, then: int) -> int:
+        """The position of a repetition."""
+
         def choice(again: int) -> tuple[int, ...]:
             return (then, again) if lazy else (again, then)
 
         if high is None or (self.folded and high > 1):
-            if _may_be_empty(item):  # what a matcher does in a round that reads nothing is a matter of its own
-                raise Undecided
-            loop = self.add(_Step())
-            self.steps[loop] = _Step(ways=choice(self.compile(item, loop)))
+            self.check_round(item)
+            loop = self.add(Step())
+            self.steps[loop] = Step(ways=choice(self.compile(item, loop)))
             if self.folded:
                 return loop if low == 0 else self.steps[loop].ways[lazy]
             at = loop
         else:
             at = then
             for _ in range(high - low):
-                at = self.add(_Step(ways=choice(self.compile(item, at))))
+                at = self.add(Step(ways=choice(self.compile(item, at))))
         for _ in range(low):
             at = self.compile(item, at)
         return at
@@ -179,31 +194,32 @@ def _one_char(tree: Tree) -> Ranges | None:
     return None
 
 
-def _may_be_empty(tree: Tree) -> bool:
+def may_be_empty(tree: Tree) -> bool:
+    """Whether a tree may match without reading a character, whatever its lookarounds say."""
     match tree:
-        case Chars() | Alt(()):
+        case Chars():
             return False
         case Text(text):
             return not text
         case Seq(items) | Cat(items):
-            return all(map(_may_be_empty, items))
-        case Or(items):
-            return any(map(_may_be_empty, items))
+            return all(map(may_be_empty, items))
+        case Or(items) | Alt(items):
+            return any(map(may_be_empty, items))
         case Times(item, low, _) | Repeat(item, low, _):
-            return low == 0 or _may_be_empty(item)
+            return low == 0 or may_be_empty(item)
     return True
 
 
 class _Subsets:
     """The lists of positions that can be reached, as states."""
 
-    def __init__(self, steps: Sequence[_Step], budget: Budget) -> None:
+    def __init__(self, steps: Sequence[Step], budget: Budget) -> None:
         self.steps, self.budget = steps, budget
         self.spent = self.edges = self.next_check = 0
         self.most = _FREE + 2 * len(steps)
         self.ranges = [intersect(step.ranges, ALL_CHARS) if step.ranges else () for step in steps]
         # The characters between which a position differs that is open only behind some of them: seldom any.
-        self.borders = {edge for step in steps for low, high in step.behind or () for edge in (low, high + 1)}
+        self.borders = {edge for step in steps for low, high in step.beside or () for edge in (low, high + 1)}
         self.numbers: dict[tuple[int, ...], int] = {}
         self.lists: list[tuple[int, ...]] = []
 
@@ -222,7 +238,7 @@ class _Subsets:
             self.edges += len(edges)
             if self.edges > _MOST_EDGES:
                 raise TooLarge(_MOST_EDGES, "edges between states")
-            states.append((bool(state) and self.steps[state[-1]] == _Step(), tuple(edges)))
+            states.append((bool(state) and self.steps[state[-1]] == Step(), tuple(edges)))
         return Automaton(tuple(states))
 
     def number(self, starts: Sequence[int], before: int | None) -> int:
@@ -251,7 +267,7 @@ class _Subsets:
             elif not step.ways:
                 out.append(at)
                 break
-            elif step.behind is None or (before is not None and _holds(step.behind, before)) != step.negative:
+            elif step.beside is None or (before is not None and _holds(step.beside, before)) != step.negative:
                 stack.extend(reversed(step.ways))
         self.spend(len(seen))
         return tuple(out)
@@ -279,7 +295,7 @@ class _Subsets:
             self.budget.spend(0)
 
 
-def _ways(steps: Sequence[_Step], start: int) -> tuple[list[int] | None, int]:
+def _ways(steps: Sequence[Step], start: int) -> tuple[list[int] | None, int]:
     """The positions that wait for a character after `start`, and the number of those that were met.
 
     None instead if one is met twice, depends on the character before it, or comes behind a match.
@@ -291,7 +307,7 @@ def _ways(steps: Sequence[_Step], start: int) -> tuple[list[int] | None, int]:
         at = stack.pop()
         step = steps[at]
         is_match = step.ranges is None and not step.ways
-        if at in seen or step.behind is not None or (is_match and stack):
+        if at in seen or step.beside is not None or (is_match and stack):
             return None, len(seen)
         seen.add(at)
         if step.ranges is not None:
