@@ -1,5 +1,5 @@
-"""How the XML styles write the arguments of a call: data. What is read of it: `element_text.py` writes, the readers of
-`call_arguments.py` and `nested_call_arguments.py` read back.
+"""How the XML styles write the arguments of a call: data. What is read of it: `element_text.py` writes,
+`call_arguments.py` reads back.
 
     {"city": "Oslo", "days": 3}        in the style qwen_xml
     <parameter=city>
