@@ -317,7 +317,7 @@ def test_a_step_of_the_scheduler_waits_once(
                     assert not [error for _, error in outcomes if isinstance(error, Exception)]
                     # the first pass may be too large for a graph, and then sends each tensor by itself; one that runs
                     # ahead also sends which tokens it reads
-                    assert counter.sent <= (MOST_SENT + 7 if number == 0 else MOST_SENT + run_ahead)
+                    assert counter.sent <= (MOST_SENT + 7 if number == 0 else MOST_SENT + 2 * run_ahead)
                     assert (counter.fetched, counter.waits) == (1, int(number > 0 or not run_ahead))
             assert scheduler.running == sequences
         launched.append(counter.launches)

@@ -13,7 +13,6 @@ import pytest
 import guided
 from guided.frontends.structural_tag.call_arguments import XmlArguments
 from guided.frontends.structural_tag.element_forms import FORMS
-from guided.frontends.structural_tag.nested_call_arguments import NestedArguments
 from tests.argument_styles import QUOTED, STYLES, TYPED, elements, value_of, written
 from tests.structural_tag_support import accepts, byte_compiler, compiler_with, ids_of, of_format, walk
 
@@ -110,7 +109,7 @@ def compiled_or_not(style: str, schema: Schema) -> guided.CompiledGrammar | None
 def reads(style: str, schema: Any, text: str) -> Any:
     """What guided's own reader makes of a text."""
     form = FORMS[style]
-    reader = NestedArguments(form, schema) if form.nests else XmlArguments(form, schema)
+    reader = XmlArguments(form, schema)
     rest = reader.read(text)
     assert reader.may_end and not rest.strip(), (text, rest)
     return json.loads(reader.text())

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 import guided
+from guided.frontends.structural_tag.call_arguments import XmlArguments
 from guided.frontends.structural_tag.element_forms import FORMS
-from guided.frontends.structural_tag.nested_call_arguments import NestedArguments
 from tests.argument_styles import written
 from tests.structural_tag_support import accepts, byte_compiler, of_format, walk
 
@@ -32,7 +32,7 @@ STYLES = sorted(style for style, form in FORMS.items() if form.nests)
 
 def read_back(style: str, schema: Schema, text: str, source: random.Random) -> Any:
     """What the reader makes of a text, in random pieces; each state is valid JSON, and a beginning of the next."""
-    reader = NestedArguments(FORMS[style], schema)
+    reader = XmlArguments(FORMS[style], schema)
     kept, at, before = "", 0, {}
     while at < len(text):
         size = source.choice([1, 1, 2, 5, 30])

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeAlias
 
 from guided.compat.xgrammar.exception import InvalidJSONError, InvalidStructuralTagError, as_xgrammar
 from guided.compat.xgrammar.lark_text import LarkText, named_tokens
@@ -41,22 +41,45 @@ TAG_OPTIONS: Final = JsonSchemaOptions(
 
 
 @dataclass(frozen=True, slots=True)
-class Ebnf:
-    """A grammar in EBNF."""
-
-    source: str
-    root: str = "root"
-    name: ClassVar[str] = "Ebnf"
-    tokens: ClassVar[frozenset[str]] = frozenset()
+class _Recipe:
+    """What all recipes have. The first field is the argument of the macro; `options` are the others."""
 
     @property
     def text(self) -> str:
         """See the module."""
-        return self.source.rstrip("\n") + "\n" if self.root == "root" else _rule(self.call())
+        return f"root ::= {self.call()}\n"
+
+    @property
+    def tokens(self) -> frozenset[str]:
+        """The tokens that are named, which are no text."""
+        return frozenset()
 
     def call(self) -> str:
         """As a macro."""
-        return _call(self.name, self.source, {} if self.root == "root" else {"root": self.root})
+        first = getattr(self, fields(self)[0].name)
+        named = "".join(f", {key}={_value(value)}" for key, value in self.options().items())
+        return f"{type(self).__name__}({_value(first)}{named})"
+
+    def options(self) -> Mapping[str, object]:
+        """The named arguments of the macro."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Ebnf(_Recipe):
+    """A grammar in EBNF."""
+
+    source: str
+    root: str = "root"
+
+    @property
+    def text(self) -> str:
+        """See the module."""
+        return self.source.rstrip("\n") + "\n" if self.root == "root" else f"root ::= {self.call()}\n"
+
+    def options(self) -> Mapping[str, object]:
+        """The rule to begin with."""
+        return {} if self.root == "root" else {"root": self.root}
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
@@ -65,21 +88,10 @@ class Ebnf:
 
 
 @dataclass(frozen=True, slots=True)
-class Regex:
+class Regex(_Recipe):
     """A regular expression, in xgrammar's dialect."""
 
     pattern: str
-    name: ClassVar[str] = "Regex"
-    tokens: ClassVar[frozenset[str]] = frozenset()
-
-    @property
-    def text(self) -> str:
-        """See the module."""
-        return _rule(self.call())
-
-    def call(self) -> str:
-        """As a macro."""
-        return _call(self.name, self.pattern, {})
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
@@ -90,36 +102,28 @@ class Regex:
 
 
 @dataclass(frozen=True, slots=True)
-class JsonSchema:
+class JsonSchema(_Recipe):
     """A JSON Schema, as JSON text, and xgrammar's options."""
 
     schema: str
-    options: SchemaOptions
-    name: ClassVar[str] = "JsonSchema"
-    tokens: ClassVar[frozenset[str]] = frozenset()
+    given: SchemaOptions
 
-    @property
-    def text(self) -> str:
-        """See the module."""
-        return _rule(self.call())
-
-    def call(self) -> str:
-        """As a macro."""
-        return _call(self.name, self.schema, self.options.given())
+    def options(self) -> Mapping[str, object]:
+        """Those that are not the usual ones."""
+        return self.given.given()
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
         with as_xgrammar(what="JSON schema"):
-            return json_schema_to_grammar(self.options.prepared(self.schema), self.options.guided(), found=found)
+            return json_schema_to_grammar(self.given.prepared(self.schema), self.given.guided(), found=found)
 
 
 @dataclass(frozen=True, slots=True)
-class Lark:
+class Lark(_Recipe):
     """A grammar of Lark, and what `@name` refers to in it: texts of Lark, or other recipes."""
 
     source: str
     named: tuple[tuple[str, str | Recipe], ...] = ()
-    name: ClassVar[str] = "Lark"
 
     @property
     def tokens(self) -> frozenset[str]:
@@ -127,16 +131,9 @@ class Lark:
         given = [one.tokens if not isinstance(one, str) else _tokens(one) for _, one in self.named]
         return _tokens(self.source).union(*given)
 
-    @property
-    def text(self) -> str:
-        """See the module."""
-        return _rule(self.call())
-
-    def call(self) -> str:
-        """As a macro."""
-        return _call(
-            self.name, self.source, {name: one if isinstance(one, str) else one.text for name, one in self.named}
-        )
+    def options(self) -> Mapping[str, object]:
+        """The other grammars."""
+        return {name: one if isinstance(one, str) else one.text for name, one in self.named}
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
@@ -160,21 +157,10 @@ class Lark:
 
 
 @dataclass(frozen=True, slots=True)
-class StructuralTag:
+class StructuralTag(_Recipe):
     """A structural tag, as JSON text."""
 
     document: str
-    name: ClassVar[str] = "StructuralTag"
-    tokens: ClassVar[frozenset[str]] = frozenset()
-
-    @property
-    def text(self) -> str:
-        """See the module."""
-        return _rule(self.call())
-
-    def call(self) -> str:
-        """As a macro."""
-        return _call(self.name, self.document, {})
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
@@ -187,7 +173,7 @@ class StructuralTag:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(_Recipe):
     """Grammars one after the other (" "), or one of them (" | ")."""
 
     between: str
@@ -197,11 +183,6 @@ class Joined:
     def tokens(self) -> frozenset[str]:
         """The tokens that are named, which are no text."""
         return frozenset[str]().union(*(part.tokens for part in self.parts))
-
-    @property
-    def text(self) -> str:
-        """See the module."""
-        return _rule(self.call())
 
     def call(self) -> str:
         """As macros."""
@@ -221,21 +202,12 @@ def _tokens(lark: str) -> frozenset[str]:
     return frozenset(token.text for token in named_tokens(lark))
 
 
-def _rule(body: str) -> str:
-    return f"root ::= {body}\n"
-
-
-def _call(name: str, first: str, options: Mapping[str, object]) -> str:
-    named = "".join(f", {key}={_value(value)}" for key, value in options.items())
-    return f"{name}({_value(first)}{named})"
-
-
 def _value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
 _STARTS: Final = re.compile(r"\s*root ::= (?=\(|(?:Ebnf|JsonSchema|Lark|StructuralTag)\()")
-_TOKEN: Final = re.compile(r'\s*(?:([A-Za-z_][\w.-]*)|("(?:[^"\\]|\\.)*")|(-?\d+)|([()|,=\[\]]))')
+_TOKEN: Final = re.compile(r'\s*(?:([A-Za-z_][\w.-]*)|("(?:[^"\\]|\\.)*")|(-?\d+)|([()|,=\[\]]))\s*')
 _READERS: Final[Mapping[str, Callable[[str, dict[str, Any]], Recipe]]] = {
     "Ebnf": lambda text, named: Ebnf(text, **named),
     "Regex": lambda text, named: Regex(text, **named),
@@ -247,79 +219,70 @@ _READERS: Final[Mapping[str, Callable[[str, dict[str, Any]], Recipe]]] = {
 
 def from_text(text: str, root: str = "root") -> Recipe:
     """The recipe that a text of EBNF stands for: one that a recipe's `text` gave, or any other grammar."""
-    if root != "root" or not _STARTS.match(text):
+    begin = _STARTS.match(text)
+    if root != "root" or begin is None:
         return Ebnf(text, root)
     try:
-        reader = _Reader(text, _STARTS.match(text).end())  # type: ignore[union-attr]
-        recipe = reader.recipe()
-        return recipe if reader.is_at_end() else Ebnf(text, root)
-    except (ValueError, TypeError, IndexError, SpecError):  # a grammar of someone who has rules with these names
+        tokens = _tokens_from(text, begin.end())
+        recipe = _recipe(tokens)
+        return Ebnf(text, root) if tokens else recipe
+    except (ValueError, TypeError, LookupError, SpecError):  # a grammar of someone who has rules with these names
         return Ebnf(text, root)
 
 
-class _Reader:
-    """Reads macros that a recipe wrote."""
+def _tokens_from(text: str, at: int) -> list[str]:
+    """The tokens of macros that a recipe wrote, the last one first. ValueError: there is something else."""
+    tokens = []
+    while at < len(text):
+        if (found := _TOKEN.match(text, at)) is None:
+            raise ValueError("this was not written by a recipe")
+        tokens.append(found[0].strip())
+        at = found.end()
+    return tokens[::-1]
 
-    def __init__(self, text: str, at: int) -> None:
-        self._text, self._at = text, at
 
-    def is_at_end(self) -> bool:
-        return not self._text[self._at :].strip()
+def _recipe(tokens: list[str]) -> Recipe:
+    """Reads a recipe off the end of the tokens."""
+    name = tokens.pop()
+    if name != "(":
+        return _READERS[name](*_arguments(tokens))
+    parts = [_recipe(tokens)]
+    between = " | " if tokens[-1] == "|" else " "
+    while tokens[-1] != ")":
+        if between == " | ":
+            _expect(tokens, "|")
+        parts.append(_recipe(tokens))
+    _expect(tokens, ")")
+    return Joined(between, tuple(parts))
 
-    def recipe(self) -> Recipe:
-        name = self._next()
-        if name != "(":
-            return _READERS[name](*self._arguments()) if name in _READERS else self._wrong()
-        parts = [self.recipe()]
-        between = " | " if self._peek() == "|" else " "
-        while self._peek() != ")":
-            if between == " | ":
-                self._expect("|")
-            parts.append(self.recipe())
-        self._expect(")")
-        return Joined(between, tuple(parts))
 
-    def _arguments(self) -> tuple[str, dict[str, Any]]:
-        self._expect("(")
-        first, named = self._argument(), dict[str, Any]()
-        while self._peek() == ",":
-            self._expect(",")
-            key = self._next()
-            self._expect("=")
-            named[key] = self._argument()
-        self._expect(")")
-        return first, named
+def _arguments(tokens: list[str]) -> tuple[str, dict[str, Any]]:
+    _expect(tokens, "(")
+    first, named = _argument(tokens), dict[str, Any]()
+    while tokens[-1] == ",":
+        _expect(tokens, ",")
+        key = tokens.pop()
+        _expect(tokens, "=")
+        named[key] = _argument(tokens)
+    _expect(tokens, ")")
+    return first, named
 
-    def _argument(self) -> Any:
-        token = self._next()
-        if token == "[":
-            items = list(self._items())
-            return tuple(items)
-        return json.loads(token)
 
-    def _items(self) -> Iterator[Any]:
-        while self._peek() != "]":
-            yield self._argument()
-            if self._peek() == ",":
-                self._expect(",")
-        self._expect("]")
+def _argument(tokens: list[str]) -> Any:
+    if tokens[-1] != "[":
+        return json.loads(tokens.pop())
+    items = []
+    _expect(tokens, "[")
+    while tokens[-1] != "]":
+        items.append(_argument(tokens))
+        if tokens[-1] == ",":
+            _expect(tokens, ",")
+    _expect(tokens, "]")
+    return tuple(items)
 
-    def _peek(self) -> str:
-        found = _TOKEN.match(self._text, self._at)
-        return "" if found is None else found[0].strip()
 
-    def _next(self) -> str:
-        found = _TOKEN.match(self._text, self._at)
-        if found is None:
-            self._wrong()
-        self._at = found.end()  # type: ignore[union-attr]
-        return found[0].strip()  # type: ignore[index]
-
-    def _expect(self, token: str) -> None:
-        if self._next() != token:
-            self._wrong()
-
-    def _wrong(self) -> Any:
+def _expect(tokens: list[str], token: str) -> None:
+    if tokens.pop() != token:
         raise ValueError("this was not written by a recipe")
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -114,11 +114,6 @@ def words(text: str) -> Iterator[Token]:
         kind = str(found.lastgroup)
         if kind not in ("space", "comment"):
             yield Token(found[0] if kind == "op" else kind, found[0], found.start(), found.end())
-
-
-def tokens_to_text(text: str, tokens: Sequence[Token]) -> str:
-    """What is written from the first of some tokens to the last."""
-    return text[tokens[0].start : tokens[-1].end] if tokens else ""
 
 
 def _json(text: str, directive: str, at: int) -> tuple[int, str]:

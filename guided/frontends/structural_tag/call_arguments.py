@@ -1,30 +1,34 @@
-"""Reads the arguments of one call while they are written. In: pieces of text. Out: valid JSON at any time.
+"""The arguments of one call, read while they are written. In: pieces of text. Out: valid JSON at any time.
 
-There are three readers with the same interface: `JsonArguments`, `XmlArguments` for the styles in which an argument is
-an element (element_forms.py), and `NestedArguments` for styles whose elements nest (nested_call_arguments.py). `read`
-takes a piece and returns the text after the arguments. While the arguments continue, this is "", or the beginning of an
-element, which the caller must pass again with the next piece. `text` is valid JSON at any time. `fresh` is the certain
-part of the JSON text that was not returned before; all its results together are the text. Cost: each character is
-visited once, and `text` copies the arguments so far.
+    <cofl:value name="at" type="dict"><cofl:value name="city" type="raw">Os      ->      {"at": {"city": "Os"}}
+
+Readers with the same interface: `JsonArguments`, and `XmlArguments` for the styles in which an argument is an element
+(element_forms.py), and in some of them members and items, too. What an element holds, the style says by a type, or it
+follows from what the schema allows there (`argument_places.py`) and from what was written. `read` takes a piece and
+returns what lies behind the arguments; while they go on, that is nothing, or the begin of an element, which is to be
+given again with the next piece. `text` is valid JSON at any time; `fresh` is what is sure of the arguments' JSON text
+and was not told before, so that all of it put together is the text. Cost: each character is looked at once, but for a
+number that may go on, and `text` copies the arguments so far.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from guided.frontends.structural_tag.argument_places import Places, is_json
+from guided.frontends.structural_tag.argument_places import Place, Places, is_json
 from guided.frontends.structural_tag.element_forms import ElementForm
 from guided.frontends.structural_tag.partial_json import PartialJson
 
 __all__ = ["JsonArguments", "XmlArguments", "json_string", "kept"]
 
-_SPACE = " \t\r\n"
-_STRING = frozenset(("string",))
-_OTHERS = frozenset(("object", "array", "number", "boolean", "null"))
-_ALL = _STRING | _OTHERS
+_SPACE: Final = " \t\r\n"
+_STRING: Final = frozenset(("string",))
+_OTHERS: Final = frozenset(("object", "array", "number", "boolean", "null"))
+_KINDS: Final = {"json": {"number", "boolean", "null"}, "dict": {"object"}, "list": {"array"}}
 
 
 class JsonArguments:
@@ -35,11 +39,11 @@ class JsonArguments:
 
     @property
     def may_end(self) -> bool:
-        """Whether the arguments may end here."""
+        """Whether they may end here."""
         return self._json.end >= 0
 
     def read(self, piece: str) -> str:
-        """Read a piece, and return the text after the arguments."""
+        """Read on, and return what is behind the arguments."""
         if self._json.end >= 0:
             return piece
         behind = self._json.read(piece)
@@ -47,104 +51,189 @@ class JsonArguments:
         return behind
 
     def fresh(self, *, ended: bool) -> str:
-        """The certain text that was not returned before. `ended`: whether the arguments have ended."""
-        fresh_text, self._fresh = "".join(self._fresh), []
-        return fresh_text
+        """What is sure and was not told before; `ended`: the arguments have."""
+        told, self._fresh = "".join(self._fresh), []
+        return told
 
     def text(self) -> str:
         """The arguments so far."""
         return self._json.completed() or "{}"
 
 
+@dataclass
+class _Container:
+    """An object or array that is written.
+
+    Attributes:
+        place: where in the schema it stands.
+        name: before it in the JSON text: the name of the member that it is.
+        end: of its element.
+        parts: the JSON of its members or items so far.
+    """
+
+    kind: str
+    place: Place
+    name: str = ""
+    end: str = ""
+    parts: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Value:
+    """An element of which it is not known yet that it is an object or array.
+
+    Attributes:
+        sure: its text, as a part of a JSON string, as far as it was taken from the buffer.
+        searched: so much of the buffer does not begin its end.
+        told: whether `fresh` has its name.
+        is_framed: whether it is a string on lines of its own.
+    """
+
+    place: Place
+    kinds: set[str]
+    name: str
+    end: str
+    sure: str = ""
+    searched: int = 0
+    told: bool = False
+    is_framed: bool = False
+
+
 class XmlArguments:
-    """An element for each argument. `may_end`: whether the arguments may end here."""
+    """An element for each argument. `may_end`: whether they may end here."""
 
     def __init__(self, form: ElementForm, parameters: Any) -> None:
-        self.may_end = True
         self._form = form
         self._places = None if form.is_typed else Places.of_schema(parameters, form)
-        self._header = _header(form)
-        self._members: list[str] = []  # members of the object
-        self._name, self._kinds = "", frozenset[str]()  # of the element that is being written
-        self._value, self._searched = "", 0
-        self._escaped, self._escaped_to = "", 0
-        self._fresh, self._emitted_length = (
-            ["{"],
-            -1,
-        )  # characters of the current string; -1: its name was not returned yet
+        self._open = [_Container("object", frozenset() if self._places is None else self._places.root)]
+        self._value: _Value | None = None
+        self._buffer = ""
+        self._fresh = ["{"]
+        self._headers = {kind: _header(form, kind) for kind in (("object", "array") if form.nests else ("object",))}
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the arguments may end here."""
+        return len(self._open) == 1 and self._value is None
 
     def read(self, piece: str) -> str:
-        """Read a piece, and return the text after the last element."""
-        while True:
-            if self.may_end:
-                found = self._header.match(piece)
-                if found is None:
-                    return piece
-                self._begin(found)
-                piece = piece[found.end() :]
-            self._value += piece
-            stop = self._value.find(self._form.end, self._searched)
-            if stop < 0:
-                self._searched = max(0, len(self._value) - len(self._form.end) + 1)
-                return ""
-            piece = self._value[stop + len(self._form.end) :]
-            self._end(self._value[:stop])
+        """Read on, and return what is behind the last element."""
+        self._buffer += piece
+        while self._step():
+            pass
+        rest, self._buffer = (self._buffer, "") if self.may_end else ("", self._buffer)
+        return rest
 
     def text(self) -> str:
         """The arguments so far."""
-        written = [] if self.may_end or self._kinds != _STRING else [f'{json_string(self._name)}: "{self._partial()}"']
-        return f"{{{', '.join([*self._members, *written])}}}"
+        last = ""
+        if self._value is not None and self._value.kinds == {"string"}:
+            last = f'{self._value.name}"{self._value.sure}"'
+        for container in reversed(self._open):
+            last = _joined(container.kind, container.name, [*container.parts, *([last] if last else [])])
+        return last
 
     def fresh(self, *, ended: bool) -> str:
-        """The certain text that was not returned before. `ended`: whether the arguments have ended."""
-        if not self.may_end and self._kinds == _STRING:
-            self._emit_string(self._partial())
-        fresh_text, self._fresh = "".join([*self._fresh, "}" * ended]), []
-        return fresh_text
+        """What is sure and was not told before; `ended`: the arguments have."""
+        told, self._fresh = "".join([*self._fresh, "}" * ended]), []
+        return told
 
-    def _emit_string(self, escaped: str) -> None:
-        """Add the certain part of a string to the fresh text."""
-        if self._emitted_length < 0:
-            self._fresh.append(f'{", " if self._members else ""}{json_string(self._name)}: "')
-            self._emitted_length = 0
-        self._fresh.append(escaped[self._emitted_length :])
-        self._emitted_length = len(escaped)
+    def _tell(self, name: str, begin: str) -> None:
+        """Tell that a member or an item begins."""
+        self._fresh.append(f"{', ' if self._open[-1].parts else ''}{name}{begin}")
 
-    def _begin(self, found: re.Match[str]) -> None:
-        self.may_end, self._name, self._emitted_length = False, self._form.name_read(found["name"]), -1
+    def _step(self) -> bool:
+        """Read an element's begin, its value or its end; false if none is complete."""
+        if self._value is not None:
+            return self._read_value(self._value)
+        container = self._open[-1]
+        skipped = self._buffer.lstrip(_SPACE)
+        if container.end and skipped.startswith(container.end):
+            self._buffer = skipped[len(container.end) :]
+            self._open.pop()
+            self._fresh.append("}" if container.kind == "object" else "]")
+            self._open[-1].parts.append(_joined(container.kind, container.name, container.parts))
+            return True
+        found = self._headers[container.kind].match(skipped)
+        if found is None:
+            return False
+        self._buffer = skipped[found.end() :]
+        self._begin(container, found)
+        return True
+
+    def _begin(self, container: _Container, found: re.Match[str]) -> None:
+        """An element begins."""
+        name, end, place, key = "", self._form.item_end, container.place, ""
+        if container.kind == "object":
+            key = self._form.name_read(found["name"])
+            name, end = f"{json_string(key)}: ", self._form.end.replace("{name}", found["name"])
+        kinds: Collection[str] = _STRING if self._form.nests else _STRING | _OTHERS
         if self._form.is_typed:
-            self._kinds = _STRING if found["string"] is not None else _OTHERS
-        else:
-            places = self._places
-            known = frozenset[str]() if places is None else places.read(places.root, self._name)[1]
-            self._kinds = known or _ALL  # unknown for a name that the compiler's options allow
-        self._value, self._searched, self._escaped, self._escaped_to = "", 0, "", 0
+            kinds = _STRING if found["string"] else _KINDS.get(found.groupdict().get("type", ""), _OTHERS)
+        elif (places := self._places) is not None:
+            place, known = places.read(place, len(container.parts) if container.kind == "array" else key)
+            kinds = known or kinds  # nothing is known of a name that the options of the compiler let in
+        self._value = _Value(place, set(kinds), name, end)
 
-    def _end(self, written: str) -> None:
-        is_string = "string" in self._kinds and not is_json(written, self._kinds, nests=False)
-        if is_string and self._form.lines and len(written) > 1 and written[0] == "\n":
-            written = written[1:].removesuffix("\n")
-        value = json_string(written) if is_string else written.strip(_SPACE)
-        if is_string:
-            self._emit_string(value[1:-1])
+    def _read_value(self, value: _Value) -> bool:
+        """Whether an element has elements in it, or could; None if that is not known yet."""
+        if self._form.nests and (inner := value.kinds & {"object", "array"}):
+            opens = self._opens()
+            if opens is None:
+                return False
+            if opens:
+                (kind,) = inner
+                self._tell(value.name, "{" if kind == "object" else "[")
+                self._open.append(_Container(kind, value.place, value.name, value.end))
+                self._value = None
+                return True
+            value.kinds -= inner
+        stop = self._buffer.find(value.end, value.searched)
+        if value.kinds == {"string"}:
+            taken = self._read_string(value, stop)
+            self._buffer, stop = self._buffer[taken:], stop - taken if stop >= 0 else stop
+        if stop < 0:
+            value.searched = max(0, len(self._buffer) - len(value.end) + 1)
+            return False
+        written = self._buffer[:stop]
+        self._buffer = self._buffer[stop + len(value.end) :]
+        if value.kinds == {"string"}:
+            out = f'"{value.sure}"'
             self._fresh.append('"')
+        elif "string" in value.kinds and not is_json(written, value.kinds, nests=self._form.nests):
+            is_framed = self._form.lines and len(written) > 1 and written[0] == "\n"
+            out = json_string(written[1:].removesuffix("\n") if is_framed else written)
         else:
-            self._fresh.append(f"{', ' if self._members else ''}{json_string(self._name)}: {value}")
-        self._members.append(f"{json_string(self._name)}: {value}")
-        self.may_end = True
+            out = written.strip(_SPACE)
+        if not value.told:
+            self._tell(value.name, out)
+        self._open[-1].parts.append(value.name + out)
+        self._value = None
+        return True
 
-    def _partial(self) -> str:
-        """The escaped string so far, without a possible beginning of the end of the element or of its frame."""
-        value = self._value
-        framed = self._form.lines and value.startswith("\n")
-        sure = len(value) - kept(value, {self._form.end: ""})
-        if framed and sure > 1 and value[sure - 1] == "\n":
-            sure -= 1
-        begin = max(self._escaped_to, 1 if framed else 0)
-        if sure > begin:
-            self._escaped += json_string(value[begin:sure])[1:-1]
-            self._escaped_to = sure
-        return self._escaped
+    def _read_string(self, value: _Value, stop: int) -> int:
+        """Tell what is sure of a string, and return how many characters of the buffer that is."""
+        if not value.told:
+            self._tell(value.name, '"')
+            value.told = True
+        begin, sure = 0, stop if stop >= 0 else len(self._buffer) - kept(self._buffer, {value.end: ""})
+        if self._form.lines:
+            if not value.sure and not value.is_framed and self._buffer.startswith("\n") and stop != 1:
+                if sure < 2:  # a line end alone is the string itself
+                    return 0
+                begin, value.is_framed = 1, True
+            sure -= value.is_framed and sure > begin and self._buffer[sure - 1] == "\n"
+        more = json_string(self._buffer[begin:sure])[1:-1]
+        self._fresh.append(more)
+        value.sure += more
+        return sure
+
+    def _opens(self) -> bool | None:
+        """Whether an element has elements in it, or could; None if that is not known yet."""
+        if self._form.is_typed:
+            return True
+        written, mark = self._buffer.lstrip(_SPACE), self._form.excluded
+        return True if written.startswith(mark) else None if mark.startswith(written) else False
 
 
 def kept(text: str, marks: Mapping[str, str]) -> int:
@@ -161,13 +250,19 @@ def json_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _header(form: ElementForm) -> re.Pattern[str]:
-    """The text before a value: the begin of its element, and its name, which ends as early as possible."""
+def _header(form: ElementForm, kind: str) -> re.Pattern[str]:
+    """What begins an element of an object or array, before its value."""
 
     def pattern(text: str) -> str:
-        gap = r"[ \t\r\n]*"
-        return re.escape(text).replace(re.escape("{gap}"), gap).replace(re.escape("{type}"), "[a-z]+")
+        return re.escape(text).replace(re.escape("{gap}"), r"[ \t\r\n]*")
 
     name = f"(?P<name>{form.name_pattern})"
-    kinds = f"(?:(?P<string>{pattern(form.string)})|{pattern(form.other)})"
-    return re.compile(rf"[ \t\r\n]*{re.escape(form.begin)}{name}{pattern(form.after)}{kinds}")
+    types = "|".join(dict.fromkeys(form.types.values())) or "[a-z]+"
+    other = pattern(form.other).replace(re.escape("{type}"), f"(?P<type>{types})")
+    begin = f"{pattern(form.begin)}{name}{pattern(form.after)}" if kind == "object" else pattern(form.item)
+    return re.compile(f"{begin}(?:(?P<string>{pattern(form.string)})|{other})")
+
+
+def _joined(kind: str, name: str, parts: list[str]) -> str:
+    inner = ", ".join(parts)
+    return f"{name}{{{inner}}}" if kind == "object" else f"{name}[{inner}]"

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from guided.frontends.structural_tag.call_arguments import JsonArguments, XmlArguments, kept
 from guided.frontends.structural_tag.element_forms import FORMS
-from guided.frontends.structural_tag.nested_call_arguments import NestedArguments
 from guided.frontends.structural_tag.tools import Function
 
 __all__ = ["Call", "CallPart", "CallReader", "TextPart"]
@@ -70,7 +69,7 @@ class CallPart:
     ends: bool = False
 
 
-Arguments: TypeAlias = JsonArguments | XmlArguments | NestedArguments
+Arguments: TypeAlias = JsonArguments | XmlArguments
 
 
 class _Begin(NamedTuple):
@@ -212,7 +211,7 @@ def _arguments(style: str, function: Function) -> Arguments:
     form = FORMS.get(style)
     if form is None:
         return JsonArguments()
-    return NestedArguments(form, function.parameters) if form.nests else XmlArguments(form, function.parameters)
+    return XmlArguments(form, function.parameters)
 
 
 def _marks(style: Mapping[str, Any]) -> dict[str, str]:

@@ -1,5 +1,5 @@
 """How the XML styles write the arguments of a call, as data. `element_text.py` writes them, and the readers in
-`call_arguments.py` and `nested_call_arguments.py` read them back.
+`call_arguments.py` reads them back.
 
     {"city": "Oslo", "days": 3}        in the style qwen_xml
     <parameter=city>

@@ -47,7 +47,6 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
         self._config, self._state = vllm_config.model_config, state
         self._settings = Settings.from_environment()
         self._sequences = Sequences(lambda: self._compilers, self._settings)
-        self._outputs: dict[int, list[int]] = {}  # V1: place -> the tokens written so far, which vLLM appends to
 
     @cached_property
     def _compilers(self) -> Compilers:
@@ -79,14 +78,9 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
         for place, params, prompt, output in batch_update.added:
             room = None if prompt is None else self._config.max_model_len - len(prompt)
             if self._sequences.begin(place, params, room):
-                self._outputs[place] = output
+                self._sequences.at[place].output = output
         for start, to, direction in batch_update.moved:
-            is_swap = direction is MoveDirectionality.SWAP
-            self._sequences.move(start, to, is_swap)
-            moved, other = self._outputs.pop(start, None), self._outputs.pop(to, None)
-            self._outputs |= {to: moved} if moved is not None else {}
-            self._outputs |= {start: other} if is_swap and other is not None else {}
-        self._outputs = {place: self._outputs[place] for place in self._sequences.at}
+            self._sequences.move(start, to, direction is MoveDirectionality.SWAP)
 
     # ---- the V2 runner
 
@@ -108,7 +102,7 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
 
         def fill(bitmask: Any) -> None:
             for number, place in enumerate(rows):
-                tokens = self._outputs[place]
+                tokens = self._sequences.at[place].output
                 if -1 in tokens[-1:]:
                     raise GuidedError(
                         "vLLM does not tell what was written: name the processor by --logits-processors (or "

@@ -76,6 +76,9 @@ class Masked:
         ends: its end tokens.
         compilers: of the model.
         room: tokens that the context leaves to it.
+
+    Attributes:
+        output: V1: what it has written, a list that vLLM appends to.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Masked:
         room: int | None = None,
     ) -> None:
         self.ends = sorted(ends) or sorted(compilers.vocabulary.eos_token_ids)
+        self.output: list[int] = []
         self._written: list[int] = []
         self._grammar: GuidedGrammar | None = None
         bounds = [bound for bound in (specification.max_tokens, room) if bound is not None]

@@ -31,8 +31,9 @@ from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.ecma_chars import property_set
 from guided.frontends.regex.ecma_syntax import EcmaReader
-from guided.frontends.regex.tree import Cat, Look, Or, Times, Tree, cat, either, look, times
-from guided.ir.nodes import EPSILON, Alt, Chars, Ranges, Repeat, Seq, Text, complement
+from guided.frontends.regex.leftmost_match import Program, Step, may_be_empty
+from guided.frontends.regex.tree import Look, Tree, cat, either, look, times
+from guided.ir.nodes import EPSILON, Alt, Chars, Ranges, Repeat, complement
 from guided.limits import Limits
 from guided.matching.canonical.classes import CharacterClasses
 from guided.meter import compiling
@@ -115,91 +116,37 @@ def _possessive(item: Tree, low: int, high: int | None, span: tuple[int, int]) -
     return cat([*first, rest])
 
 
-class _Step(NamedTuple):
-    """A position of a program: reads a character of `ranges`, or tries `ways` in order. Neither: a match.
-
-    `ahead`: a condition on the next character: one of these, or, if `negative`, any other or the end.
-    """
-
-    ranges: Ranges | None = None
-    ways: Places = ()
-    ahead: Ranges | None = None
-    negative: bool = False
-
-
-class _Program:
-    """A pattern as positions; the first one is `start`."""
+class _Program(Program):
+    """A pattern as positions; the first one is `start`. A position's condition is on the next character, or the end."""
 
     def __init__(self, split: Split) -> None:
-        self.split, self.steps = split, [_Step()]
+        super().__init__()
+        self.split, self.steps = split, [Step()]
         try:
             with compiling(Limits()):
                 tree = _Reader(split).read()
         except SpecError as error:
             raise _unsupported(f"cannot be read ({error.message})", split.pattern) from None
-        self.start = self._compile(tree, 0)
+        self.start = self.compile(tree, 0)
 
-    def _add(self, step: _Step) -> int:
+    def add(self, step: Step) -> int:
         if len(self.steps) > MOST:
             raise LimitExceeded("nodes", len(self.steps), MOST)
-        self.steps.append(step)
-        return len(self.steps) - 1
+        return super().add(step)
 
-    def _compile(self, tree: Tree, then: int) -> int:
-        """The position from which `tree` is read before `then`."""
+    def special(self, tree: Tree, then: int) -> int:
         match tree:
-            case Chars(ranges):
-                return self._add(_Step(ranges, (then,)))
-            case Alt(()):
-                return self._add(_Step((), (then,)))
-            case Text(text):
-                for char in reversed(text):
-                    then = self._add(_Step(((ord(char), ord(char)),), (then,)))
-                return then
-            case Seq(items) | Cat(items):
-                for item in reversed(items):
-                    then = self._compile(item, then)
-                return then
-            case Or(items):
-                return self._add(_Step(ways=tuple(self._compile(item, then) for item in items)))
             case Alt(items):  # of single characters, in no order
-                return self._add(_Step(ways=tuple(self._compile(item, then) for item in items)))
-            case Times(item, low, high, lazy):
-                return self._times(item, low, high, lazy, then)
+                return self.add(Step(ways=tuple(self.compile(item, then) for item in items)))
             case Repeat(item, low, high):
-                return self._times(item, low, high, False, then)
+                return self.times(item, low, high, False, then)
             case Look(Chars(ranges), ahead=True, negative=negative):
-                return self._add(_Step(ways=(then,), ahead=ranges, negative=negative))
+                return self.add(Step(ways=(then,), beside=ranges, negative=negative))
         raise _unsupported("has a lookaround that is not a lookahead at one character", self.split.pattern)
 
-    def _times(self, item: Tree, low: int, high: int | None, lazy: bool, then: int) -> int:
-        def choice(again: int, leave: int) -> Places:
-            return (leave, again) if lazy else (again, leave)
-
-        at = then
-        if high is None:
-            at = self._add(_Step())
-            again = self._compile(item, at)
-            if self._passes(again, at):
-                raise _unsupported("repeats what may be empty", self.split.pattern)
-            self.steps[at] = _Step(ways=choice(again, then))
-        else:
-            for _ in range(high - low):
-                at = self._add(_Step(ways=choice(self._compile(item, at), then)))
-        for _ in range(low):
-            at = self._compile(item, at)
-        return at
-
-    def _passes(self, start: int, to: int) -> bool:
-        """Whether `to` is reached from `start` without a character."""
-        seen, stack = set[int](), [start]
-        while stack:
-            if (at := stack.pop()) == to:
-                return True
-            if at not in seen and self.steps[at].ranges is None:
-                seen.add(at)
-                stack += self.steps[at].ways
-        return False
+    def check_round(self, item: Tree) -> None:
+        if may_be_empty(item):
+            raise _unsupported("repeats what may be empty", self.split.pattern)
 
 
 class _Pattern:
@@ -208,7 +155,7 @@ class _Pattern:
     def __init__(self, program: _Program, classes: CharacterClasses) -> None:
         self.program, self.start = program, (program.start,)
         self._reads = [None if s.ranges is None else classes.bits(s.ranges) for s in program.steps]
-        self._ahead = [None if s.ahead is None else classes.bits(s.ahead) for s in program.steps]
+        self._ahead = [None if s.beside is None else classes.bits(s.beside) for s in program.steps]
         self._known: dict[tuple[Places, int], tuple[Places, bool]] = {}
         if any(self.after(self.start, one)[1] for one in (END, *range(classes.count))):
             raise _unsupported("matches the empty text", program.split.pattern)
@@ -295,7 +242,7 @@ class Splitter:
 
     def __init__(self, splits: Sequence[Split]) -> None:
         programs = [_Program(split) for split in splits]
-        self.classes = CharacterClasses(r for p in programs for s in p.steps for r in (s.ranges, s.ahead) if r)
+        self.classes = CharacterClasses(r for p in programs for s in p.steps for r in (s.ranges, s.beside) if r)
         self._patterns = [_Pattern(program, self.classes) for program in programs]
         self._states: list[_State | None] = [None]
         self._numbers: dict[_State, int] = {}

@@ -223,6 +223,10 @@ constexpr auto kFillSignature =
 constexpr auto kFillBatchSignature =
     "def fill_batch(matchers: collections.abc.Sequence[Matcher], bitmask: typing.Any, "
     "rows: collections.abc.Sequence[int], max_tokens: int | None, threads: int) -> None";
+constexpr auto kPrepareMasks =
+    R"(Find out on threads, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
+
+The grammar remembers it. Errors are left to that call. Returns the seconds of thread time for each matcher.)";
 constexpr auto kPrepareMasksSignature =
     "def prepare_masks(matchers: collections.abc.Sequence[Matcher], max_tokens: collections.abc.Sequence[int], "
     "threads: int) -> list[float]";
@@ -317,8 +321,7 @@ void bind_matcher(nb::module_& m) {
   m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a.noconvert(), "rows"_a, "max_tokens"_a, "threads"_a,
         nb::sig(kFillBatchSignature), kFillBatch);
   m.def("prepare_masks", &prepare_masks, "matchers"_a, "max_tokens"_a, "threads"_a, nb::sig(kPrepareMasksSignature),
-        "Compute on threads, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher must find "
-        "out. The grammar remembers it. Errors are left to that call. Seconds of thread time for each.");
+        kPrepareMasks);
 }
 
 }  // namespace guided
