@@ -23,6 +23,8 @@ from torch import Tensor
 __all__ = ["BLOCK", "mask_kernel", "mask_triton"]
 
 BLOCK: Final = 4096
+_SMALL_BLOCK: Final = 1024  # for a few rows, which would leave most of the GPU idle
+_FEW: Final = 1 << 20  # logits
 
 
 @triton.jit
@@ -63,8 +65,9 @@ def mask_triton(logits: Tensor, masks: Tensor, rows: Tensor | None) -> None:
     count, width = len(logits) if rows is None else len(rows), logits.shape[1]
     if not (count and width):
         return
+    block = _SMALL_BLOCK if count * width < _FEW else BLOCK
     with torch.cuda.device_of(logits):  # type: ignore[no-untyped-call]
-        mask_kernel[(count, triton.cdiv(width, BLOCK))](
+        mask_kernel[(count, triton.cdiv(width, block))](
             logits, logits.stride(0), masks, masks.stride(0), masks if rows is None else rows, width, masks.shape[1],
-            rows is not None, BLOCK,
+            rows is not None, block,
         )  # fmt: skip

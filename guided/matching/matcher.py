@@ -86,7 +86,7 @@ class GrammarMatcher(_core.Matcher):
             if not complete:
                 break
             at = end
-        return out if self.validate_tokens(out) == len(out) else []
+        return out if out and self.validate_tokens(out) == len(out) else []
 
     def _encode_forced(self, data: bytes, *, closed: bool) -> tuple[list[int], bool]:
         """The stable tokens of forced bytes. `closed`: a control token follows, so all tokens are stable."""
