@@ -6,7 +6,7 @@ Copies to and from CUDA use pinned host memory, so they run beside the kernels. 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from torch import Tensor
 
 __all__ = ["Fetch", "send", "send_arrays"]
 
+_ALIGNED: Final = 16  # bytes; Triton compiles a kernel anew for pointers that are less aligned
 _NUMPY = {torch.float64: np.float64, torch.int64: np.int64, torch.float32: np.float32, torch.int32: np.int32}
 _TORCH = {np.dtype(there): here for here, there in _NUMPY.items()}
 
@@ -32,16 +33,16 @@ def send_arrays(arrays: Mapping[str, npt.NDArray[Any]], device: torch.device) ->
     Args:
         arrays: of float64, int64, float32 or int32.
     """
-    names = sorted(arrays, key=lambda name: -arrays[name].itemsize)  # eight-byte types first, for alignment
-    host = _staging(sum(arrays[name].nbytes for name in names), torch.uint8, device)
-    data, begin = host.numpy(), 0
-    spans = dict[str, slice]()
-    for name in names:
-        array = arrays[name]
-        spans[name] = slice(begin, begin := begin + array.nbytes)
+    spans, end = dict[str, slice](), 0
+    for name, array in arrays.items():
+        begin = -(-end // _ALIGNED) * _ALIGNED
+        spans[name] = slice(begin, end := begin + array.nbytes)
+    host = _staging(end, torch.uint8, device)
+    data = host.numpy()
+    for name, array in arrays.items():
         data[spans[name]].view(array.dtype).reshape(array.shape)[...] = array
     there = host.to(device, non_blocking=True)
-    return {name: there[spans[name]].view(_TORCH[arrays[name].dtype]).view(arrays[name].shape) for name in names}
+    return {name: there[spans[name]].view(_TORCH[arrays[name].dtype]).view(arrays[name].shape) for name in arrays}
 
 
 class Fetch:
