@@ -35,7 +35,14 @@ READS = frozenset(
 """Operations after which the CPU waits for a device."""
 _MEMORY = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 _KERNELS = {
-    "guided.kernels.choose_triton": ("scan_kernel", "pick_kernel"),
+    "guided.kernels.choose_triton": (
+        "scan_kernel",
+        "change_kernel",
+        "rescan_kernel",
+        "thin_kernel",
+        "pick_kernel",
+        "few_kernel",
+    ),
     "guided.kernels.store_kv_triton": ("store_kvcache_kernel",),
     "guided.logits.apply_triton": ("mask_kernel",),
 }
@@ -148,7 +155,7 @@ class _Kernel:
         assert grid and all(type(size) is int and size > 0 for size in grid), grid
         return self._launch
 
-    def _launch(self, *args: Any) -> None:
+    def _launch(self, *args: Any, num_warps: int = 4) -> None:
         for at, value in enumerate(args):
             if isinstance(value, Tensor) and value.device != CUDA:
                 raise DeviceReadError(f"argument {at} of {self._name} is on {value.device}")

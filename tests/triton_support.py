@@ -19,10 +19,18 @@ import pytest
 REASON = "Triton is not installed; its interpreter runs the kernels on a CPU"
 CAPABILITIES = 80, 90, 100
 _CHOICE = {
-    "logits": "*fp32", "stride": "i64", "masks": "*i32", "rows": "*i32", "allowed": "*i32", "ramped": "*i32",
-    "ramps": "*fp32", "scales": "*fp32", "parts": "*fp32", "bests": "*i32", "width": "i32", "size": "i32",
-    "words": "i32", "block": 2048, "count": 8,
+    "logits": "*fp32", "stride": "i64", "masks": "*i32", "rows": "*i32", "allowed": "*i32", "specified": "*i32",
+    "ramped": "*i32", "ramps": "*fp32", "scales": "*fp32", "permitted": "*i32", "slots": "*i32", "work": "*fp32",
+    "work_stride": "i32", "parts": "*fp32", "bests": "*i32", "tops": "*fp32", "width": "i32", "size": "i32",
+    "words": "i32", "blocks": "i32", "chunks": "i32", "block": 2048, "count": 11, "chunk": 64, "changes": True,
+    "padded": 128, "columns": 9, "uniform": "*fp64", "raw": "*i32", "out": "*fp64", "min_ps": "*fp32",
+    "top_ks": "*i32", "top_ps": "*fp64", "changed": "*i32", "thinned": "*i32", "sorts": "*i32", "listed": "*i32",
+    "found": "*i64", "look": "i32", "room": "i32", "most_chunks": 4096, "most": 512, "banned": "*i32",
+    "banned_starts": "*i32", "ends": "*i32", "end_starts": "*i32", "biased": "*i32", "biases": "*fp32",
+    "bias_starts": "*i32", "seen": "*i32", "counts": "*fp32", "seen_starts": "*i32", "repetitions": "*fp32",
+    "presences": "*fp32", "frequencies": "*fp32",
 }  # fmt: skip
+"""The arguments of all kernels for choices, which have the same names in all of them."""
 KERNELS: dict[str, dict[str, Any]] = {
     "guided.kernels.store_kv_triton:store_kvcache_kernel": {
         "k": "*bf16", "k_stride": "i32", "v": "*bf16", "v_stride": "i32", "k_cache": "*bf16", "v_cache": "*bf16",
@@ -32,9 +40,12 @@ KERNELS: dict[str, dict[str, Any]] = {
         "logits": "*bf16", "stride": "i64", "masks": "*i32", "mask_stride": "i64", "rows": "*i32", "width": "i32",
         "words": "i32", "named": True, "block": 4096,
     },
-    "guided.kernels.choose_triton:scan_kernel": _CHOICE | {"specified": "*i32"},
-    "guided.kernels.choose_triton:pick_kernel": _CHOICE
-    | {"uniform": "*fp64", "raw": "*i32", "out": "*fp64", "blocks": "i32", "padded": 128, "columns": 9},
+    "guided.kernels.choose_triton:scan_kernel": _CHOICE,
+    "guided.kernels.choose_triton:pick_kernel": _CHOICE,
+    "guided.kernels.change_triton:change_kernel": _CHOICE,
+    "guided.kernels.change_triton:rescan_kernel": _CHOICE,
+    "guided.kernels.few_triton:thin_kernel": _CHOICE,
+    "guided.kernels.few_triton:few_kernel": _CHOICE,
 }  # fmt: skip
 
 
@@ -63,7 +74,7 @@ def _compile(name: str, arguments: dict[str, Any], capability: int) -> dict[str,
     module, function = name.split(":")
     kernel = getattr(importlib.import_module(module), function)
     signature = {key: arguments[key] if isinstance(arguments[key], str) else "constexpr" for key in kernel.arg_names}
-    constants = {key: value for key, value in arguments.items() if not isinstance(value, str)}
+    constants = {key: arguments[key] for key in kernel.arg_names if not isinstance(arguments[key], str)}
     made = triton.compile(ASTSource(kernel, signature, constants), target=GPUTarget("cuda", capability, 32))
     spilled = ".local" in made.asm["ptx"]
     return {

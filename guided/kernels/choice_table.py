@@ -28,9 +28,10 @@ __all__ = ["EVERYTHING", "NOTHING", "ChoiceTable", "Pairs", "choice_table"]
 EVERYTHING: Final = 0
 NOTHING: Final = 1
 _DOUBLES: Final = ("uniform", "top_p")
-_INTS: Final = ("row", "allowed", "specified", "ramped", "permitted", "top_k", "raw")
+_INTS: Final = ("row", "allowed", "specified", "ramped", "permitted", "slot", "top_k", "raw")
 _FLOATS: Final = ("ramp", "scale", "min_p", "repetition", "presence", "frequency")
 _LISTS: Final = ("banned", "ends", "biased", "seen")
+_ALIGNED: Final = 4  # numbers; Triton compiles a kernel anew for pointers that are not aligned to 16 bytes
 _NO_CHANGES: Final = (1.0, 0.0, 0.0)  # repetition, presence, frequency
 
 
@@ -42,11 +43,13 @@ class Pairs:
         choice: int32 (n,): the choice of each id.
         id: int32 (n,).
         number: float32 (n,): a bias, or how often the id is in the output; zeros for other lists.
+        start: int32 (choices + 1,): the ids of choice i are those from start[i] to start[i + 1].
     """
 
     choice: Tensor
     id: Tensor
     number: Tensor
+    start: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class ChoiceTable:
         top_p: float64; 1: all.
         row: int32, which row of the logits.
         allowed, specified, ramped, permitted: int32, rows of `masks`. `specified` is the mask without a budget.
+        slot: int32, the place of the choice in `changed`; -1: it has no changes.
         top_k: int32; 0: all.
         raw: int32; 1: log probabilities are by the model's logits, 0: by the changed logits.
         ramp: float32, subtracted from the logits of `ramped`.
@@ -67,6 +71,7 @@ class ChoiceTable:
         min_p: float32; 0: all.
         repetition, presence, frequency: float32, see `SamplingParams`.
         banned, ends, biased, seen: see `Changes`.
+        changed, thinned, sorts: int32: which choices have changes, are drawn with min-p, and with top-k or top-p.
     """
 
     size: int
@@ -78,6 +83,7 @@ class ChoiceTable:
     specified: Tensor
     ramped: Tensor
     permitted: Tensor
+    slot: Tensor
     top_k: Tensor
     raw: Tensor
     ramp: Tensor
@@ -90,6 +96,9 @@ class ChoiceTable:
     ends: Pairs
     biased: Pairs
     seen: Pairs
+    changed: Tensor
+    thinned: Tensor
+    sorts: Tensor
 
 
 def choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.device) -> ChoiceTable:
@@ -102,24 +111,39 @@ def choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.d
     if any(choice.size != size for choice in choices):
         raise ValueError("the choices are of vocabularies of different sizes")
     masks = _Masks(size)
-    lines = [_numbers(choice, row, masks) for choice, row in zip(choices, rows, strict=True)]
+    named, some = _named(choices), _some(choices)
+    slots = {at: slot for slot, at in enumerate(some["changed"])}
+    lines = [
+        _numbers(choice, row, slots.get(at, -1), masks)
+        for at, (choice, row) in enumerate(zip(choices, rows, strict=True))
+    ]
     arrays: dict[str, npt.NDArray[Any] | Rows] = {
-        "doubles": np.array([line[0] for line in lines], np.float64).T,
-        "ints": np.array([line[1] for line in lines], np.int32).T,
-        "floats": np.array([line[2] for line in lines], np.float32).T,
+        "doubles": _columns([line[0] for line in lines], np.float64),
+        "ints": _columns([line[1] for line in lines], np.int32),
+        "floats": _columns([line[2] for line in lines], np.float32),
         "masks": masks.rows,
     }
-    named = _named(choices)
+    arrays |= {name: np.array(places, np.int32) for name, places in some.items()}
     for name, (at, ids, numbers) in named.items():
         arrays |= {f"{name} at": np.array(at, np.int32), f"{name} ids": np.concatenate(ids, dtype=np.int32)}
         arrays[f"{name} numbers"] = np.concatenate(numbers, dtype=np.float32)
+        arrays[f"{name} starts"] = np.searchsorted(at, np.arange(len(choices) + 1)).astype(np.int32)
     there = send_arrays(arrays, device)
-    columns: dict[str, Any] = dict(zip(_DOUBLES, there["doubles"], strict=True))
-    columns |= dict(zip(_INTS, there["ints"], strict=True)) | dict(zip(_FLOATS, there["floats"], strict=True))
+    columns: dict[str, Any] = {}
+    for kind, names in (("doubles", _DOUBLES), ("ints", _INTS), ("floats", _FLOATS)):
+        columns |= dict(zip(names, there[kind][:, : len(choices)], strict=True))
     pairs: dict[str, Any] = {
-        name: Pairs(*(there[f"{name} {part}"] for part in ("at", "ids", "numbers"))) for name in named
+        name: Pairs(*(there[f"{name} {part}"] for part in ("at", "ids", "numbers", "starts"))) for name in named
     }
+    columns |= {name: there[name] for name in some}
     return ChoiceTable(size, there["masks"], **columns, **pairs)
+
+
+def _columns(lines: Sequence[tuple[float, ...]], dtype: type[np.number[Any]]) -> npt.NDArray[Any]:
+    """A row for each column, padded, so that each begins at an aligned address for any number of choices."""
+    out = np.zeros((len(lines[0]), -(-len(lines) // _ALIGNED) * _ALIGNED), dtype)
+    out[:, : len(lines)] = np.array(lines, dtype).T
+    return out
 
 
 class _Masks:
@@ -139,7 +163,9 @@ class _Masks:
         return len(self.rows) - 1
 
 
-def _numbers(choice: Choice, row: int, masks: _Masks) -> tuple[tuple[float, float], tuple[int, ...], tuple[float, ...]]:
+def _numbers(
+    choice: Choice, row: int, slot: int, masks: _Masks
+) -> tuple[tuple[float, float], tuple[int, ...], tuple[float, ...]]:
     """The numbers of a choice for the columns of `_DOUBLES`, `_INTS` and `_FLOATS`."""
     params, ramp, changes = choice.params, choice.ramp, choice.changes
     allowed = masks.add(choice.allowed, EVERYTHING)
@@ -155,6 +181,7 @@ def _numbers(choice: Choice, row: int, masks: _Masks) -> tuple[tuple[float, floa
             masks.add(choice.unbudgeted, allowed),
             NOTHING if ramp is None else masks.add(ramp.bits, NOTHING),
             masks.add(None if changes is None else changes.permitted, EVERYTHING),
+            slot,
             choice.top_k,
             int(choice.raw),
         ),
@@ -183,3 +210,12 @@ def _named(choices: Sequence[Choice]) -> dict[str, tuple[list[int], list[Bits], 
             found[name][1].append(np.asarray(ids, np.int32))
             found[name][2].append(np.zeros(len(ids), np.float32) if numbers is None else numbers)
     return found
+
+
+def _some(choices: Sequence[Choice]) -> dict[str, list[int]]:
+    """The places of the choices that take part in only some of the steps."""
+    return {
+        "changed": [at for at, choice in enumerate(choices) if choice.changes is not None],
+        "thinned": [at for at, choice in enumerate(choices) if choice.params.temperature and choice.params.min_p],
+        "sorts": [at for at, choice in enumerate(choices) if choice.sorts],
+    }

@@ -1,8 +1,8 @@
 """Choose the next tokens of a batch on the device of their logits, and wait once.
 
-In: the requests of some sequences (`Choose`). Out: a `Chosen` or an error for each row. Choices with only a mask,
-greedy or at a temperature, use Triton's kernels if Triton is installed (choose_triton.py). All others use torch
-(choose_batch.py). Both write to one tensor, which is copied to the host.
+In: the requests of some sequences (`Choose`). Out: a `Chosen` or an error for each row. Choices use Triton's kernels if
+Triton is installed (choose_triton.py). Those that return a list of the most likely tokens, or have a large top-k, use
+torch (choose_batch.py). Both write to one tensor, which is copied to the host.
 
 Cost: one copy to the device for each of the two kinds, a number of launches that does not depend on how many choices
 there are, and one synchronisation. A second one follows only if the nucleus of a top-p has more than 256 tokens.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import exp, inf, isfinite
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -27,9 +27,10 @@ from guided.sampling.choice import Choice, Choose, Chosen, all_banned
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.sampler import refusal
 
-__all__ = ["DeviceChoices"]
+__all__ = ["DeviceChoices", "Kernel", "kernels_for"]
 
-Kernel: TypeAlias = Callable[[Tensor, ChoiceTable], Tensor]
+Kernel: TypeAlias = Callable[[Tensor, ChoiceTable, Needs], Tensor]
+_MOST: Final = 1024  # the greatest top-k of Triton's kernels
 
 
 class _Launched(NamedTuple):
@@ -69,11 +70,11 @@ class DeviceChoices:
         self._choices = [choice for _, choices in requests for choice in choices]
         self._launched = list[tuple[_Group, _Launched]]()
         for group in _groups(requests):
-            kernel = _kernel(group.logits.device)
-            plain = [kernel is not None and _is_plain(self._choices[at]) for at in group.rows]
-            for is_plain, how in ((True, kernel), (False, None)):
-                if places := [at for at, one in zip(group.rows, plain, strict=True) if one is is_plain]:
-                    self._launched.append((group, self._launch(group, places, how)))
+            places = dict[Kernel, list[int]]()
+            kernels = kernels_for([self._choices[at] for at in group.rows], group.logits.device)
+            for at, kernel in zip(group.rows, kernels, strict=True):
+                places.setdefault(kernel, []).append(at)
+            self._launched += [(group, self._launch(group, some, kernel)) for kernel, some in places.items()]
         self._fetch = _fetch(launched for _, launched in self._launched) if self._launched else None
 
     @property
@@ -95,7 +96,7 @@ class DeviceChoices:
         for group, launched in self._launched:
             if unresolved := self._read(launched, numbers, found):
                 self.repeated.update(unresolved)
-                again.append(self._launch(group, unresolved, None, everything=True))
+                again.append(self._launch(group, unresolved, choose_batch, everything=True))
         if again:
             numbers = iter(_fetch(again).wait().tolist())
             for launched in again:
@@ -103,14 +104,10 @@ class DeviceChoices:
         return [found[at] for at in range(len(self._choices))]
 
     @torch.inference_mode()
-    def _launch(
-        self, group: _Group, places: list[int], kernel: Kernel | None, *, everything: bool = False
-    ) -> _Launched:
+    def _launch(self, group: _Group, places: list[int], kernel: Kernel, *, everything: bool = False) -> _Launched:
         choices = [self._choices[at] for at in places]
         table = choice_table(choices, [group.rows[at] for at in places], group.logits.device)
-        if kernel is not None:
-            return _Launched(places, kernel(group.logits, table))
-        return _Launched(places, choose_batch(group.logits, table, Needs.of(choices, everything=everything)))
+        return _Launched(places, kernel(group.logits, table, Needs.of(choices, everything=everything)))
 
     def _read(self, launched: _Launched, numbers: Iterator[float], into: dict[int, Chosen | GuidedError]) -> list[int]:
         """Read the results of some choices. Return the places of the choices that need all tokens."""
@@ -136,10 +133,10 @@ def _kernel(device: torch.device) -> Kernel | None:
     return kernel
 
 
-def _is_plain(choice: Choice) -> bool:
-    """Whether Triton's kernels make this choice."""
-    filtered = choice.sorts or (choice.params.temperature and choice.params.min_p)
-    return choice.changes is None and not choice.logprobs and not filtered
+def kernels_for(choices: Sequence[Choice], device: torch.device) -> list[Kernel]:
+    """The function that makes each choice on a device."""
+    kernel = _kernel(device) or choose_batch
+    return [choose_batch if choice.logprobs or choice.top_k > _MOST else kernel for choice in choices]
 
 
 def _groups(requests: Sequence[Choose]) -> list[_Group]:

@@ -1,7 +1,8 @@
-"""Choose tokens greedily or at a temperature under bitmasks, in two Triton kernels that read the logits once.
+"""Choose tokens on CUDA, in a few Triton kernels.
 
-In: logits, and the `ChoiceTable` of choices that have no filter (top-k, top-p, min-p) and change logits by mask and
-ramp alone. Out: a row of `Column`s for each choice, as choose_batch.py has them. Logits are only read.
+In: logits, the `ChoiceTable` of a batch, and its `Needs`. Out: a row of `Column`s for each choice, as choose_batch.py
+has them. Logits are only read. Lists of the most likely tokens (`logprobs` above 0) are left to choose_batch.py, and so
+is a large top-k.
 
 `scan` has a program for each choice and block of `BLOCK` ids. It stores the block's greatest logits (of all, of those
 that the mask without a budget allows, of those that are left after mask and ramp), where the last of them is, and the
@@ -9,8 +10,12 @@ sums of exponentials relative to them. `pick` has a program for each choice. It 
 block, by the cumulative sums of the blocks, then the token, for which it reads that block again. Additions are in a
 fixed order, so a choice does not depend on the batch.
 
-Cost: two launches; one pass over the logits and the bitmask words, 4 + 1/8 bytes per token. Sums within a block are in
-float32, those of blocks in float64.
+Between the two, change_triton.py applies bans, bias and penalties, to copies that `scan` has made of the rows that have
+them, and few_triton.py applies min-p, and after them top-k and top-p. For these, `scan` stores the greatest of each
+chunk of ids as well.
+
+Cost: two launches, and two for each of these two parts; one pass over the logits and the bitmask words, 4 + 1/8 bytes
+per token, and 8 more for a row with changes. Sums within a block are in float32, those of blocks in float64.
 """
 
 from __future__ import annotations
@@ -22,52 +27,32 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from guided.kernels.change_triton import change_kernel, rescan_kernel
 from guided.kernels.choice_table import ChoiceTable
-from guided.kernels.choose_batch import Column
+from guided.kernels.choose_batch import Column, Needs
+from guided.kernels.few_triton import few_kernel, thin_kernel
+from guided.kernels.row_triton import allowed_by, changed_logits, masked_logits, sum_of_exponentials, weights_of
 
 __all__ = ["BLOCK", "choose_triton", "pick_kernel", "scan_kernel"]
 
 BLOCK: Final = 2048
-_PARTS: Final = 8  # numbers that `scan` stores of a block, in the order in which it stores them
-
-
-@triton.jit
-def _allowed(masks: tl.tensor, row: tl.tensor, words: tl.tensor, at: tl.tensor, inside: tl.tensor) -> tl.tensor:
-    """Which ids a row of the bitmasks allows. Row 0 allows everything, and is not read."""
-    word = tl.load(masks + row * words + (at >> 5), mask=tl.where(inside, row, 0) != 0, other=-1)
-    return inside & (((word >> (at & 31)) & 1) != 0)
-
-
-@triton.jit
-def _sum_of_exponentials(x: tl.tensor, greatest: tl.tensor, scale: tl.tensor) -> tl.tensor:
-    """The sum of e ** ((x - greatest) * scale); -inf counts for nothing, whatever the scale."""
-    return tl.sum(_weights(x, greatest, scale), 0)
-
-
-@triton.jit
-def _weights(x: tl.tensor, greatest: tl.tensor, scale: tl.tensor) -> tl.tensor:
-    nothing = x == -float("inf")
-    return tl.where(nothing, 0.0, tl.exp((tl.where(nothing, 0.0, x) - tl.where(nothing, 0.0, greatest)) * scale))
-
-
-@triton.jit
-def _left(
-    x: tl.tensor, masks: tl.tensor, allowed: tl.tensor, ramped: tl.tensor, ramp: tl.tensor, words: tl.tensor,
-    at: tl.tensor, inside: tl.tensor,
-) -> tl.tensor:  # fmt: skip
-    """Logits after mask and ramp. Row 1 of the bitmasks allows nothing, and is not read for a ramp."""
-    lowered = tl.where(inside, ramped, 1) != 1
-    y = tl.where(_allowed(masks, ramped, words, at, lowered) & lowered, x - ramp, x)
-    return tl.where(_allowed(masks, allowed, words, at, inside), y, -float("inf"))
+_PARTS: Final = 11  # numbers that `scan` stores of a block, in the order in which it stores them
+_CHUNKS: Final = 4096  # at most, in a row; a power of two
+_SORTED: Final = 512  # keys that are sorted, if not more of them are looked at; a power of two
 
 
 @triton.jit
 def scan_kernel(
     logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, rows: tl.tensor, allowed: tl.tensor, specified: tl.tensor,
-    ramped: tl.tensor, ramps: tl.tensor, scales: tl.tensor, parts: tl.tensor, bests: tl.tensor, width: tl.tensor,
-    size: tl.tensor, words: tl.tensor, block: tl.constexpr, count: tl.constexpr,
+    ramped: tl.tensor, ramps: tl.tensor, scales: tl.tensor, permitted: tl.tensor, slots: tl.tensor, work: tl.tensor,
+    work_stride: tl.tensor, parts: tl.tensor, bests: tl.tensor, tops: tl.tensor, width: tl.tensor, size: tl.tensor,
+    words: tl.tensor, chunks: tl.tensor, block: tl.constexpr, count: tl.constexpr, chunk: tl.constexpr,
+    changes: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Compute the input of `pick_kernel` for a block of ids of a choice. Grid: (choices, blocks)."""
+    """Compute what the other kernels need of a block of ids of a choice. Grid: (choices, blocks).
+
+    `chunk`: ids in a chunk, or 0 if no choice has top-k or top-p. `changes`: some choices have changes.
+    """
     choice, number, blocks = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     at = number * block + tl.arange(0, block)
     inside = at < size
@@ -75,25 +60,37 @@ def scan_kernel(
     x = tl.load(logits + row * stride + at, mask=at < width, other=-float("inf")).to(tl.float32)
     mask, plain = tl.load(allowed + choice), tl.load(specified + choice)
     lowered, ramp, scale = tl.load(ramped + choice), tl.load(ramps + choice), tl.load(scales + choice)
-    y = _left(x, masks, mask, lowered, ramp, words, at, inside)
+    y = masked_logits(x, masks, mask, lowered, ramp, words, at, inside)
     greatest, best = tl.max(y, 0, return_indices=True)
     of_all = tl.max(x, 0)
     out = parts + (choice * blocks + number) * count
-    total = _sum_of_exponentials(y, greatest, 1.0)
+    total = sum_of_exponentials(y, greatest, 1.0)
     tl.store(out + 0, greatest)
     tl.store(out + 1, total)
-    tl.store(out + 2, _sum_of_exponentials(y, greatest, scale))
+    tl.store(out + 2, sum_of_exponentials(y, greatest, scale))
     tl.store(out + 3, tl.max((y != y).to(tl.float32), 0))
     tl.store(out + 4, of_all)
-    tl.store(out + 5, _sum_of_exponentials(x, of_all, 1.0))
+    tl.store(out + 5, sum_of_exponentials(x, of_all, 1.0))
     of_specified, sum_of_specified = greatest, total
     if (plain != mask) | (lowered != 1):
-        z = tl.where(_allowed(masks, plain, words, at, inside), x, -float("inf"))
+        z = tl.where(allowed_by(masks, plain, words, at, inside), x, -float("inf"))
         of_specified = tl.max(z, 0)
-        sum_of_specified = _sum_of_exponentials(z, of_specified, 1.0)
+        sum_of_specified = sum_of_exponentials(z, of_specified, 1.0)
     tl.store(out + 6, of_specified)
     tl.store(out + 7, sum_of_specified)
+    tl.store(out + 8, greatest)
+    tl.store(out + 9, total)
     tl.store(bests + choice * blocks + number, number * block + best)
+    if chunk > 0:
+        place = number * (block // chunk) + tl.arange(0, block // chunk)
+        most = tl.max(tl.reshape(y, [block // chunk, chunk]), 1)
+        tl.store(tops + choice * chunks + place, most, mask=place < chunks)
+    if changes:
+        slot = tl.load(slots + choice)
+        if slot >= 0:
+            y = tl.where(allowed_by(masks, tl.load(permitted + choice), words, at, inside), y, -float("inf"))
+            tl.store(out + 10, tl.sum((y != -float("inf")).to(tl.float32), 0))
+            tl.store(work + slot.to(tl.int64) * work_stride + at, y, mask=inside)
 
 
 @triton.jit
@@ -108,9 +105,10 @@ def _merged(greatest: tl.tensor, sums: tl.tensor) -> tl.tensor:
 @triton.jit
 def pick_kernel(
     logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, rows: tl.tensor, allowed: tl.tensor, ramped: tl.tensor,
-    ramps: tl.tensor, scales: tl.tensor, uniform: tl.tensor, raw: tl.tensor, parts: tl.tensor, bests: tl.tensor,
-    out: tl.tensor, width: tl.tensor, size: tl.tensor, words: tl.tensor, blocks: tl.tensor, block: tl.constexpr,
-    count: tl.constexpr, padded: tl.constexpr, columns: tl.constexpr,
+    ramps: tl.tensor, scales: tl.tensor, uniform: tl.tensor, raw: tl.tensor, work: tl.tensor, work_stride: tl.tensor,
+    slots: tl.tensor, min_ps: tl.tensor, parts: tl.tensor, bests: tl.tensor, out: tl.tensor, size: tl.tensor,
+    words: tl.tensor, blocks: tl.tensor, block: tl.constexpr, count: tl.constexpr, padded: tl.constexpr,
+    columns: tl.constexpr,
 ) -> None:  # fmt: skip
     """Merge the blocks of a choice, and choose. Grid: (choices,)."""
     choice = tl.program_id(0)
@@ -124,6 +122,8 @@ def pick_kernel(
     scale = tl.load(scales + choice)
     row = logits + tl.load(rows + choice).to(tl.int64) * stride
     mask, lowered, ramp = tl.load(allowed + choice), tl.load(ramped + choice), tl.load(ramps + choice)
+    slot = tl.load(slots + choice)
+    work += slot.to(tl.int64) * work_stride
     if scale > 0:
         inside = there & (greatest > -float("inf"))
         sums = tl.load(part + 2, mask=there, other=0.0).to(tl.float64)
@@ -134,8 +134,9 @@ def pick_kernel(
         chosen = tl.min(tl.where((cumulative > target) & (sums > 0), number, last), 0)
         rest = target - tl.sum(tl.where(number < chosen, sums, 0.0), 0)
         at = chosen * block + tl.arange(0, block)
-        x = tl.load(row + at, mask=at < width, other=-float("inf")).to(tl.float32)
-        weights = _weights(_left(x, masks, mask, lowered, ramp, words, at, at < size), highest, scale).to(tl.float64)
+        y = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, at, at < size)
+        kept = (y - highest) * scale >= tl.log(tl.load(min_ps + choice))
+        weights = tl.where(kept, weights_of(y, highest, scale), 0.0).to(tl.float64)
         place = tl.arange(0, block)
         last = tl.max(tl.where(weights > 0, place, 0), 0)
         reached = (tl.cumsum(weights, 0) > rest) & (weights > 0)  # sums in another order may differ in their last bits
@@ -143,12 +144,12 @@ def pick_kernel(
     token = tl.minimum(token, size - 1)  # where nothing can be chosen
     logit = tl.load(row + token).to(tl.float32)
     all_mass = _merged(tl.load(part + 4, mask=there, other=-float("inf")), tl.load(part + 5, mask=there, other=0.0))
-    after = _merged(greatest, tl.load(part + 1, mask=there, other=0.0))
+    after = _merged(tl.load(part + 8, mask=there, other=-float("inf")), tl.load(part + 9, mask=there, other=0.0))
+    mass = _merged(greatest, tl.load(part + 1, mask=there, other=0.0))
     of_specified = tl.load(part + 6, mask=there, other=-float("inf"))
     specified = _merged(of_specified, tl.load(part + 7, mask=there, other=0.0))
     is_raw = tl.load(raw + choice) > 0
-    dropped = tl.load(masks + lowered * words + (token >> 5), mask=lowered != 1, other=0)
-    left = tl.where(((dropped >> (token & 31)) & 1) != 0, logit - ramp, logit)
+    left = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, token, token < size)
     wrong = tl.max(tl.load(part + 3, mask=there, other=0.0), 0) > 0
     to = out + choice * columns
     tl.store(to + 0, token.to(tl.float64))
@@ -157,12 +158,13 @@ def pick_kernel(
     tl.store(to + 3, specified.to(tl.float64))
     tl.store(to + 4, after.to(tl.float64))
     tl.store(to + 5, tl.where(is_raw, logit, left).to(tl.float64))
-    tl.store(to + 6, tl.where(is_raw, all_mass, tl.maximum(after, highest)).to(tl.float64))
-    tl.store(to + 7, 0.0)
+    tl.store(to + 6, tl.where(is_raw, all_mass, tl.maximum(mass, highest)).to(tl.float64))
+    if slot < 0:
+        tl.store(to + 7, 0.0)
     tl.store(to + 8, 0.0)
 
 
-def choose_triton(logits: Tensor, table: ChoiceTable) -> Tensor:
+def choose_triton(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
     """Choose a token for each choice of a table.
 
     Args:
@@ -171,19 +173,50 @@ def choose_triton(logits: Tensor, table: ChoiceTable) -> Tensor:
     Returns:
         float64 (choices, len(Column)), see `Column`.
     """
-    n, width, words = len(table.row), logits.shape[1], table.masks.shape[1]
-    blocks = triton.cdiv(width, BLOCK)
-    parts = torch.empty(n, blocks, _PARTS, dtype=torch.float32, device=logits.device)
-    bests = torch.empty(n, blocks, dtype=torch.int32, device=logits.device)
-    out = torch.empty(n, len(Column), dtype=torch.float64, device=logits.device)
-    t = table
+    t, n, width, words = table, len(table.row), logits.shape[1], table.masks.shape[1]
+    blocks, chunk = triton.cdiv(width, BLOCK), 0
+    if needs.first_look:
+        chunk = max(1, triton.next_power_of_2(t.size) // _CHUNKS)
+    chunks, padded = triton.cdiv(t.size, chunk or 1), triton.next_power_of_2(blocks)
+    stride, work_stride = logits.stride(0), triton.cdiv(t.size, 16) * 16
+
+    def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device=logits.device)
+
+    parts, bests = empty(n, blocks, _PARTS), empty(n, blocks, dtype=torch.int32)
+    out = empty(n, len(Column), dtype=torch.float64)
+    changed, thinned, sorts = len(t.changed), len(t.thinned), len(t.sorts)
+    work, tops = empty(max(1, changed), work_stride), empty(n, chunks if chunk else 1)
     with torch.cuda.device_of(logits):  # type: ignore[no-untyped-call]
         scan_kernel[(n, blocks)](
-            logits, logits.stride(0), t.masks, t.row, t.allowed, t.specified, t.ramped, t.ramp, t.scale, parts, bests,
-            width, t.size, words, BLOCK, _PARTS,
+            logits, stride, t.masks, t.row, t.allowed, t.specified, t.ramped, t.ramp, t.scale, t.permitted, t.slot,
+            work, work_stride, parts, bests, tops, width, t.size, words, chunks, BLOCK, _PARTS, chunk, changed > 0,
         )  # fmt: skip
+        if changed:
+            change_kernel[(changed,)](
+                work, work_stride, t.changed, parts, out, t.banned.id, t.banned.start, t.ends.id, t.ends.start,
+                t.biased.id, t.biased.number, t.biased.start, t.seen.id, t.seen.number, t.seen.start, t.repetition,
+                t.presence, t.frequency, t.size, blocks, _PARTS, padded, len(Column),
+            )  # fmt: skip
+            rescan_kernel[(changed, blocks)](
+                work, work_stride, t.changed, t.scale, parts, bests, tops, t.size, blocks, chunks, BLOCK, _PARTS, chunk,
+            )  # fmt: skip
+        row = (logits, stride, t.masks, t.row, t.allowed, t.ramped, t.ramp, t.scale)
+        changes = (work, work_stride, t.slot, t.min_p)
+        if thinned:
+            thin_kernel[(thinned, blocks)](
+                *row, *changes, t.thinned, parts, t.size, words, blocks, BLOCK, _PARTS, padded
+            )
         pick_kernel[(n,)](
-            logits, logits.stride(0), t.masks, t.row, t.allowed, t.ramped, t.ramp, t.scale, t.uniform, t.raw, parts,
-            bests, out, width, t.size, words, blocks, BLOCK, _PARTS, triton.next_power_of_2(blocks), len(Column),
+            *row, t.uniform, t.raw, *changes, parts, bests, out, t.size, words, blocks, BLOCK, _PARTS, padded,
+            len(Column),
         )  # fmt: skip
+        if sorts:
+            look, room = needs.first_look, needs.first_look * (chunk + 1)
+            most = max(_SORTED, triton.next_power_of_2(look))
+            few_kernel[(sorts,)](
+                *row, *changes, t.top_k, t.top_p, t.uniform, t.raw, t.sorts, parts, tops,
+                empty(sorts, _CHUNKS, dtype=torch.int32), empty(sorts, room + most, dtype=torch.int64), out, t.size,
+                words, blocks, chunks, look, room, _PARTS, padded, len(Column), chunk, _CHUNKS, most, num_warps=8,
+            )  # fmt: skip
     return out

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from torch import Tensor
 
 __all__ = ["Fetch", "send", "send_arrays"]
 
+_ALIGNED: Final = 16  # bytes; Triton compiles a kernel anew for pointers that are less aligned
 _NUMPY = {torch.float64: np.float64, torch.int64: np.int64, torch.float32: np.float32, torch.int32: np.int32}
 _TORCH = {np.dtype(there): here for here, there in _NUMPY.items()}
 
@@ -71,10 +72,9 @@ class _Span(NamedTuple):
 def _packed(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.device) -> tuple[Tensor, dict[str, _Span]]:
     """The bytes of some arrays in memory that can be copied to the device, and where each array is."""
     spans, begin = dict[str, _Span](), 0
-    for name in sorted(arrays, key=lambda name: -_dtype(arrays[name]).itemsize):  # wide types first, for alignment
-        array = arrays[name]
+    for name, array in arrays.items():
         shape = array.shape if isinstance(array, np.ndarray) else (len(array), *array[0].shape)
-        dtype = _dtype(array)
+        dtype, begin = _dtype(array), -(-begin // _ALIGNED) * _ALIGNED
         spans[name] = _Span(slice(begin, begin := begin + prod(shape) * dtype.itemsize), dtype, shape)
     host = _staging(begin, torch.uint8, device)
     data = host.numpy()

@@ -46,7 +46,7 @@ class Penalties:
         for name, ids in params.ids().items():
             if wrong := [id for id in ids if id >= size]:
                 raise OptionError(f"token {min(wrong)} is named by {name}; there are {size} tokens", option=name)
-        self.params, self.ends = params, list(ends)
+        self.params, self.ends = params, list(dict.fromkeys(ends))
         self.allowed = None if params.allowed_token_ids is None else frozenset(params.allowed_token_ids)
         self.bad_words = defaultdict[int, list[tuple[int, ...]]](list)
         for word in params.bad_words:

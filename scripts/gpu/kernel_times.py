@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from guided.kernels.choice_table import choice_table
-from guided.kernels.choose_batch import Needs, choose_batch
-from guided.kernels.choose_device import DeviceChoices
+from guided.kernels.choose_batch import Needs
+from guided.kernels.choose_device import DeviceChoices, kernels_for
 from guided.sampling.choice import Choice, Choose
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
@@ -31,8 +31,10 @@ WIDTHS: Final = (128_256, 151_936)
 KINDS: Final[dict[str, dict[str, Any]]] = {
     "greedy": {},
     "temperature": {"temperature": 0.8},
+    "top-k 50": {"temperature": 0.8, "top_k": 50},
     "top-p 0.9": {"temperature": 0.8, "top_p": 0.9},
     "penalties": {"temperature": 0.8, "repetition_penalty": 1.1},
+    "top-p and penalties": {"temperature": 0.8, "top_p": 0.9, "repetition_penalty": 1.1},
 }
 
 
@@ -114,13 +116,10 @@ def choice_times(setting: Setting, kind: str, rows: int, width: int) -> tuple[fl
     count = copies_for(setting, 4 * rows * width)
     logits = [peaked_logits(setting, rows, width) for _ in range(count)]
     table = choice_table(choices, range(rows), setting.device)
-    if kind in ("greedy", "temperature"):
-        chosen: Callable[[Tensor], Any] = partial(_by_triton, table)
-    else:
-        needs = Needs.of(choices)
-        chosen = lambda x: choose_batch(x, table, needs)  # noqa: E731
+    (kernel,) = set(kernels_for(choices, setting.device))
+    needs = Needs.of(choices)
     with torch.inference_mode():
-        on_device = device_time(setting, [partial(chosen, x) for x in logits], rounds=2)
+        on_device = device_time(setting, [partial(kernel, x, table, needs) for x in logits], rounds=2)
     turn = iter(range(10**9))
     waited = host_time(setting, lambda: DeviceChoices([Choose(logits[next(turn) % count], choices)]).wait())
     return on_device, waited
@@ -131,8 +130,3 @@ def peaked_logits(setting: Setting, rows: int, width: int) -> Tensor:
     logits = torch.randn(rows, width, device=setting.device)
     logits[:, torch.arange(0, width, max(1, width // 40), device=setting.device)] += 12
     return logits
-
-
-def _by_triton(table: Any, logits: Tensor) -> Tensor:
-    out: Tensor = import_module("guided.kernels.choose_triton").choose_triton(logits, table)
-    return out

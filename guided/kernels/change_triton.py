@@ -1,0 +1,121 @@
+"""Bans, bias and penalties of a batch, in two Triton kernels.
+
+In: the rows that `scan_kernel` has copied with mask, ramp and `permitted` applied, and the lists of ids of a
+`ChoiceTable`. Out: the changed rows, and what `pick_kernel` needs of their blocks. The rules and their order are those
+of `_changed` in choose_batch.py, which has the same result.
+
+`change_kernel` has a program for each row with changes. It reads the lists of the row in order, each after a barrier,
+because an id may be in several of them. It counts which allowed logits it removes, and so it need not read the row to
+know whether tokens are left. `rescan_kernel` has a program for each block of these rows, and reads it once more.
+
+Cost: two launches; one pass over the copies, and one read and one write for each id in a list. Ids outside of the
+vocabulary are skipped. An id that is twice in the same list is not supported; `Penalties` makes no such list.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from guided.kernels.row_triton import sum_of_exponentials
+
+__all__ = ["change_kernel", "rescan_kernel"]
+
+_IDS = tl.constexpr(1024)  # of a list, at a time
+
+
+@triton.jit
+def _forbid(row: tl.tensor, ids: tl.tensor, begin: tl.tensor, end: tl.tensor, size: tl.tensor) -> None:
+    """Forbid the ids of a list."""
+    for first in range(begin, end, _IDS):
+        at = first + tl.arange(0, _IDS)
+        id = tl.load(ids + at, mask=at < end, other=-1)
+        tl.store(row + id, -float("inf"), mask=(id >= 0) & (id < size))
+
+
+@triton.jit
+def _count(row: tl.tensor, ids: tl.tensor, begin: tl.tensor, end: tl.tensor, size: tl.tensor) -> tl.tensor:
+    """How many ids of a list are allowed."""
+    count = tl.full((), 0, tl.int32)
+    for first in range(begin, end, _IDS):
+        at = first + tl.arange(0, _IDS)
+        id = tl.load(ids + at, mask=at < end, other=-1)
+        x = tl.load(row + id, mask=(id >= 0) & (id < size), other=-float("inf"))
+        count += tl.sum((x != -float("inf")).to(tl.int32), 0)
+    return count
+
+
+@triton.jit
+def change_kernel(
+    work: tl.tensor, work_stride: tl.tensor, changed: tl.tensor, parts: tl.tensor, out: tl.tensor, banned: tl.tensor,
+    banned_starts: tl.tensor, ends: tl.tensor, end_starts: tl.tensor, biased: tl.tensor, biases: tl.tensor,
+    bias_starts: tl.tensor, seen: tl.tensor, counts: tl.tensor, seen_starts: tl.tensor, repetitions: tl.tensor,
+    presences: tl.tensor, frequencies: tl.tensor, size: tl.tensor, blocks: tl.tensor, count: tl.constexpr,
+    padded: tl.constexpr, columns: tl.constexpr,
+) -> None:  # fmt: skip
+    """Apply the lists of a choice to its row. Grid: (rows of `work`,)."""
+    slot = tl.program_id(0)
+    choice = tl.load(changed + slot)
+    row = work + slot.to(tl.int64) * work_stride
+    number = tl.arange(0, padded)
+    part = parts + (choice * blocks + number) * count
+    greatest = tl.load(part + 0, mask=number < blocks, other=-float("inf"))
+    wrong = tl.load(part + 3, mask=number < blocks, other=0.0)
+    kept = tl.max(((greatest > -float("inf")) | (wrong > 0)).to(tl.int32), 0)
+    left = tl.sum(tl.load(part + 10, mask=number < blocks, other=0.0), 0).to(tl.int32)
+
+    begin, end = tl.load(banned_starts + choice), tl.load(banned_starts + choice + 1)
+    left -= _count(row, banned, begin, end, size)
+    tl.debug_barrier()
+    _forbid(row, banned, begin, end, size)
+    tl.debug_barrier()
+    tl.store(out + choice * columns + 7, tl.where((kept > 0) & (left == 0), 1.0, 0.0).to(tl.float64))
+    begin, end = tl.load(end_starts + choice), tl.load(end_starts + choice + 1)
+    only_ends = _count(row, ends, begin, end, size) == left
+    tl.debug_barrier()
+    _forbid(row, ends, begin, tl.where(only_ends, begin, end), size)
+    tl.debug_barrier()
+
+    end = tl.load(bias_starts + choice + 1)
+    for first in range(tl.load(bias_starts + choice), end, _IDS):
+        at = first + tl.arange(0, _IDS)
+        id = tl.load(biased + at, mask=at < end, other=-1)
+        inside = (id >= 0) & (id < size)
+        x = tl.load(row + id, mask=inside, other=0.0)
+        tl.store(row + id, x + tl.load(biases + at, mask=at < end, other=0.0), mask=inside)
+    tl.debug_barrier()
+
+    repetition, presence = tl.load(repetitions + choice), tl.load(presences + choice)
+    frequency, end = tl.load(frequencies + choice), tl.load(seen_starts + choice + 1)
+    for first in range(tl.load(seen_starts + choice), end, _IDS):
+        at = first + tl.arange(0, _IDS)
+        id = tl.load(seen + at, mask=at < end, other=-1)
+        times = tl.load(counts + at, mask=at < end, other=0.0)
+        inside = (id >= 0) & (id < size)
+        x = tl.load(row + id, mask=inside, other=0.0)
+        x = tl.where(x > 0, tl.div_rn(x, repetition + tl.zeros_like(x)), x * repetition)
+        tl.store(row + id, x - (frequency * times + presence * (times > 0).to(tl.float32)), mask=inside)
+
+
+@triton.jit
+def rescan_kernel(
+    work: tl.tensor, work_stride: tl.tensor, changed: tl.tensor, scales: tl.tensor, parts: tl.tensor, bests: tl.tensor,
+    tops: tl.tensor, size: tl.tensor, blocks: tl.tensor, chunks: tl.tensor, block: tl.constexpr, count: tl.constexpr,
+    chunk: tl.constexpr,
+) -> None:  # fmt: skip
+    """Replace what `scan_kernel` has stored of a block by what is left after all changes. Grid: (rows, blocks)."""
+    slot, number = tl.program_id(0), tl.program_id(1)
+    choice = tl.load(changed + slot)
+    at = number * block + tl.arange(0, block)
+    y = tl.load(work + slot.to(tl.int64) * work_stride + at, mask=at < size, other=-float("inf"))
+    greatest, best = tl.max(y, 0, return_indices=True)
+    out = parts + (choice * blocks + number) * count
+    tl.store(out + 0, greatest)
+    tl.store(out + 1, sum_of_exponentials(y, greatest, 1.0))
+    tl.store(out + 2, sum_of_exponentials(y, greatest, tl.load(scales + choice)))
+    tl.store(out + 3, tl.max((y != y).to(tl.float32), 0))
+    tl.store(bests + choice * blocks + number, number * block + best)
+    if chunk > 0:
+        place = number * (block // chunk) + tl.arange(0, block // chunk)
+        most = tl.max(tl.reshape(y, [block // chunk, chunk]), 1)
+        tl.store(tops + choice * chunks + place, most, mask=place < chunks)

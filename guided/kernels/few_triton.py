@@ -1,0 +1,229 @@
+"""Choose tokens by min-p, top-k and top-p, in two Triton kernels.
+
+In: what `scan_kernel` and `rescan_kernel` have stored of each block, and the greatest logit of each chunk of ids. Out:
+the token of each row, and whether top-p needs more than the first look. The result is that of choose_batch.py.
+
+`thin_kernel` has a program for each row with min-p and each block. It sums the weights again, of those alone that min-p
+keeps; most blocks have none, and are not read. `few_kernel` has a program for each row with top-k or top-p. Its keys
+are the exponents `(logit - highest) / temperature` as integers in the same order. Its steps:
+
+1. Bisection finds a key that `look` chunks reach by their greatest. At least `look` tokens reach it, and those above it
+   lie in fewer than `look` chunks.
+2. These chunks are listed, and read. The keys above that one are stored with their ids, and of those equal to it the
+   first `look`, in the order of ids.
+3. If these are too many to sort, bisection among them finds a higher key in the same way.
+4. They are sorted, the greater key and then the lower id first. Top-k and top-p cut the sorted weights, and the uniform
+   number draws among the rest.
+
+The first two steps are those of "Dr. Top-k: Delegate-Centric Top-k on GPUs" (Gaihre et al., SC 2021), whose delegates
+are the greatest of each chunk.
+
+Cost: two launches; for each row the maxima of at most 4,096 chunks, and some `look` chunks from the L2 cache. Sums are
+in float64, as are those of blocks.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from guided.kernels.row_triton import changed_logits, sum_of_exponentials
+
+__all__ = ["few_kernel", "thin_kernel"]
+
+_BLOCK = tl.constexpr(2048)  # keys at a time
+_DEAD = tl.constexpr(-(2**31))  # the key of what is never chosen
+_LEAST = tl.constexpr(-2139095040)  # the key of the lowest finite number
+_ABOVE = tl.constexpr(1)  # above the key of 0.0, which is the greatest exponent
+_LAST_ID = tl.constexpr(2**31 - 1)
+
+
+@triton.jit
+def thin_kernel(
+    logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, rows: tl.tensor, allowed: tl.tensor, ramped: tl.tensor,
+    ramps: tl.tensor, scales: tl.tensor, work: tl.tensor, work_stride: tl.tensor, slots: tl.tensor, min_ps: tl.tensor,
+    thinned: tl.tensor, parts: tl.tensor, size: tl.tensor, words: tl.tensor, blocks: tl.tensor, block: tl.constexpr,
+    count: tl.constexpr, padded: tl.constexpr,
+) -> None:  # fmt: skip
+    """Replace the sum of a block by that of the weights that min-p keeps. Grid: (rows, blocks)."""
+    choice, block_number = tl.load(thinned + tl.program_id(0)), tl.program_id(1)
+    number = tl.arange(0, padded)
+    part = parts + choice * blocks * count
+    highest = tl.max(tl.load(part + number * count, mask=number < blocks, other=-float("inf")), 0)
+    greatest = tl.load(part + block_number * count)
+    scale, floor, total = tl.load(scales + choice), tl.log(tl.load(min_ps + choice)), 0.0
+    if (greatest - highest) * scale >= floor:
+        slot = tl.load(slots + choice)
+        at = block_number * block + tl.arange(0, block)
+        y = changed_logits(
+            logits + tl.load(rows + choice).to(tl.int64) * stride, work + slot.to(tl.int64) * work_stride, slot, masks,
+            tl.load(allowed + choice), tl.load(ramped + choice), tl.load(ramps + choice), words, at, at < size,
+        )  # fmt: skip
+        y = tl.where((y - highest) * scale >= floor, y, -float("inf"))
+        total = sum_of_exponentials(y, greatest, scale)
+    tl.store(part + block_number * count + 2, total)
+
+
+@triton.jit
+def _keys(exponents: tl.tensor, floor: tl.tensor) -> tl.tensor:
+    """Integers in the order of exponents; the lowest one for NaN, -inf, and what is below `floor`."""
+    bits = tl.where(exponents == 0, 0.0, exponents).to(tl.int32, bitcast=True)  # -0.0 becomes 0.0
+    alive = (exponents >= floor) & (exponents > -float("inf"))
+    return tl.where(alive, bits ^ ((bits >> 31) & 0x7FFFFFFF), _DEAD)
+
+
+@triton.jit
+def _list_chunks(keys: tl.tensor, listed: tl.tensor, look: tl.tensor) -> tl.tensor:
+    """List the chunks that reach a key which `look` of them reach; all that have a token if those are fewer.
+
+    Returns:
+        The key, and the number of these chunks.
+    """
+    low, high = tl.full((), _LEAST, tl.int32), tl.full((), _ABOVE, tl.int32)
+    count = tl.sum((keys >= low).to(tl.int32), 0)
+    while (count > look) & (high - low > 1):
+        middle = low + ((high - low) >> 1)
+        reached = tl.sum((keys >= middle).to(tl.int32), 0)
+        enough = reached >= look
+        low, high = tl.where(enough, middle, low), tl.where(enough, high, middle)
+        count = tl.where(enough, reached, count)
+    taken = keys >= low
+    place = tl.cumsum(taken.to(tl.int32), 0) - 1
+    tl.store(listed + place, tl.arange(0, keys.shape[0]), mask=taken)
+    return low, count
+
+
+@triton.jit
+def _store_some(
+    to: tl.tensor, room: tl.tensor, packed: tl.tensor, keys: tl.tensor, inside: tl.tensor, low: tl.tensor,
+    most_equal: tl.tensor, stored: tl.tensor, equal: tl.tensor,
+) -> tl.tensor:  # fmt: skip
+    """Append the keys above `low`, and the first `most_equal` that equal it, to what is stored.
+
+    Returns:
+        How many are stored, and how many that equal `low` were there.
+    """
+    same = (inside & (keys == low)).to(tl.int32)
+    taken = inside & ((keys > low) | ((same > 0) & (equal + tl.cumsum(same, 0) <= most_equal)))
+    place = stored + tl.cumsum(taken.to(tl.int32), 0) - 1
+    tl.store(to + place, packed, mask=taken & (place < room))
+    return stored + tl.sum(taken.to(tl.int32), 0), equal + tl.sum(same, 0)
+
+
+@triton.jit
+def _raise(found: tl.tensor, number: tl.tensor, low: tl.tensor, look: tl.tensor, most: tl.tensor) -> tl.tensor:
+    """A key that between `look` and `most` of the stored keys reach, as nearly as equal keys allow.
+
+    Returns:
+        The key, and how many that equal it are needed.
+    """
+    high, count, above = tl.full((), _ABOVE, tl.int32), number, tl.full((), 0, tl.int32)
+    while (count > most) & (high - low > 1):
+        middle = low + ((high - low) >> 1)
+        reached = tl.full((), 0, tl.int32)
+        for begin in range(0, number, _BLOCK):
+            at = begin + tl.arange(0, _BLOCK)
+            keys = (tl.load(found + at, mask=at < number, other=0) >> 32).to(tl.int32)
+            reached += tl.sum(((keys >= middle) & (at < number)).to(tl.int32), 0)
+        enough = reached >= look
+        low, high = tl.where(enough, middle, low), tl.where(enough, high, middle)
+        count, above = tl.where(enough, reached, count), tl.where(enough, above, reached)
+    return low, tl.where(count > most, look - above, most)
+
+
+@triton.jit
+def _draw(
+    packed: tl.tensor, valid: tl.tensor, top_k: tl.tensor, top_p: tl.tensor, uniform: tl.tensor, everything: tl.tensor,
+    complete: tl.tensor,
+) -> tl.tensor:  # fmt: skip
+    """Draw among sorted keys by top-k and top-p.
+
+    Returns:
+        The token, and whether top-p needs more of them.
+    """
+    place = tl.arange(0, packed.shape[0])
+    ordered = (packed >> 32).to(tl.int32)
+    exponents = (ordered ^ ((ordered >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
+    valid = valid & ((top_k == 0) | (place < top_k))
+    weights = tl.where(valid, tl.exp(tl.where(valid, exponents, 0.0)), 0.0).to(tl.float64)
+    cumulative, total = tl.cumsum(weights, 0), tl.sum(weights, 0)
+    needed = top_p * tl.where((top_k > 0) | complete, total, everything)
+    last = tl.min(tl.where(cumulative < needed, packed.shape[0], place), 0)
+    last = tl.where(top_p < 1, last, packed.shape[0])
+    weights = tl.where(place <= last, weights, 0.0)
+    there = weights > 0
+    reached = (cumulative > uniform * tl.sum(weights, 0)) & there
+    drawn = tl.min(tl.where(reached, place, tl.max(tl.where(there, place, 0), 0)), 0)
+    token = tl.sum(tl.where(place == drawn, (packed & _LAST_ID).to(tl.int32) ^ _LAST_ID, 0), 0)
+    return token, (top_p < 1) & (total < needed)
+
+
+@triton.jit
+def few_kernel(
+    logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, rows: tl.tensor, allowed: tl.tensor, ramped: tl.tensor,
+    ramps: tl.tensor, scales: tl.tensor, work: tl.tensor, work_stride: tl.tensor, slots: tl.tensor, min_ps: tl.tensor,
+    top_ks: tl.tensor, top_ps: tl.tensor, uniform: tl.tensor, raw: tl.tensor, sorts: tl.tensor, parts: tl.tensor,
+    tops: tl.tensor, listed: tl.tensor, found: tl.tensor, out: tl.tensor, size: tl.tensor, words: tl.tensor,
+    blocks: tl.tensor, chunks: tl.tensor, look: tl.tensor, room: tl.tensor, count: tl.constexpr, padded: tl.constexpr,
+    columns: tl.constexpr, chunk: tl.constexpr, most_chunks: tl.constexpr, most: tl.constexpr,
+) -> None:  # fmt: skip
+    """Choose by top-k and top-p. Grid: (rows,). `found` has `room` keys for each, and `most` to sort."""
+    choice = tl.load(sorts + tl.program_id(0))
+    listed += tl.program_id(0) * most_chunks
+    found += tl.program_id(0).to(tl.int64) * (room + most)
+    number = tl.arange(0, padded)
+    part = parts + (choice * blocks + number) * count
+    greatest = tl.load(part + 0, mask=number < blocks, other=-float("inf"))
+    highest = tl.max(greatest, 0)
+    scale, floor = tl.load(scales + choice), tl.log(tl.load(min_ps + choice))
+    sums = tl.load(part + 2, mask=number < blocks, other=0.0).to(tl.float64)
+    alive = greatest > -float("inf")
+    sums = tl.where(alive, sums * tl.exp(tl.where(alive, greatest - highest, 0.0) * scale).to(tl.float64), 0.0)
+
+    index = tl.arange(0, most_chunks)
+    most_of = tl.load(tops + choice * chunks + index, mask=index < chunks, other=-float("inf"))
+    low, number_listed = _list_chunks(_keys((most_of - highest) * scale, floor), listed, look)
+    is_least = low == _LEAST
+    tl.debug_barrier()
+
+    slot, row = tl.load(slots + choice), logits + tl.load(rows + choice).to(tl.int64) * stride
+    work += slot.to(tl.int64) * work_stride
+    mask, lowered, ramp = tl.load(allowed + choice), tl.load(ramped + choice), tl.load(ramps + choice)
+    stored, equal = tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
+    for begin in range(0, number_listed * chunk, _BLOCK):
+        place = begin + tl.arange(0, _BLOCK)
+        there = place < number_listed * chunk
+        at = tl.load(listed + place // chunk, mask=there, other=0) * chunk + place % chunk
+        inside = there & (at < size)
+        y = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, at, inside)
+        keys = _keys((y - highest) * scale, floor)
+        packed = (keys.to(tl.int64) << 32) | (at ^ _LAST_ID).to(tl.int64)
+        stored, equal = _store_some(found, room, packed, keys, inside, low, look, stored, equal)
+    stored = tl.minimum(stored, room)
+    tl.debug_barrier()
+
+    first = tl.full((), 0, tl.int32)
+    if stored > most:
+        low, needed = _raise(found, stored, low, look, most)
+        all_stored, first, stored, equal = stored, room, tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
+        for begin in range(0, all_stored, _BLOCK):
+            at = begin + tl.arange(0, _BLOCK)
+            packed = tl.load(found + at, mask=at < all_stored, other=0)
+            keys = (packed >> 32).to(tl.int32)
+            stored, equal = _store_some(found + room, most, packed, keys, at < all_stored, low, needed, stored, equal)
+        tl.debug_barrier()
+    place = tl.arange(0, most)
+    packed = tl.load(found + first + place, mask=place < stored, other=-(2**63))
+    packed = tl.sort(packed, descending=True)
+    complete = is_least & (stored <= look) & (first == 0)
+    token, short = _draw(
+        packed, place < tl.minimum(stored, look), tl.load(top_ks + choice), tl.load(top_ps + choice),
+        tl.load(uniform + choice), tl.sum(sums, 0), complete,
+    )  # fmt: skip
+    token = tl.minimum(tl.maximum(token, 0), size - 1)  # where nothing can be chosen
+    logit = tl.load(row + token).to(tl.float32)
+    left = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, token, token < size)
+    to = out + choice * columns
+    tl.store(to + 0, token.to(tl.float64))
+    tl.store(to + 5, tl.where(tl.load(raw + choice) > 0, logit, left).to(tl.float64))
+    tl.store(to + 8, (short & (look < size)).to(tl.float64))
