@@ -261,6 +261,24 @@ def test_simple_choices_are_two_launches_of_triton() -> None:
         assert launches == {"triton scan_kernel": 1, "triton pick_kernel": 1, "aten.cat.default": 1}, name
 
 
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("min-p", ["thin"]),
+        ("top-k", ["few"]),
+        ("top-p", ["few"]),
+        ("all filters", ["thin", "few"]),
+        ("penalties", ["change", "rescan"]),
+        ("bans and bias", ["change", "rescan"]),
+    ],
+)
+def test_filters_and_changes_are_one_or_two_more_launches(name: str, more: list[str]) -> None:
+    pytest.importorskip("triton", reason=REASON)
+    launches = count_choices([KINDS[name]], 64, triton=True).launches
+    kernels = {f"triton {kernel}_kernel": 1 for kernel in ("scan", "pick", *more)}
+    assert launches == kernels | {"aten.cat.default": 1}
+
+
 def test_a_nucleus_of_many_tokens_is_waited_for_twice(triton: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The only second wait: tokens past the first look decide. All rows that need it share it."""
     fetch = transfer.Fetch.wait

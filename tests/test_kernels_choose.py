@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError
-from guided.kernels import _kernels, choose, choose_device
+from guided.kernels import _kernels, choose, choose_batch, choose_device
 from guided.kernels.choose import answer as answer_natively
 from guided.kernels.choose_device import DeviceChoices
 from guided.matching.bitmask import row_of
@@ -38,9 +38,11 @@ def answer(request):
     elif request.param == "torch":
         yield on_device
     else:
-        kernel = import_kernels("guided.kernels.choose_triton").choose_triton
+        kernels = import_kernels("guided.kernels.choose_triton")
         with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):  # the interpreter computes with numpy
-            patch.setattr(choose_device, "_kernel", lambda device: kernel)
+            patch.setattr(choose_device, "_kernel", lambda device: kernels.choose_triton)
+            patch.setattr(kernels, "_SORTED", 32)  # it sorts slowly; test_kernels_few.py has the numbers of a device
+            patch.setattr(choose_batch, "FIRST_LOOK", 32)
             yield on_device
 
 
@@ -170,7 +172,7 @@ def test_top_p_over_many_equal_tokens(answer):
 
 def test_frequencies_are_those_of_the_distribution(answer, request):
     logits = torch.tensor(np.random.default_rng(0).normal(0, 1, (1, 40)).astype(np.float32))
-    number = 400 if request.node.callspec.params["answer"] == "triton" else 4000  # its interpreter is slow
+    number = 100 if request.node.callspec.params["answer"] == "triton" else 4000  # its interpreter is slow
     for options in ({}, {"top_k": 10}, {"top_p": 0.8}, {"min_p": 0.2}):
         counts = np.zeros(40)
         choices = [Choice(SamplingParams(0.8, **options), position, 40) for position in range(number)]

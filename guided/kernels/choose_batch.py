@@ -9,7 +9,7 @@ computed in float64 where the device has it. A choice with top-k or top-p is dra
 tokens. If top-p needs more of them, the row is marked `UNRESOLVED`, and the caller repeats it with all tokens.
 
 Cost: about a dozen passes over (choices, vocabulary), memory for a few such tensors, and a partial sort. On CUDA
-choose_triton.py makes the simple choices in one pass. This module is tested against sampling/choosing.py, which does
+choose_triton.py makes most choices, in a few passes. This module is tested against sampling/choosing.py, which does
 the same for a single row.
 """
 
