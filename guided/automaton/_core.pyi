@@ -502,7 +502,9 @@ def fill_batch(
 
 def prepare_masks(matchers: Sequence[Matcher], max_tokens: Sequence[int], threads: int) -> list[float]:
     """
-    Compute on threads, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher must find out. The grammar remembers it. Errors are left to that call. Seconds of thread time for each.
+    Find out on threads, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
+
+    The grammar remembers it. Errors are left to that call. Returns the seconds of thread time for each matcher.
     """
 
 class CompiledComposition(Compiled):
