@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from guided import Limits
+from guided.automaton import _core
 from guided.errors import BudgetError
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, fill_batch
-from guided.matching.bitmask import prepare_masks
 from guided.matching.compiled import native_vocabulary
 from tests.core_support import EVERY_SPEC, journey, vocabulary
 
@@ -170,6 +170,6 @@ def test_what_was_prepared_is_filled_as_without(name: str) -> None:
 
     plain, prepared = walks(), walks()
     for budget in (1, 3, 8, 40):
-        seconds = prepare_masks(prepared, [budget] * len(prepared))
+        seconds = _core.prepare_masks(prepared, [budget] * len(prepared))
         assert len(seconds) == len(prepared) and all(took > 0 for took in seconds)
         assert [fill(m, budget) for m in prepared] == [fill(m, budget) for m in plain]

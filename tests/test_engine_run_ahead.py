@@ -5,6 +5,7 @@ A CPU stands in for the device. What is chosen is kept from the scheduler until 
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from guided.engine import prepare_masks
 from guided.engine.runner import Ahead, Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
@@ -190,3 +192,39 @@ def test_nothing_is_kept_of_a_flight_whose_tasks_were_cancelled() -> None:
     assert batch._flight is not None
     batch.cancel(task)
     assert batch._flight is None and not batch
+
+
+def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the outputs are those without; a sequence whose mask took long is slow from then on."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    prepared, grammars = list[int](), [COMPILER.compile_regex(text) for text in ("[ab]{3,9}c", "(ab|ba)*", "a+b?c{2}")]
+
+    def tasks() -> list[Task]:
+        made = []
+        for number in range(40):
+            matcher = GrammarMatcher(grammars[number % 3])
+            params = SamplingParams(1.0, seed=number)
+            made.append(Task(Sequence(VOCABULARY, [1, 2 + number % 5], matcher, params, max_tokens=12)))
+        return made
+
+    def noting(asking: list) -> list[float]:
+        prepared.append(len(asking))
+        return plain(asking)
+
+    plain = prepare_masks._prepare
+    want = drive(scheduler(False, token_budget=200), tasks())
+    assert not prepared
+    monkeypatch.setattr(prepare_masks, "_prepare", noting)
+    got = drive(scheduler(True, token_budget=200), tasks())
+    assert len(prepared) > 4 and min(prepared) >= 8
+    for one, other in zip(want, got, strict=True):
+        assert one.tokens == other.tokens
+    monkeypatch.setattr(prepare_masks, "_prepare", lambda asking: [1.0] * len(asking))
+    batch, group = scheduler(True, token_budget=200), tasks()
+    for task in group:
+        batch.add([task])
+    batch.step()
+    batch.step()
+    assert sum(task.stepper.is_slow for task in group) > 16
+    while batch:
+        batch.step()

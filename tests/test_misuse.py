@@ -238,11 +238,11 @@ CASES: dict[str, tuple[str, str]] = {
                 return 0
         caught(lambda: _core.fill_batch(matchers, bitmask, [Clearing(), *range(1, 100)], 500, 2))
         caught(lambda: _core.fill_batch([matcher(), matcher()], bitmask, [0, 0], -1, 2))
-        caught(lambda: _core.prepare_masks(Lying(made, 100), [500] * 100, 2))
-        caught(lambda: _core.prepare_masks(matchers, [Clearing(), *range(1, 100)], 2))
+        caught(lambda: _core.prepare_masks(Lying(made, 100), [500] * 100))
+        caught(lambda: _core.prepare_masks(matchers, [Clearing(), *range(1, 100)]))
         one = matcher()
-        caught(lambda: _core.prepare_masks([one], [5, 6], 2))
-        caught(lambda: _core.prepare_masks([one, one], [5, 5], 2))
+        caught(lambda: _core.prepare_masks([one], [5, 6]))
+        caught(lambda: _core.prepare_masks([one, one], [5, 5]))
         """,
         "ValueError fine ValueError fine ValueError ValueError fine ValueError ValueError ValueError",
     ),

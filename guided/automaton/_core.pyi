@@ -500,9 +500,9 @@ def fill_batch(
         BudgetError: the shortest completion of a row does not fit. Other rows may have been filled.
     """
 
-def prepare_masks(matchers: Sequence[Matcher], max_tokens: Sequence[int], threads: int) -> list[float]:
+def prepare_masks(matchers: Sequence[Matcher], max_tokens: Sequence[int]) -> list[float]:
     """
-    Find out on threads, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
+    Find out, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
 
     The grammar remembers it. Errors are left to that call. Returns the seconds of thread time for each matcher.
     """

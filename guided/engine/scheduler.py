@@ -42,8 +42,9 @@ from torch import Tensor
 from guided.engine.answers import Answers, Flight
 from guided.engine.asking import Draft, Forward
 from guided.engine.long_chunks import SHORT, LongChunks, shares
+from guided.engine.prepare_masks import prepare_masks
 from guided.engine.runner import Ahead, Chunk, ModelRunner
-from guided.engine.stepper import Aside, Said, Stepper, prepare_all
+from guided.engine.stepper import Aside, Said, Stepper
 from guided.engine.task import Outcome, Task
 from guided.sampling.choice import Choose
 
@@ -286,11 +287,10 @@ class Scheduler:
         self._long_chunks.record(seconds, long)
         lost = self._land(ahead)
         tasks += ahead
-        if self.runs_ahead:
-            prepare_all(task.stepper for task in tasks if task.stepper is not None and task not in lost)
-        for task in tasks:  # an accelerator is still computing: the first access to the logits waits for it
-            if task not in lost:
-                self._fill_mask(task)
+        if self.runs_ahead:  # an accelerator is still computing: the first access to the logits waits for it
+            prepare_masks(task.stepper for task in tasks if task.stepper is not None and task not in lost)
+        for task in (task for task in tasks if task not in lost):
+            self._fill_mask(task)
         parts = torch.split(logits, [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)])
         for task, part in zip(tasks, parts, strict=True):
             if task in lost:

@@ -26,16 +26,14 @@ from guided.engine.polite_pool import PolitePool
 from guided.engine.result import StreamEvent
 from guided.engine.sequence import Sequence
 from guided.kernels.choose import answer
-from guided.matching.bitmask import prepare_masks
 from guided.sampling.choice import Answer, Choose
 
-__all__ = ["SLOW", "Aside", "Said", "Stepper", "begun", "prepare_all"]
+__all__ = ["SLOW", "Aside", "Said", "Stepper", "begun"]
 
 SLOW: Final = 0.01  # seconds of this thread's time
 _AGE: Final = SLOW / 4
 _QUICK_STEPS: Final = 32  # after this many in a row, a sequence is no longer slow
 _THREADS: Final = 2
-_MANY: Final = 8  # masks that are worth a call for all of them
 _Key = TypeVar("_Key")
 
 
@@ -122,19 +120,6 @@ class Stepper:
     def _note(self, seconds: float) -> None:
         self._quick = 0 if seconds > SLOW else self._quick + 1
         self.is_slow = self._quick == 0 or (self.is_slow and self._quick < _QUICK_STEPS)
-
-
-def prepare_all(steppers: Iterable[Stepper]) -> None:
-    """Prepare the masks of many sequences on threads, so that `fill_mask` is quick for each of them.
-
-    In a large batch under budgets the masks take longer than a forward pass on a GPU, one after the other.
-    """
-    asking = [(stepper, found) for stepper in steppers if (found := stepper.next_question()) is not None]
-    if len(asking) < _MANY:
-        return
-    seconds = prepare_masks([matcher for _, (matcher, _) in asking], [budget for _, (_, budget) in asking])
-    for (stepper, _), took in zip(asking, seconds, strict=True):
-        stepper.prepared(took)
 
 
 class _Clock(threading.local):

@@ -14,16 +14,7 @@ from guided.automaton import _core
 from guided.errors import brief
 from guided.keywords import read_items
 
-__all__ = [
-    "allocate_token_bitmask",
-    "allowed_tokens",
-    "bits_of",
-    "fill_batch",
-    "first_allowed",
-    "is_allowed",
-    "prepare_masks",
-    "row_of",
-]
+__all__ = ["allocate_token_bitmask", "allowed_tokens", "bits_of", "fill_batch", "first_allowed", "is_allowed", "row_of"]
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.int32]:
@@ -108,21 +99,6 @@ def fill_batch(
         raise ValueError("matchers: the same matcher is named twice; fork() it")
     count = threads if threads is not None else min(_cores(), max(1, len(matchers) // 4))
     _core.fill_batch(matchers, bitmask, where, max_tokens, count)
-
-
-def prepare_masks(matchers: Sequence[_core.Matcher], max_tokens: Sequence[int]) -> list[float]:
-    """Find out on threads, without the GIL, what the masks of these matchers need.
-
-    `fill_next_token_bitmask(max_tokens=...)` of the same state and budget is quick then. Its errors stay its own.
-
-    Args:
-        matchers: different ones.
-        max_tokens: the budget of each.
-
-    Returns:
-        The seconds of thread time that each has taken.
-    """
-    return _core.prepare_masks(matchers, max_tokens, min(_cores(), max(1, len(matchers) // 4)))
 
 
 @cache

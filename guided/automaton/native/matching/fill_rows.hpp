@@ -13,9 +13,8 @@ namespace guided {
 void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std::vector<int64_t>& rows, int64_t words,
                int64_t max_tokens, int threads);
 
-// Does what matchers[i] must find out for a mask with max_tokens = budgets[i], on up to `threads` threads: the grammar
-// remembers it, so `fill` is quick then. Errors are left to `fill`. The seconds of thread time for each matcher.
-std::vector<double> prepare_rows(const std::vector<Matcher*>& matchers, const std::vector<int64_t>& budgets,
-                                 int threads);
+// Does what matchers[i] must find out for a mask with max_tokens = budgets[i]. The grammar remembers it, so `fill` is
+// quick then. Errors are left to `fill`. The seconds of thread time for each matcher.
+std::vector<double> prepare_rows(const std::vector<Matcher*>& matchers, const std::vector<int64_t>& budgets);
 
 }  // namespace guided

@@ -110,13 +110,13 @@ void fill_batch(const Matchers& sequence, const MaskArray& mask, const std::vect
   }
 }
 
-std::vector<double> prepare_masks(const Matchers& sequence, const std::vector<int64_t>& budgets, int threads) {
+std::vector<double> prepare_masks(const Matchers& sequence, const std::vector<int64_t>& budgets) {
   const Batch batch(sequence);
   if (budgets.size() != batch.matchers().size()) throw nb::value_error("as many budgets as matchers are needed");
   if (std::unordered_set<Matcher*>(batch.matchers().begin(), batch.matchers().end()).size() != budgets.size())
     throw nb::value_error("matchers: the same matcher is named twice");
   nb::gil_scoped_release release;
-  return prepare_rows(batch.matchers(), budgets, threads);
+  return prepare_rows(batch.matchers(), budgets);
 }
 
 // The value of `call` on a matcher, made without the GIL.
@@ -224,12 +224,12 @@ constexpr auto kFillBatchSignature =
     "def fill_batch(matchers: collections.abc.Sequence[Matcher], bitmask: typing.Any, "
     "rows: collections.abc.Sequence[int], max_tokens: int | None, threads: int) -> None";
 constexpr auto kPrepareMasks =
-    R"(Find out on threads, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
+    R"(Find out, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
 
 The grammar remembers it. Errors are left to that call. Returns the seconds of thread time for each matcher.)";
 constexpr auto kPrepareMasksSignature =
-    "def prepare_masks(matchers: collections.abc.Sequence[Matcher], max_tokens: collections.abc.Sequence[int], "
-    "threads: int) -> list[float]";
+    "def prepare_masks(matchers: collections.abc.Sequence[Matcher], max_tokens: collections.abc.Sequence[int]) "
+    "-> list[float]";
 
 }  // namespace
 
@@ -320,8 +320,7 @@ void bind_matcher(nb::module_& m) {
 
   m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a.noconvert(), "rows"_a, "max_tokens"_a, "threads"_a,
         nb::sig(kFillBatchSignature), kFillBatch);
-  m.def("prepare_masks", &prepare_masks, "matchers"_a, "max_tokens"_a, "threads"_a, nb::sig(kPrepareMasksSignature),
-        kPrepareMasks);
+  m.def("prepare_masks", &prepare_masks, "matchers"_a, "max_tokens"_a, nb::sig(kPrepareMasksSignature), kPrepareMasks);
 }
 
 }  // namespace guided
