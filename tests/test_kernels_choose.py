@@ -25,6 +25,10 @@ from tests.effort import examples
 from tests.triton_support import import_kernels
 
 
+# The interpreter takes the greatest number of a block with numpy, which warns where all of them are NaN.
+pytestmark = pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
+
+
 @pytest.fixture(scope="module", params=["native", "torch", "triton"])
 def answer(request):
     """Chooses as a CPU does, or as a device does with torch alone, or with Triton's kernels."""
@@ -163,16 +167,18 @@ def test_ties_go_to_the_lowest_id(answer):
     assert [id for id, _ in found.scores.top] == [0, 1, 2]
 
 
-def test_top_p_over_many_equal_tokens(answer):
+def test_top_p_over_many_equal_tokens(answer, request):
     """More than a first look holds, and more than the second."""
-    for size in (300, 5000, 40000):
-        seen = {one(answer, torch.zeros(1, size), temperature=1.0, top_p=0.5, seed=seed).token for seed in range(60)}
-        assert len(seen) > 40 and max(seen) < size / 2 + 2
+    slow = request.node.callspec.params["answer"] == "triton"  # in its interpreter
+    sizes, seeds = ((300, 5000), range(15)) if slow else ((300, 5000, 40000), range(60))
+    for size in sizes:
+        seen = {one(answer, torch.zeros(1, size), temperature=1.0, top_p=0.5, seed=seed).token for seed in seeds}
+        assert len(seen) > 2 / 3 * len(seeds) and max(seen) < size / 2 + 2
 
 
 def test_frequencies_are_those_of_the_distribution(answer, request):
     logits = torch.tensor(np.random.default_rng(0).normal(0, 1, (1, 40)).astype(np.float32))
-    number = 100 if request.node.callspec.params["answer"] == "triton" else 4000  # its interpreter is slow
+    number = 60 if request.node.callspec.params["answer"] == "triton" else 4000  # its interpreter is slow
     for options in ({}, {"top_k": 10}, {"top_p": 0.8}, {"min_p": 0.2}):
         counts = np.zeros(40)
         choices = [Choice(SamplingParams(0.8, **options), position, 40) for position in range(number)]

@@ -50,7 +50,9 @@ def measure(setting: Setting, report: Report) -> None:
             row = f"{rows} rows of {width:,}"
             for column, microseconds in mask_times(setting, rows, width).items():
                 report.figure("Bitmask of float32 logits, us on the device", row, column, microseconds, "us")
-            floor = rows * width * (2 + 1 / 8) / bandwidth * 1e6
+            floor = (
+                rows * width * (8 + 1 / 8) / bandwidth * 1e6
+            )  # memory moves in sectors of 32 bytes: read, and written
             report.figure("Bitmask of float32 logits, us on the device", row, "floor by bandwidth", floor, "us")
             for kind in KINDS:
                 on_device, waited = choice_times(setting, kind, rows, width)
