@@ -24,7 +24,6 @@ from tests.choice_support import close, in_torch, is_neighbour
 from tests.effort import examples
 from tests.triton_support import import_kernels
 
-
 # The interpreter takes the greatest number of a block with numpy, which warns where all of them are NaN.
 pytestmark = pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
 
