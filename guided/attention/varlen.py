@@ -22,8 +22,8 @@ keys of such heads once. `invariant` calls it causal nevertheless: single tokens
 the bits of a sequence do not depend on the other sequences of its batch (by torch's documentation, not measured here).
 This holds for attention alone: matrix products on CUDA may add in an order that depends on the batch.
 
-It does not cap scores: a layer with a soft cap (Gemma 2) is refused. Tests compare it with the attention of the CPU, with
-a stand-in for the kernel in plain torch; the kernel itself was compared on an H100 (docs/inside/gpu.md).
+It does not cap scores: a layer with a soft cap (Gemma 2) is refused. Tests compare it with the attention of the CPU, a
+stand-in in plain torch taking the place of the kernel. The kernel itself was compared on an H100 (docs/inside/gpu.md).
 
 Source: "FlashAttention-2", arXiv 2307.08691; torch/nn/attention/varlen.py of torch 2.13; the unwritten rows:
 github.com/pytorch/pytorch/issues/194167.
