@@ -30,7 +30,9 @@ NOTHING: Final = 1
 _DOUBLES: Final = ("uniform", "top_p")
 _INTS: Final = ("row", "allowed", "specified", "ramped", "permitted", "slot", "top_k", "raw")
 _FLOATS: Final = ("ramp", "scale", "min_p", "repetition", "presence", "frequency")
-_LISTS: Final = ("banned", "ends", "biased", "seen")
+_LISTS: Final = {"banned": None, "ends": None, "biased": "bias", "seen": "counts"}
+"""Lists of ids in `Changes`, and the list of their numbers."""
+_PARTS: Final = ("choice", "id", "number", "start")
 _ALIGNED: Final = 4  # numbers; Triton compiles a kernel anew for pointers that are not aligned to 16 bytes
 _NO_CHANGES: Final = (1.0, 0.0, 0.0)  # repetition, presence, frequency
 
@@ -43,7 +45,8 @@ class Pairs:
         choice: int32 (n,): the choice of each id.
         id: int32 (n,).
         number: float32 (n,): a bias, or how often the id is in the output; zeros for other lists.
-        start: int32 (choices + 1,): the ids of choice i are those from start[i] to start[i + 1].
+        start: int32 (choices + 1,): the ids of choice i are those from start[i] to start[i + 1]. Without any list in
+            the batch all four are empty.
     """
 
     choice: Tensor
@@ -111,7 +114,7 @@ def choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.d
     if any(choice.size != size for choice in choices):
         raise ValueError("the choices are of vocabularies of different sizes")
     masks = _Masks(size)
-    named, some = _named(choices), _some(choices)
+    some = _some(choices)
     slots = {at: slot for slot, at in enumerate(some["changed"])}
     lines = [
         _numbers(choice, row, slots.get(at, -1), masks)
@@ -124,19 +127,18 @@ def choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.d
         "masks": masks.rows,
     }
     arrays |= {name: np.array(places, np.int32) for name, places in some.items()}
-    for name, (at, ids, numbers) in named.items():
-        arrays |= {f"{name} at": np.array(at, np.int32), f"{name} ids": np.concatenate(ids, dtype=np.int32)}
-        arrays[f"{name} numbers"] = np.concatenate(numbers, dtype=np.float32)
-        arrays[f"{name} starts"] = np.searchsorted(at, np.arange(len(choices) + 1)).astype(np.int32)
+    lists = _named(choices) if some["changed"] else {}
+    for name, parts in lists.items():
+        arrays |= {f"{name} {part}": array for part, array in parts.items()}
     there = send_arrays(arrays, device)
     columns: dict[str, Any] = {}
     for kind, names in (("doubles", _DOUBLES), ("ints", _INTS), ("floats", _FLOATS)):
         columns |= dict(zip(names, there[kind][:, : len(choices)], strict=True))
-    pairs: dict[str, Any] = {
-        name: Pairs(*(there[f"{name} {part}"] for part in ("at", "ids", "numbers", "starts"))) for name in named
-    }
+    nothing = Pairs(there["ints"][0, :0], there["ints"][0, :0], there["floats"][0, :0], there["ints"][0, :0])
+    for name in _LISTS:
+        columns[name] = Pairs(*(there[f"{name} {part}"] for part in _PARTS)) if name in lists else nothing
     columns |= {name: there[name] for name in some}
-    return ChoiceTable(size, there["masks"], **columns, **pairs)
+    return ChoiceTable(size, there["masks"], **columns)
 
 
 def _columns(lines: Sequence[tuple[float, ...]], dtype: type[np.number[Any]]) -> npt.NDArray[Any]:
@@ -194,21 +196,23 @@ def _numbers(
     )
 
 
-def _named(choices: Sequence[Choice]) -> dict[str, tuple[list[int], list[Bits], list[np.ndarray]]]:
-    """For each list of ids: their choices, the ids, and their numbers."""
-    found = {name: (list[int](), [np.zeros(0, np.int32)], [np.zeros(0, np.float32)]) for name in _LISTS}
-    for at, choice in enumerate(choices):
-        if (changes := choice.changes) is None:
-            continue
-        for name, ids, numbers in (
-            ("banned", changes.banned, None),
-            ("ends", changes.ends, None),
-            ("biased", changes.biased, changes.bias),
-            ("seen", changes.seen, changes.counts),
-        ):
-            found[name][0].extend([at] * len(ids))
-            found[name][1].append(np.asarray(ids, np.int32))
-            found[name][2].append(np.zeros(len(ids), np.float32) if numbers is None else numbers)
+def _named(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]]]:
+    """For each list of ids what `Pairs` has of it, by the names in `_PARTS`."""
+    found = dict[str, dict[str, npt.NDArray[Any]]]()
+    for name, weight in _LISTS.items():
+        ids, numbers, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], np.zeros(len(choices), np.int64)
+        for at, choice in enumerate(choices):
+            if choice.changes is None or not (count := len(own := getattr(choice.changes, name))):
+                continue
+            counts[at] = count
+            ids.append(np.asarray(own, np.int32))
+            numbers.append(np.zeros(count, np.float32) if weight is None else getattr(choice.changes, weight))
+        found[name] = {
+            "choice": np.repeat(np.arange(len(choices), dtype=np.int32), counts),
+            "id": np.concatenate(ids),
+            "number": np.concatenate(numbers, dtype=np.float32),
+            "start": np.concatenate([[0], counts.cumsum()]).astype(np.int32),
+        }
     return found
 
 
