@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -144,6 +145,29 @@ def test_the_longest_chunks_have_a_graph_of_their_own(kernel: str, monkeypatch: 
         pieces = [(at, list(range(7, 7 + count))) for at, count in enumerate(counts)]
         torch.testing.assert_close(ours.step(pieces), plain.step(pieces), atol=2e-5, rtol=1e-5)
     assert list(ours.runner._graphs._graphs) == [(8, 8), (8, 3), (2, 1)]
+
+
+def test_what_cannot_be_captured_runs_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each size is tried once."""
+    use_flash(monkeypatch)
+    tried = list[int]()
+
+    def capture(run):
+        tried.append(len(run()))
+        if tried[-1] == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return run
+
+    ours, plain = Decoder(MODELS["llama"], capture), Decoder(MODELS["llama"], None)
+    plain.runner._graphs = NoGraphs()
+    for decoder in (ours, plain):
+        decoder.start([[1, 2, 3], [4]])
+    for number in range(3):
+        pieces = [(at, [7 + number]) for at in (0, 1)]
+        with pytest.warns(UserWarning, match="without a CUDA graph") if number == 0 else nullcontext():
+            found = ours.step(pieces)
+        torch.testing.assert_close(found, plain.step(pieces), atol=2e-5, rtol=1e-5)
+    assert tried == [8, 2]
 
 
 def test_a_capture_sees_the_tensors_that_are_filled_later(monkeypatch: pytest.MonkeyPatch) -> None:

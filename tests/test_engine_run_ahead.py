@@ -5,8 +5,8 @@ A CPU stands in for the device. What is chosen is kept from the scheduler until 
 
 from __future__ import annotations
 
-import os
 import random
+import threading
 
 import pytest
 import torch
@@ -196,7 +196,7 @@ def test_nothing_is_kept_of_a_flight_whose_tasks_were_cancelled() -> None:
 
 def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the outputs are those without; a sequence whose mask took long is slow from then on."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(prepare_masks, "_cores", lambda: 4)
     prepared, grammars = list[int](), [COMPILER.compile_regex(text) for text in ("[ab]{3,9}c", "(ab|ba)*", "a+b?c{2}")]
 
     def tasks() -> list[Task]:
@@ -228,3 +228,31 @@ def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.Monk
     assert sum(task.stepper.is_slow for task in group) > 16
     while batch:
         batch.step()
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_without_threads_masks_are_filled_as_ever(after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the first thread cannot be started, or the second."""
+    monkeypatch.setattr(prepare_masks, "_cores", lambda: 4)
+    prepare_masks._pool.cache_clear()
+    start, started = threading.Thread.start, list[int]()
+
+    def refusing(thread: threading.Thread) -> None:
+        if thread.name.startswith("guided masks"):
+            if len(started) >= after:
+                raise RuntimeError("can't start new thread")
+            started.append(1)
+        start(thread)
+
+    grammar = COMPILER.compile_regex("[ab]{3,9}c")
+
+    def tasks() -> list[Task]:
+        params = [SamplingParams(1.0, seed=number) for number in range(40)]
+        return [Task(Sequence(VOCABULARY, [1, 2], GrammarMatcher(grammar), one, max_tokens=12)) for one in params]
+
+    want = drive(scheduler(False, token_budget=200), tasks())
+    monkeypatch.setattr(threading.Thread, "start", refusing)
+    got = drive(scheduler(True, token_budget=200), tasks())
+    results = [[events[-1].result.tokens for events in found] for found in (want, got)]
+    assert results[0] == results[1]
+    prepare_masks._pool.cache_clear()

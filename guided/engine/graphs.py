@@ -13,8 +13,9 @@ single tokens, one token that reads nothing. Kernels may return anything for the
 and `run` returns the other rows. Logits, masks and sampling are not part of the graph.
 
 The capture function is an argument: `CudaCapture`, or in tests a CPU function with the same signature. Cost:
-memory for the activations of the largest batch (all graphs share it), and two forward passes when a size first occurs.
-A pass costs the host one copy and one launch.
+memory for the activations of the largest batch (all graphs share it), and when a size first occurs two forward passes
+and a wait for the device. A pass costs the host one copy and one launch. A batch whose capture fails, for lack of
+memory for instance, runs without a graph, and so do later ones of its size.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
+from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +34,7 @@ import torch
 from torch import Tensor
 
 from guided.attention.paged_step import PagedAttention, PagedStep, Spans
+from guided.errors import brief
 from guided.kernels.transfer import FixedTensors
 from guided.kv.cache import Plan, SegmentedPlan
 from guided.kv.paged import PagedPlan
@@ -45,6 +49,7 @@ again and always returns the same tensor."""
 _SIZES: Final = (1, 2, 4, 8, *range(16, 513, 16))
 _CHUNKED_SIZES: Final = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 384, 448, 512)
 _FEW: Final = 64
+_CAPTURING: Final = Lock()  # a capture synchronises the device, which would break another one
 
 
 class _Batch(Protocol):
@@ -86,7 +91,7 @@ class StepGraphs:
         self._model, self._attention, self._capture = model, attention, capture
         self._block = attention.k.shape[2]
         self._blocks = -(-model.config.context // self._block)
-        self._graphs: dict[_Shape, _Graph] = {}
+        self._graphs: dict[_Shape, _Graph | None] = {}  # None: it could not be captured
 
     def fits(self, batch: _Batch) -> bool:
         """Whether a graph can run this batch: few enough tokens, and no sequence longer than the context."""
@@ -97,12 +102,17 @@ class StepGraphs:
             and max(batch.lengths) <= self._blocks * self._block
         )
 
-    def run(self, batch: _Batch) -> Tensor:
-        """Hidden states (n, dim) of a batch that fits; valid until the next call."""
+    def run(self, batch: _Batch) -> Tensor | None:
+        """Hidden states (n, dim) of a batch that fits; valid until the next call. None: there is no graph for it."""
         n, shape = len(batch.tokens), _shape(batch)
-        graph = self._graphs.get(shape)
-        if graph is None:
-            graph = self._graphs[shape] = self._captured(shape)
+        if shape not in self._graphs:
+            self._graphs[shape] = None
+            try:
+                self._graphs[shape] = self._captured(shape)
+            except RuntimeError as error:  # torch's errors of memory and of CUDA
+                warn(f"passes of {shape.size} tokens run without a CUDA graph: {brief(str(error))}", stacklevel=2)
+        if (graph := self._graphs[shape]) is None:
+            return None
         graph.numbers.send(self._pack(batch, shape))
         if batch.ahead is not None:
             graph.numbers["tokens"][n - len(batch.ahead) : n] = batch.ahead
@@ -174,17 +184,20 @@ class CudaCapture:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool: Any = None
+        self._stream: torch.cuda.Stream | None = None
 
     def __call__(self, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        """Run once on a side stream to compile kernels and allocate workspaces, then capture."""
-        with torch.cuda.device(self._device):
-            here, side = torch.cuda.current_stream(), _stream()
+        """Run once on a stream of the device to compile kernels and allocate workspaces, then capture on it."""
+        with _CAPTURING, torch.cuda.device(self._device):
+            here = torch.cuda.current_stream()
+            side = self._stream = self._stream or _stream()  # torch's own would be on the first device of the process
             side.wait_stream(here)
             with torch.cuda.stream(side):
                 run()
             here.wait_stream(side)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):  # others may use CUDA
+            mode = "thread_local"  # other threads may use CUDA meanwhile
+            with torch.cuda.graph(graph, pool=self._pool, stream=side, capture_error_mode=mode):
                 out = run()
             self._pool = self._pool or graph.pool()
 

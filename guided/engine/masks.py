@@ -115,6 +115,7 @@ class Masks:
             self._mask(self._bits, row, left // 2)
             return self.matcher.budget_bound
         except BudgetError:
+            self._prepared = 0.0  # time for the ramp, which is not counted
             needed = self.matcher.min_tokens_to_finish()
             both = np.zeros((2, len(self._everything)), np.int32)
             longer = self._mask(both, 0, left) & ~self._mask(both, 1, needed)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Final
 
 from guided.automaton import _core
 from guided.engine.stepper import Stepper
+from guided.engine.threads import available_cores
 
 __all__ = ["prepare_masks"]
 
@@ -25,14 +26,25 @@ _PIECE: Final = 8  # masks for which a thread is worth it
 
 
 def prepare_masks(steppers: Iterable[Stepper]) -> None:
-    """Prepare the next masks of these sequences; a few are left as they are."""
+    """Prepare the next masks of these sequences; a few are left as they are, and all of them without threads."""
     asking = [(stepper, *found) for stepper in steppers if (found := stepper.next_question()) is not None]
-    count = min(_HELPERS + 1, os.cpu_count() or 1, len(asking) // _PIECE)
+    count = min(_HELPERS + 1, _cores(), len(asking) // _PIECE)
     if count < 2:
         return
     parts = [asking[len(asking) * at // count : len(asking) * (at + 1) // count] for at in range(count)]
-    others = [_pool().submit(_prepare, part) for part in parts[1:]]
-    taken = [_prepare(parts[0]), *(other.result() for other in others)]
+    others = list[Future[list[float]]]()
+    try:
+        for part in parts[1:]:
+            others.append(_pool().submit(_prepare, part))
+    except RuntimeError:  # there are no more threads, or the interpreter ends: nothing is lost
+        _pool().shutdown(cancel_futures=True)  # what was not started must not run beside the next steps
+        _pool.cache_clear()
+        return
+    try:
+        taken = [_prepare(parts[0])]
+    finally:
+        wait(others)  # the matchers are in use until then
+    taken += (other.result() for other in others)
     for part, seconds in zip(parts, taken, strict=True):
         for (stepper, *_), took in zip(part, seconds, strict=True):
             stepper.prepared(took)
@@ -40,6 +52,11 @@ def prepare_masks(steppers: Iterable[Stepper]) -> None:
 
 def _prepare(asking: list[tuple[Stepper, _core.Matcher, int]]) -> list[float]:
     return _core.prepare_masks([matcher for _, matcher, _ in asking], [budget for _, _, budget in asking])
+
+
+@cache
+def _cores() -> int:
+    return available_cores()
 
 
 @cache

@@ -185,7 +185,9 @@ class ModelRunner:
     def _forward(self, batch: Batch) -> Tensor:
         """The hidden states, computed with a CUDA graph if one fits."""
         if self._graphs is not None and self._graphs.fits(batch):
-            return self._graphs.run(batch)
+            hidden = self._graphs.run(batch)
+            if hidden is not None:
+                return hidden
         device = self.model.device
         attend = step_attention(batch.plan, batch.counts, capped=self._capped, invariant=self._invariant)
         if self._graphs is None and isinstance(attend, PagedAttention):

@@ -29,6 +29,7 @@ from guided.sampling.choice import Choice
 __all__ = ["FIRST_LOOK", "Column", "Needs", "choose_batch"]
 
 FIRST_LOOK: Final = 256  # the most likely tokens, of which top-p rarely needs more
+_STEP: Final = 16  # Triton compiles a kernel anew for numbers that are no multiples of 16
 _NOTHING: Final = -torch.inf
 
 
@@ -79,7 +80,8 @@ class Needs:
         """The needs of these choices; `everything`: sort all tokens."""
         size = choices[0].size
         drawn = [choice for choice in choices if choice.params.temperature]
-        first_look = max((max(choice.top_k, FIRST_LOOK) for choice in drawn if choice.sorts), default=0)
+        most = max((choice.top_k for choice in drawn if choice.sorts), default=None)
+        first_look = 0 if most is None else max(FIRST_LOOK, -(-most // _STEP) * _STEP)
         return cls(
             changes=any(choice.changes is not None for choice in choices),
             first_look=size if everything else min(size, first_look),

@@ -8,7 +8,8 @@ is a large top-k.
 that the mask without a budget allows, of those that are left after mask and ramp), where the last of them is, and the
 sums of exponentials relative to them. `pick` has a program for each choice. It merges the blocks and draws: first the
 block, by the cumulative sums of the blocks, then the token, for which it reads that block again. Additions are in a
-fixed order, so a choice does not depend on the batch.
+fixed order, so a choice does not depend on the batch, but for the last bits of sums under top-k and top-p, where the
+largest top-k of the batch decides how many tokens are sorted.
 
 Between the two, change_triton.py applies bans, bias and penalties, to copies that `scan` has made of the rows that have
 them, and few_triton.py applies min-p, and after them top-k and top-p. For these, `scan` stores the greatest of each

@@ -176,7 +176,7 @@ class XmlArguments:
         self._value = _Value(place, set(kinds), name, end)
 
     def _read_value(self, value: _Value) -> bool:
-        """Whether an element has elements in it, or could; None if that is not known yet."""
+        """Read the value of an element as far as it is there. False: more text is needed."""
         if self._form.nests and (inner := value.kinds & {"object", "array"}):
             opens = self._opens()
             if opens is None:

@@ -1,4 +1,4 @@
-"""How the XML styles write the arguments of a call, as data. `element_text.py` writes them, and the readers in
+"""How the XML styles write the arguments of a call, as data. `element_text.py` writes them, and
 `call_arguments.py` reads them back.
 
     {"city": "Oslo", "days": 3}        in the style qwen_xml
