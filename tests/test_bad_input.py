@@ -109,13 +109,15 @@ REGULAR = "these take regular nodes, without Special, Permutation and recursion:
 NO_OUTPUT = "the specification allows no output at all"
 EMPTY_GRAMMAR = "look for an empty Alt or Chars, bounds that exclude each other, recursion without an end"
 EMPTY_REGEX = "its parts contradict each other: look at lookarounds, empty sets and lone surrogates"
-CHARS = "One code point out of `ranges`, which are inclusive pairs."
-TEXT = "Exactly this text. Holds no surrogates."
+CHARS = "One code point of `ranges`, which are inclusive pairs."
+TEXT = "Exactly this text. Contains no surrogates."
 REPEAT = "`item` concatenated `min` to `max` times (None: unbounded)."
 SEQ = "Concatenation; `Seq(())` is the empty string."
-SPECIAL = "One control token, by id or by name in the vocabulary. Its spelling as text does not match."
-MEMBERS = "`min` to `max` members in any order, `separator` between them; each member at most once unless repeatable."
-ENCODED = "The strings of the regular `item`, each code point spelled by `encoding` instead of UTF-8."
+SPECIAL = "One control token, by id or by name in the vocabulary. Its name as text does not match."
+MEMBERS = (
+    "`min` to `max` members in any order, separated by `separator`. Each member occurs at most once unless repeatable."
+)
+ENCODED = "The strings of the regular `item`, with each code point spelled by `encoding` instead of UTF-8."
 PAIR = 'write ("UPPER", "+") or (":", "1")'
 CLASSES = 'write {"VOWEL": "aeiou"}'
 TYPES = "pass a type: int, list[str], Literal['a', 'b'], a dataclass, ..."

@@ -108,21 +108,24 @@ def test_a_step_of_the_set_up_is_a_line(tmp_path, command, code, told) -> None:
 
 
 def test_a_step_that_compiles_reports_files(tmp_path) -> None:
-    go_on = tmp_path / "pipe"
-    os.mkfifo(go_on)
-    compiling = "; ".join(f"echo '  [{at}/3] Building CXX object a.o'; read line <{go_on}" for at in (1, 2))
+    pipes = [tmp_path / "first", tmp_path / "second"]  # a reader of one pipe could meet the end of the writer before
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    compiling = "; ".join(
+        f"echo '  [{at}/3] Building CXX object a.o'; read line <{pipe}" for at, pipe in enumerate(pipes, 1)
+    )
     step = ["sh", str(ROOT / "scripts" / "step.sh"), str(tmp_path / "log"), "a step", "sh", "-c", compiling]
     with subprocess.Popen(
         step, stderr=subprocess.PIPE, text=True, env=os.environ | {"STEP_PAUSE": "sleep 0.01"}
     ) as done:
         assert done.stderr is not None
         said = ""
-        for report in (" 1/3 files", " 2/3 files"):
+        for report, pipe in ((" 1/3 files", pipes[0]), (" 2/3 files", pipes[1])):
             while not said.endswith(report):
                 character = done.stderr.read(1)
                 assert character, said
                 said += character
-            go_on.write_text("\n")
+            pipe.write_text("\n")
         said += done.stderr.read()
     assert done.returncode == 0 and re.fullmatch(r"== a step \.\.\.\.* 1/3 files\.* 2/3 files\.* \d+ s\n", said), said
 
