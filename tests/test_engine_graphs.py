@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from guided.attention.paged_step import PagedAttention
 from guided.attention.segments import step_attention
 from guided.engine import graphs
+from guided.engine.forward_batch import Batch
 from guided.engine.graphs import StepGraphs
-from guided.engine.runner import Batch, Chunk, ModelRunner, cache_shape
+from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.task import Task
 from guided.kv.dense import DenseCache

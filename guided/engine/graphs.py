@@ -21,11 +21,11 @@ memory for instance, runs without a graph, and so do later ones of its size.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 from threading import Lock
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from warnings import warn
 
 import numpy as np
@@ -34,9 +34,9 @@ import torch
 from torch import Tensor
 
 from guided.attention.paged_step import PagedAttention, PagedStep, Spans
+from guided.engine.forward_batch import Batch
 from guided.errors import brief
 from guided.kernels.transfer import FixedTensors
-from guided.kv.cache import Plan, SegmentedPlan
 from guided.kv.paged import PagedPlan
 from guided.models.model import Model
 
@@ -50,21 +50,6 @@ _SIZES: Final = (1, 2, 4, 8, *range(16, 513, 16))
 _CHUNKED_SIZES: Final = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 384, 448, 512)
 _FEW: Final = 64
 _CAPTURING: Final = Lock()  # a capture synchronises the device, which would break another one
-
-
-class _Batch(Protocol):
-    """What is needed of a `Batch` (runner.py)."""
-
-    @property
-    def tokens(self) -> Sequence[int]: ...
-    @property
-    def counts(self) -> Sequence[int]: ...
-    @property
-    def lengths(self) -> Sequence[int]: ...
-    @property
-    def plan(self) -> Plan | SegmentedPlan: ...
-    @property
-    def ahead(self) -> Tensor | None: ...
 
 
 class _Shape(NamedTuple):
@@ -93,7 +78,7 @@ class StepGraphs:
         self._blocks = -(-model.config.context // self._block)
         self._graphs: dict[_Shape, _Graph | None] = {}  # None: it could not be captured
 
-    def fits(self, batch: _Batch) -> bool:
+    def fits(self, batch: Batch) -> bool:
         """Whether a graph can run this batch: few enough tokens, and no sequence longer than the context."""
         sizes = _SIZES if max(batch.counts, default=0) == 1 else _CHUNKED_SIZES
         return (
@@ -102,7 +87,7 @@ class StepGraphs:
             and max(batch.lengths) <= self._blocks * self._block
         )
 
-    def run(self, batch: _Batch) -> Tensor | None:
+    def run(self, batch: Batch) -> Tensor | None:
         """Hidden states (n, dim) of a batch that fits; valid until the next call. None: there is no graph for it."""
         n, shape = len(batch.tokens), _shape(batch)
         if shape not in self._graphs:
@@ -147,7 +132,7 @@ class StepGraphs:
             numbers |= {"queries": np.zeros(size + 1, np.int32), "keys": np.zeros(size + 1, np.int32)}
         return numbers
 
-    def _pack(self, batch: _Batch, shape: _Shape) -> dict[str, npt.NDArray[Any]]:
+    def _pack(self, batch: Batch, shape: _Shape) -> dict[str, npt.NDArray[Any]]:
         """The numbers of a batch, padded."""
         assert isinstance(batch.plan, PagedPlan)
         numbers, tables = self._padding(shape), batch.plan.tables
@@ -169,7 +154,7 @@ class StepGraphs:
         return numbers
 
 
-def _shape(batch: _Batch) -> _Shape:
+def _shape(batch: Batch) -> _Shape:
     """The smallest graph for a batch."""
     n, most = len(batch.tokens), max(batch.counts)
     if most == 1:

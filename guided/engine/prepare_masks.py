@@ -64,4 +64,4 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_HELPERS, "guided masks")
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of the threads
+os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from guided.attention.paged_step import PagedAttention
 from guided.attention.segments import step_attention
+from guided.engine.forward_batch import Batch
 from guided.engine.graphs import Capture, CudaCapture, StepGraphs
 from guided.errors import brief
 from guided.kernels.transfer import send
-from guided.kv.cache import CacheShape, KVCache, Lease, Plan, SegmentedPlan
+from guided.kv.cache import CacheShape, KVCache, Lease
 from guided.kv.paged import PagedCache
 from guided.kv.quantised import QuantisedCache, quantised
 from guided.models.decoder import Decoder, caps_scores
@@ -27,7 +28,6 @@ from guided.models.model import Model
 
 __all__ = [
     "Ahead",
-    "Batch",
     "Chunk",
     "KVDtype",
     "ModelRunner",
@@ -98,27 +98,6 @@ def default_cache(model: Model, kv_dtype: KVDtype) -> KVCache:
     if kv_dtype == "auto":
         return PagedCache(shape, *default_blocks(model))
     return QuantisedCache(PagedCache(quantised(shape), *default_blocks(model)), shape)
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The input of one forward pass, in plain numbers.
-
-    Attributes:
-        tokens: the ids of all sequences, concatenated.
-        counts: how many of them belong to each sequence.
-        lengths: the positions of each sequence after the pass.
-        kept: the indices of the tokens whose logits are needed.
-        plan: the cache slots of keys and values.
-        ahead: int64 (m,), on the device: the last m of `tokens`, which the host does not know yet.
-    """
-
-    tokens: Sequence[int]
-    counts: Sequence[int]
-    lengths: Sequence[int]
-    kept: Sequence[int]
-    plan: Plan | SegmentedPlan
-    ahead: Tensor | None = None
 
 
 class ModelRunner:

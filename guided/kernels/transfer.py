@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Fetch", "send", "send_arrays"]
+__all__ = ["Fetch", "FixedTensors", "Rows", "send", "send_arrays"]
 
 _ALIGNED: Final = 16  # bytes; Triton compiles a kernel anew for pointers that are less aligned
 _NUMPY = {torch.float64: np.float64, torch.int64: np.int64, torch.float32: np.float32, torch.int32: np.int32}
@@ -48,8 +48,7 @@ class FixedTensors:
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], device: torch.device) -> None:
         """The first values; see `send_arrays`."""
         host, spans = _packed(arrays, device)
-        self._memory = torch.empty(len(host), dtype=torch.uint8, device=device)
-        self._memory.copy_(host, non_blocking=True)
+        self._memory = host.to(device, non_blocking=True)
         self._tensors = _views(self._memory, spans)
 
     def __getitem__(self, name: str) -> Tensor:

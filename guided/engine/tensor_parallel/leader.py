@@ -21,7 +21,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from guided.engine.runner import Batch, ModelRunner, cache_shape
+from guided.engine.forward_batch import Batch
+from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.tensor_parallel.commands import Command, Copy, Open, Step, WorkerConfig, send_command
 from guided.engine.tensor_parallel.group import RankPosition, check_backend, connect
 from guided.engine.tensor_parallel.processes import Workers

@@ -20,8 +20,9 @@ from typing import NoReturn
 
 import torch
 
+from guided.engine.forward_batch import Batch
 from guided.engine.pretrained import load_model
-from guided.engine.runner import Batch, ModelRunner, cache_shape
+from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.tensor_parallel.commands import READY, Copy, Open, Step, WorkerConfig, receive_command
 from guided.engine.tensor_parallel.group import RankPosition, TorchGroup, connect
 from guided.errors import GuidedError

@@ -5,10 +5,11 @@
 Readers with the same interface: `JsonArguments`, and `XmlArguments` for the styles in which an argument is an element
 (element_forms.py), and in some of them members and items, too. What an element holds, the style says by a type, or it
 follows from what the schema allows there (`argument_places.py`) and from what was written. `read` takes a piece and
-returns what lies behind the arguments; while they go on, that is nothing, or the begin of an element, which is to be
-given again with the next piece. `text` is valid JSON at any time; `fresh` is what is sure of the arguments' JSON text
-and was not told before, so that all of it put together is the text. Cost: each character is looked at once, but for a
-number that may go on, and `text` copies the arguments so far.
+returns what lies behind the arguments. While they go on, that is nothing, or the begin of an element, which is to be
+given again with the next piece. `text` is valid JSON at any time. `fresh` returns the part of the arguments' JSON text
+that can no longer change and was not returned before: all its results together are the text.
+
+Cost: each character is looked at once, but for a number that may go on, and `text` copies the arguments so far.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class JsonArguments:
         return behind
 
     def fresh(self, *, ended: bool) -> str:
-        """What is sure and was not told before; `ended`: the arguments have."""
-        told, self._fresh = "".join(self._fresh), []
-        return told
+        """The new JSON text that can no longer change; `ended`: the arguments are complete."""
+        fresh, self._fresh = "".join(self._fresh), []
+        return fresh
 
     def text(self) -> str:
         """The arguments so far."""
@@ -85,7 +86,7 @@ class _Value:
     Attributes:
         sure: its text, as a part of a JSON string, as far as it was taken from the buffer.
         searched: so much of the buffer does not begin its end.
-        told: whether `fresh` has its name.
+        is_emitted: whether `fresh` has returned its name.
         is_framed: whether it is a string on lines of its own.
     """
 
@@ -95,7 +96,7 @@ class _Value:
     end: str
     sure: str = ""
     searched: int = 0
-    told: bool = False
+    is_emitted: bool = False
     is_framed: bool = False
 
 
@@ -134,11 +135,11 @@ class XmlArguments:
         return last
 
     def fresh(self, *, ended: bool) -> str:
-        """What is sure and was not told before; `ended`: the arguments have."""
-        told, self._fresh = "".join([*self._fresh, "}" * ended]), []
-        return told
+        """The new JSON text that can no longer change; `ended`: the arguments are complete."""
+        fresh, self._fresh = "".join([*self._fresh, "}" * ended]), []
+        return fresh
 
-    def _tell(self, name: str, begin: str) -> None:
+    def _emit_begin(self, name: str, begin: str) -> None:
         """Tell that a member or an item begins."""
         self._fresh.append(f"{', ' if self._open[-1].parts else ''}{name}{begin}")
 
@@ -183,7 +184,7 @@ class XmlArguments:
                 return False
             if opens:
                 (kind,) = inner
-                self._tell(value.name, "{" if kind == "object" else "[")
+                self._emit_begin(value.name, "{" if kind == "object" else "[")
                 self._open.append(_Container(kind, value.place, value.name, value.end))
                 self._value = None
                 return True
@@ -205,17 +206,17 @@ class XmlArguments:
             out = json_string(written[1:].removesuffix("\n") if is_framed else written)
         else:
             out = written.strip(_SPACE)
-        if not value.told:
-            self._tell(value.name, out)
+        if not value.is_emitted:
+            self._emit_begin(value.name, out)
         self._open[-1].parts.append(value.name + out)
         self._value = None
         return True
 
     def _read_string(self, value: _Value, stop: int) -> int:
         """Tell what is sure of a string, and return how many characters of the buffer that is."""
-        if not value.told:
-            self._tell(value.name, '"')
-            value.told = True
+        if not value.is_emitted:
+            self._emit_begin(value.name, '"')
+            value.is_emitted = True
         begin, sure = 0, stop if stop >= 0 else len(self._buffer) - kept(self._buffer, {value.end: ""})
         if self._form.lines:
             if not value.sure and not value.is_framed and self._buffer.startswith("\n") and stop != 1:

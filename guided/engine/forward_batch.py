@@ -1,0 +1,33 @@
+"""The input of a forward pass in plain numbers, as the runner hands it to graphs and to other ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from guided.kv.cache import Plan, SegmentedPlan
+
+__all__ = ["Batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The input of one forward pass, in plain numbers.
+
+    Attributes:
+        tokens: the ids of all sequences, concatenated.
+        counts: how many of them belong to each sequence.
+        lengths: the positions of each sequence after the pass.
+        kept: the indices of the tokens whose logits are needed.
+        plan: the cache slots of keys and values.
+        ahead: int64 (m,), on the device: the last m of `tokens`, which the host does not know yet.
+    """
+
+    tokens: Sequence[int]
+    counts: Sequence[int]
+    lengths: Sequence[int]
+    kept: Sequence[int]
+    plan: Plan | SegmentedPlan
+    ahead: Tensor | None = None
