@@ -34,7 +34,7 @@ def answer(request):
 
     def on_device(requests):
         found = iter(DeviceChoices(requests).wait() if requests else ())
-        return [Answer([next(found) for _ in choices], 0.0) for _, choices in requests]
+        return [Answer([next(found) for _ in choices], 0.0) for _, choices, _ in requests]
 
     if request.param == "native":
         yield answer_natively
@@ -214,11 +214,29 @@ def test_a_choice_depends_on_nothing_beside_it(answer):
     assert answer([Choose(logits[i:], rows[i:]) for i in (0, 7, 19)])[1].rows == together[7:]
 
 
+def test_requests_share_a_tensor(answer):
+    """Requests name their rows of a common tensor, in any order, beside requests that have a tensor of their own."""
+    rng = np.random.default_rng(5)
+    logits = torch.from_numpy(rng.normal(0, 3, (12, 40)).astype(np.float32))
+    other = torch.from_numpy(rng.normal(0, 3, (3, 40)).astype(np.float32))
+    places = [(logits, 7, 3), (logits, 0, 1), (logits, 11, 1), (other, 1, 2), (logits, 4, 2)]
+    for some in (places[:3], places):
+        shared, own = list[Choose](), list[Choose]()
+        for at, (tensor, first, number) in enumerate(some):
+            choices = [Choice(SamplingParams(0.9, seed=at), position, 40) for position in range(number)]
+            shared.append(Choose(tensor, choices, first))
+            own.append(Choose(tensor[first : first + number].clone(), choices))
+        assert [one.rows for one in answer(shared)] == [one.rows for one in answer(own)]
+
+
 def test_requests_that_do_not_fit_are_refused():
     choice = Choice(SamplingParams(), 0, 4)
     answer = answer_natively
     with pytest.raises(ValueError, match="choices from"):
         answer([Choose(torch.zeros(2, 4), [choice])])
+    for first in (-1, 1, 2):
+        with pytest.raises(ValueError, match=f"2 choices from .* from row {first}"):
+            answer([Choose(torch.zeros(2, 4), [choice, choice], first)])
     with pytest.raises(ValueError, match="choices from"):
         answer([Choose(torch.zeros(1, 4, dtype=torch.bfloat16), [choice])])
     with pytest.raises(ValueError, match="fewer logits"):

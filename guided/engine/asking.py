@@ -1,25 +1,25 @@
 """The requests of a sequence: forward passes, drafts, and the choice of tokens (`Choose`, sampling/choice.py).
 
-`Sequence.steps` yields these. The answer to a `Forward` is the logits of the kept positions; to the others, an
-`Answer`.
+`Sequence.steps` yields these. The answer to a `Forward` is `LogitRows`, the logits of the kept positions; to the
+others, an `Answer`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+import torch
 from torch import Tensor
 
 from guided.engine.result import StreamEvent
 from guided.sampling.choice import Answer, Choice, Choose
 
-__all__ = ["NO_DRAFTS", "Draft", "Forward", "Steps"]
+__all__ = ["NO_DRAFTS", "Draft", "Forward", "LogitRows", "Steps"]
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+class Forward(NamedTuple):
     """A request of a sequence: run the model over these tokens, which follow everything it has read.
 
     Attributes:
@@ -31,6 +31,30 @@ class Forward:
     tokens: list[int]
     keep: int = 1
     forget: int = 0
+
+
+class LogitRows(NamedTuple):
+    """Some rows of the logits of a forward pass. To slice a tensor for each sequence would take longer.
+
+    Attributes:
+        logits: float32 (rows, vocab_size), of all sequences.
+        first: the first of the rows.
+        number: of rows.
+    """
+
+    logits: Tensor
+    first: int
+    number: int
+
+    @property
+    def tensor(self) -> Tensor:
+        """The rows, (number, vocab_size)."""
+        return self.logits[self.first : self.first + self.number]
+
+    @classmethod
+    def joined(cls, parts: Sequence[LogitRows]) -> LogitRows:
+        """The rows of several passes."""
+        return cls(torch.cat([part.tensor for part in parts]), 0, sum(part.number for part in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +70,5 @@ class Draft:
     choice: Choice
 
 
-Steps: TypeAlias = Generator[Forward | Choose | Draft | StreamEvent, Tensor | Answer | None, None]
+Steps: TypeAlias = Generator[Forward | Choose | Draft | StreamEvent, LogitRows | Answer | None, None]
 NO_DRAFTS: Final = Answer([], 0.0)

@@ -62,8 +62,8 @@ class Chunk:
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """One token for each of several sequences, chosen on the device and unknown to the host. The logits after each
-
     token are kept.
+
     Attributes:
         leases: of the sequences; the position of the token must have been reserved.
         tokens: int64 (leases,), on the device.

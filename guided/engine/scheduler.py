@@ -40,7 +40,7 @@ import torch
 from torch import Tensor
 
 from guided.engine.answers import Answers, Flight
-from guided.engine.asking import Draft, Forward
+from guided.engine.asking import Draft, Forward, LogitRows
 from guided.engine.long_chunks import SHORT, LongChunks, shares
 from guided.engine.prepare_masks import prepare_masks
 from guided.engine.runner import Ahead, Chunk, ModelRunner
@@ -163,8 +163,9 @@ class Scheduler:
             self._run(planned, ahead)
         else:
             self._take_aside(_PATIENCE)
+        seconds = perf_counter() - begin
         for task in (*(task for task, _ in planned), *ahead):
-            task.sequence.timings.total += perf_counter() - begin
+            task.sequence.timings.total += seconds
         out, self._outcomes = self._outcomes, []
         return out
 
@@ -291,19 +292,24 @@ class Scheduler:
             prepare_masks(task.stepper for task in tasks if task.stepper is not None and task not in lost)
         for task in (task for task in tasks if task not in lost):
             self._fill_mask(task)
-        parts = torch.split(logits, [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)])
-        for task, part in zip(tasks, parts, strict=True):
-            if task in lost:
-                continue
-            task.sequence.timings.add_forward(seconds, prompt=not task.sequence.prompt_is_read)
-            if part.shape[0]:
-                task.rows.append(part)
-            if task.missing == 0:
-                rows = task.rows[0] if len(task.rows) == 1 else torch.cat(task.rows)
-                task.rows = []
-                self._let_follow(task, rows)
-                self._go_on(task, rows)
+        kept, first = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)], 0
+        for task, number in zip(tasks, kept, strict=True):
+            if task not in lost:
+                task.sequence.timings.add_forward(seconds, prompt=not task.sequence.prompt_is_read)
+                self._receive(task, LogitRows(logits, first, number))
+            first += number
         self._answer()
+
+    def _receive(self, task: Task, part: LogitRows) -> None:
+        """Take the logits of a pass. Once all are there, continue."""
+        if part.number:
+            task.rows.append(part)
+        if task.missing == 0:
+            rows = task.rows[0] if len(task.rows) == 1 else LogitRows.joined(task.rows)
+            task.rows = []
+            if task.followers:
+                self._let_follow(task, rows)
+            self._go_on(task, rows)
 
     def _forward(self, chunks: list[Chunk], ahead: list[Task]) -> Tensor:
         """The logits of a pass over chunks, and over the tokens that are being chosen for the `ahead` tasks."""
@@ -335,7 +341,7 @@ class Scheduler:
         except Exception as error:
             self._finish(task, error)
 
-    def _let_follow(self, leader: Task, rows: Tensor) -> None:
+    def _let_follow(self, leader: Task, rows: LogitRows) -> None:
         """Continue the samples of the same prompt from a fork of the leader's cache."""
         followers, leader.followers = leader.followers, []
         for task in followers:
@@ -350,7 +356,7 @@ class Scheduler:
             self._running.append(task)
             self._go_on(task, rows)
 
-    def _go_on(self, task: Task, rows: Tensor | None) -> None:
+    def _go_on(self, task: Task, rows: LogitRows) -> None:
         """Give a sequence its logits, and run it up to its next forward pass."""
         assert task.stepper is not None
         if task.stepper.is_slow:

@@ -26,9 +26,7 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any, Final
 
-from torch import Tensor
-
-from guided.engine.asking import Draft, Forward, Steps
+from guided.engine.asking import Draft, Forward, LogitRows, Steps
 from guided.engine.drafting import Ngrams
 from guided.engine.masks import MaskRow, Masks
 from guided.engine.matchers import layers
@@ -171,12 +169,12 @@ class Sequence:
             before = len(forced) if self.score_forced else 0
             self.choosing = not drafts and self.finish_reason is None
             logits = yield Forward([*fresh, *forced, *drafts], before + 1 + len(drafts), wrong)
-            assert isinstance(logits, Tensor)
+            assert isinstance(logits, LogitRows)
             self.choosing, self.prompt_is_read = False, True
             if self.score_forced:
                 at = len(self.out.tokens) - len(forced)
                 scored = self.scores.forced(
-                    logits[: before + 1],
+                    logits.tensor[: before + 1],
                     forced,
                     counted=[at + i not in self.results for i in range(len(forced))],
                     ended=self.finish_reason == "stop",
@@ -186,8 +184,8 @@ class Sequence:
                     yield self.event()
             if self.finish_reason is not None:
                 break
-            at_choices = logits[before:] if choosing else logits[before:-1]
-            answer = yield Choose(at_choices, [self.choice(at, drafts) for at in range(at_choices.shape[0])])
+            choices = [self.choice(at, drafts) for at in range(len(drafts) + choosing)]
+            answer = yield Choose(logits.logits, choices, logits.first + before)
             assert isinstance(answer, Answer)
             wrong = len(drafts) - (held := self.take(answer, drafts))
             if self.finish_reason is not None:
@@ -217,10 +215,10 @@ class Sequence:
         for start in range(0, len(self.prompt) - 1, _PIECE):
             piece = self.prompt[start : min(start + _PIECE, len(self.prompt) - 1)]
             logits = yield Forward(piece, len(piece))
-            assert isinstance(logits, Tensor)
+            assert isinstance(logits, LogitRows)
             coming = self.prompt[start + 1 : start + 1 + len(piece)]
             scores += [
-                self.scores.of(row, token, self.wanted.prompt) for row, token in zip(logits, coming, strict=True)
+                self.scores.of(row, token, self.wanted.prompt) for row, token in zip(logits.tensor, coming, strict=True)
             ]
 
     def force(self) -> list[int]:
@@ -278,7 +276,7 @@ class Sequence:
         elif self.masks.is_end(self.budget(0)):
             self.finish_reason = "length" if self.free and self.masks.is_cut() else "stop"
 
-    def draft(self) -> Generator[Draft, Tensor | Answer | None, tuple[list[int], bool]]:
+    def draft(self) -> Generator[Draft, LogitRows | Answer | None, tuple[list[int], bool]]:
         """Drafts, which the matcher has accepted provisionally; and whether no token is chosen after them."""
         settled, drafts, repeated = False, list[int](), list[int]()
         most = min(self.most_drafts, self.left - 1)
@@ -381,10 +379,10 @@ class Sequence:
 
     def event(self) -> StreamEvent:
         """The event for everything since the last event."""
-        event = self.out.event()
+        event = self.out.event(self.budget_bound)
         if self.regions is not None:
             event = replace(event, captures=_texts(self.regions.captures(partial=True)))
-        return replace(event, budget_bound=self.budget_bound) if self.budget_bound.steps else event
+        return event
 
     def result(self) -> Result:
         """The result of a finished output."""

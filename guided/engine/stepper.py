@@ -18,10 +18,8 @@ from math import inf
 from time import perf_counter, thread_time
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from torch import Tensor
-
 from guided.automaton import _core
-from guided.engine.asking import NO_DRAFTS, Draft, Forward
+from guided.engine.asking import NO_DRAFTS, Draft, Forward, LogitRows
 from guided.engine.polite_pool import PolitePool
 from guided.engine.result import StreamEvent
 from guided.engine.sequence import Sequence
@@ -32,6 +30,7 @@ __all__ = ["SLOW", "Aside", "Said", "Stepper", "begun"]
 
 SLOW: Final = 0.01  # seconds of this thread's time
 _AGE: Final = SLOW / 4
+_WORTHWHILE: Final = 2e-5  # seconds: if the last mask took less, the next one is not prepared
 _QUICK_STEPS: Final = 32  # after this many in a row, a sequence is no longer slow
 _THREADS: Final = 2
 _Key = TypeVar("_Key")
@@ -58,6 +57,8 @@ class Stepper:
         self.sequence, self.is_slow = sequence, False
         self._steps, self._quick = sequence.steps(), 0
         self._begun: Said | None = None
+        self._mask_seconds = inf  # of the last mask, with the time in which it was prepared
+        self._prepared = 0.0
 
     def begin(self) -> None:
         """Take the first step, and fill the first mask, now: `advance(None)` then answers at once."""
@@ -65,12 +66,12 @@ class Stepper:
         if self._begun.request is not None:
             self.fill_mask()
 
-    def advance(self, sent: Tensor | Answer | None) -> Said:
+    def advance(self, sent: LogitRows | Answer | None) -> Said:
         """Continue with the answer to the last request; None at the beginning."""
         said, self._begun = self._begun or self._advance(sent), None
         return said
 
-    def advance_alone(self, logits: Tensor | None) -> Said:
+    def advance_alone(self, logits: LogitRows | None) -> Said:
         """Continue up to the next forward pass. Tokens are chosen for this sequence alone, without drafts."""
         said = self.advance(logits)
         events = said.events
@@ -83,12 +84,15 @@ class Stepper:
         """Fill the mask, which needs no logits. Raises the matcher's errors."""
         begin = _clock.begin()
         self.sequence.meanwhile()
-        self._note(_clock.took(begin))
+        seconds = _clock.took(begin)
+        self._mask_seconds = self._prepared + seconds
+        self._prepared = 0.0
+        self._note(seconds)
 
     def next_question(self) -> tuple[_core.Matcher, int] | None:
-        """What `fill_mask` will ask the matcher first; None if nothing can be prepared."""
+        """What `fill_mask` will ask the matcher first; None if it cannot be prepared, or is expected to be quick."""
         sequence = self.sequence
-        if self.is_slow or sequence.masks is None or not sequence.choosing:
+        if self.is_slow or self._mask_seconds < _WORTHWHILE or sequence.masks is None or not sequence.choosing:
             return None
         return sequence.masks.next_question(sequence.budget(0))
 
@@ -96,6 +100,7 @@ class Stepper:
         """Record the time in which the mask was prepared on another thread."""
         if self.sequence.masks is not None:
             self.sequence.masks.prepared(seconds)
+        self._prepared = seconds
         if seconds > SLOW:
             self._note(seconds)
 
@@ -103,7 +108,7 @@ class Stepper:
         """End the sequence. Must not be called during a step."""
         self._steps.close()
 
-    def _advance(self, sent: Tensor | Answer | None) -> Said:
+    def _advance(self, sent: LogitRows | Answer | None) -> Said:
         events: list[StreamEvent] = []
         begin = _clock.begin()
         try:
@@ -168,7 +173,7 @@ class Aside(Generic[_Key]):
     def __len__(self) -> int:
         return len(self._steps)
 
-    def start(self, key: _Key, stepper: Stepper, logits: Tensor | None) -> None:
+    def start(self, key: _Key, stepper: Stepper, logits: LogitRows | None) -> None:
         """Start the next step of a stepper."""
         if self._pool is None:
             self._pool = PolitePool(_THREADS, "guided step")

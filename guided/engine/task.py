@@ -6,8 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
-from torch import Tensor
-
+from guided.engine.asking import LogitRows
 from guided.engine.result import StreamEvent
 from guided.engine.runner import Chunk
 from guided.engine.sequence import Sequence
@@ -45,7 +44,7 @@ class Task:
     read: list[int] = field(default_factory=list)  # tokens that the model has read or must read next
     keep: int = 1  # how many of their last positions need logits
     lease: Lease | None = None  # of the cache; None while the task waits
-    rows: list[Tensor] = field(default_factory=list)  # the logits computed so far for these positions
+    rows: list[LogitRows] = field(default_factory=list)  # the logits computed so far for these positions
     followers: list[Task] = field(default_factory=list)  # tasks that wait until this one has read their common prompt
 
     @classmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
-from guided.engine.result import StreamEvent
+from guided.engine.result import BudgetBound, StreamEvent
 from guided.engine.stopping import Found, Stops, Watch
 from guided.sampling.logprobs import TokenLogprobs
 from guided.vocabulary.vocabulary import Vocabulary
@@ -72,8 +72,8 @@ class Transcript:
         self._starts = [0] * len(self.tokens)
         self._streamed_text = 0
 
-    def event(self) -> StreamEvent:
-        """The event for everything that can be streamed now and has not been streamed yet."""
+    def event(self, budget_bound: BudgetBound) -> StreamEvent:
+        """The event for everything that can be streamed now and has not been streamed yet, with this `budget_bound`."""
         decided, tokens = len(self.text), len(self.tokens)
         if self._watch is not None and self.found is None:
             decided = self._watch.decided
@@ -83,7 +83,9 @@ class Transcript:
         scores = tuple(self.logprobs[self._streamed_tokens : tokens])
         forced = bool(new) and not self.token_masks[self._streamed_tokens]
         self._streamed_tokens, self._streamed_text = tokens, decided
-        return StreamEvent(tuple(new), text, forced, logprobs=scores, reasoning=self.thinking)
+        return StreamEvent(
+            tuple(new), text, forced, logprobs=scores, reasoning=self.thinking, budget_bound=budget_bound
+        )
 
     def _cut(self, end: int) -> None:
         """Keep only the characters before `end`, and the tokens that begin before it."""

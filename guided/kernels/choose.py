@@ -40,12 +40,16 @@ def launch(requests: Sequence[Choose]) -> LaunchedChoices:
         ValueError: the numbers of choices and rows differ, or logits have the wrong shape or type.
     """
     begin = perf_counter()
-    for logits, choices in requests:
-        if logits.dim() != 2 or logits.shape[0] != len(choices) or logits.dtype != torch.float32:
-            raise ValueError(f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}")
-    on_cpu = all(logits.is_cpu for logits, _ in requests)
-    rows = _choose_natively(requests) if on_cpu else DeviceChoices(requests)
-    return LaunchedChoices(requests, rows, perf_counter() - begin)
+    on_cpu, known, rows = True, None, 0
+    for logits, choices, first in requests:
+        if logits is not known:
+            rows = logits.shape[0] if logits.dim() == 2 and logits.dtype == torch.float32 else -1
+            known, on_cpu = logits, on_cpu and logits.is_cpu
+        if not (rows == len(choices) if first is None else 0 <= first <= rows - len(choices)):
+            place = "" if first is None else f", from row {first}"
+            raise ValueError(f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}{place}")
+    chosen = _choose_natively(requests) if on_cpu else DeviceChoices(requests)
+    return LaunchedChoices(requests, chosen, perf_counter() - begin)
 
 
 class LaunchedChoices:
@@ -75,18 +79,21 @@ class LaunchedChoices:
         rows = self._rows.wait() if isinstance(self._rows, DeviceChoices) else self._rows
         each = (self._seconds + perf_counter() - begin) / max(1, len(rows))
         out, first = list[Answer](), 0
-        for _, choices in self._requests:
+        for _, choices, _ in self._requests:
             out.append(Answer(rows[first : first + len(choices)], each * len(choices)))
             first += len(choices)
         return out
 
 
 def _choose_natively(requests: Sequence[Choose]) -> Rows:
-    kept = [(logits if logits.stride(1) == 1 else logits.contiguous(), choices) for logits, choices in requests]
+    kept = dict[int, tuple[Tensor, int, int, int]]()  # by identity: a tensor, its address, and the sizes of a row
     choices, rows = list[Choice](), list[Any]()
-    for logits, some in kept:
-        address, stride, width = logits.data_ptr(), 4 * logits.stride(0), logits.shape[1]
-        rows += [_native_row(address + i * stride, width, choice) for i, choice in enumerate(some)]
+    for logits, some, first in requests:
+        if id(logits) not in kept:
+            plain = logits if logits.stride(1) == 1 else logits.contiguous()
+            kept[id(logits)] = plain, plain.data_ptr(), 4 * plain.stride(0), plain.shape[1]
+        _, address, stride, width = kept[id(logits)]
+        rows += [_native_row(address + i * stride, width, choice) for i, choice in enumerate(some, first or 0)]
         choices += some
     found = _kernels.choose_rows(rows, torch.get_num_threads())
     return [_chosen(row, choice) for row, choice in zip(found, choices, strict=True)]

@@ -10,8 +10,7 @@ there are, and one synchronisation. A second one follows only if the nucleus of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
 from math import exp, inf, isfinite
 from typing import Final, NamedTuple, TypeAlias
 
@@ -67,7 +66,7 @@ class DeviceChoices:
     @torch.inference_mode()
     def __init__(self, requests: Sequence[Choose]) -> None:
         self.repeated = set[int]()
-        self._choices = [choice for _, choices in requests for choice in choices]
+        self._choices = [choice for _, choices, _ in requests for choice in choices]
         self._launched = list[tuple[_Group, _Launched]]()
         for group in _groups(requests):
             places = dict[Kernel, list[int]]()
@@ -92,15 +91,17 @@ class DeviceChoices:
         """What was chosen."""
         if self._fetch is None:
             return []
-        found, numbers, again = dict[int, Chosen | GuidedError](), iter(self._fetch.wait().tolist()), list[_Launched]()
+        found, numbers, again = dict[int, Chosen | GuidedError](), self._fetch.wait(), list[_Launched]()
         for group, launched in self._launched:
             if unresolved := self._read(launched, numbers, found):
                 self.repeated.update(unresolved)
                 again.append(self._launch(group, unresolved, choose_batch, everything=True))
+            numbers = numbers[launched.found.numel() :]
         if again:
-            numbers = iter(_fetch(again).wait().tolist())
+            numbers = _fetch(again).wait()
             for launched in again:
                 self._read(launched, numbers, found)
+                numbers = numbers[launched.found.numel() :]
         return [found[at] for at in range(len(self._choices))]
 
     @torch.inference_mode()
@@ -109,11 +110,11 @@ class DeviceChoices:
         table = choice_table(choices, [group.rows[at] for at in places], group.logits.device)
         return _Launched(places, kernel(group.logits, table, Needs.of(choices, everything=everything)))
 
-    def _read(self, launched: _Launched, numbers: Iterator[float], into: dict[int, Chosen | GuidedError]) -> list[int]:
-        """Read the results of some choices. Return the places of the choices that need all tokens."""
-        again, width = list[int](), launched.found.shape[1]
-        for at in launched.places:
-            row = list(islice(numbers, width))
+    def _read(self, launched: _Launched, numbers: Tensor, into: dict[int, Chosen | GuidedError]) -> list[int]:
+        """Read the results of some choices, which `numbers` begins with. Return the places of the choices that need
+        all tokens."""
+        again, found = list[int](), launched.found
+        for at, row in zip(launched.places, numbers[: found.numel()].view(found.shape).tolist(), strict=True):
             if row[Column.UNRESOLVED]:
                 again.append(at)
             else:
@@ -141,21 +142,28 @@ def kernels_for(choices: Sequence[Choice], device: torch.device) -> list[Kernel]
 
 def _groups(requests: Sequence[Choose]) -> list[_Group]:
     """The choices of each model: their logits have the same width, and their vocabularies the same size."""
-    of_model, place = dict[tuple[int, int], list[tuple[int, Tensor]]](), 0
-    for logits, choices in requests:
-        if choices:
-            of_model.setdefault((logits.shape[1], choices[0].size), []).append((place, logits))
-        place += len(choices)
+    of_model, place = dict[tuple[int, int], list[tuple[int, Choose]]](), 0
+    known, width = None, 0
+    for request in requests:
+        if request.choices:
+            if request.logits is not known:
+                known, width = request.logits, request.logits.shape[1]
+            of_model.setdefault((width, request.choices[0].size), []).append((place, request))
+        place += len(request.choices)
     groups = []
     for parts in of_model.values():
-        logits, rows = _together([logits for _, logits in parts])
-        places = [place + at for place, logits in parts for at in range(len(logits))]
+        logits, rows = _together([request for _, request in parts])
+        places = [place + at for place, request in parts for at in range(len(request.choices))]
         groups.append(_Group(logits, dict(zip(places, rows, strict=True))))
     return groups
 
 
-def _together(parts: Sequence[Tensor]) -> tuple[Tensor, list[int]]:
-    """A tensor with all rows of some tensors, and the index of each row. Rows of a common tensor are not copied."""
+def _together(requests: Sequence[Choose]) -> tuple[Tensor, list[int]]:
+    """A tensor with all rows of some requests, and the index of each row. Rows of a common tensor are not copied."""
+    logits = requests[0].logits
+    if all(request.logits is logits for request in requests):
+        return logits, [(first or 0) + at for _, choices, first in requests for at in range(len(choices))]
+    parts = [logits[first or 0 :][: len(choices)] for logits, choices, first in requests]
     first = parts[0]
     stride, storage = first.stride(0), first.untyped_storage()._cdata
     if stride and all(

@@ -64,7 +64,7 @@ def row_of(vocab_size: int, ids: Sequence[int] | slice) -> npt.NDArray[np.int32]
 
 def is_allowed(row: npt.NDArray[np.int32], token: int) -> bool:
     """Whether a row allows an id, which must be within the row."""
-    return bool(row[token // 32] >> (token % 32) & 1)
+    return bool(row.item(token >> 5) >> (token & 31) & 1)
 
 
 def fill_batch(

@@ -61,7 +61,7 @@ class Changes:
     frequency: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each token, which takes a frozen class three times as long
 class Choice:
     """How to choose a token from a row of logits.
 
@@ -100,7 +100,7 @@ class Choice:
         return self.params.temperature > 0 and (self.top_k > 0 or (top_p is not None and top_p < 1))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as above
 class Chosen:
     """A chosen token.
 
@@ -119,15 +119,17 @@ class Chosen:
 
 
 class Choose(NamedTuple):
-    """A request for tokens.
+    """A request for tokens. Requests from one pass share its tensor of logits, so none of them slices it.
 
     Attributes:
-        logits: float32 (n, width), not changed.
-        choices: one for each row. A token is chosen from every row, as if the drafts before it were right.
+        logits: float32 (rows, width), not changed.
+        choices: for consecutive rows. A token is chosen from every one, as if the drafts before it were right.
+        first: the row of the first choice; None: there is one choice for each row.
     """
 
     logits: Tensor
     choices: Sequence[Choice]
+    first: int | None = None
 
 
 class Answer(NamedTuple):

@@ -46,6 +46,7 @@ def run(setting: Setting, report: Report) -> None:
     for name, config in shapes.items():
         with report.checking(f"{name}: all requests end without an error"), attention_of(path), chosen_there(setting):
             measure(setting, report, name, config, tokens, grammars)
+        gc.unfreeze()
         gc.collect()
         if not setting.dry:
             torch.cuda.empty_cache()
@@ -73,6 +74,8 @@ def measure(
     sizes = setting.pick(SEQUENCES, (1, 4))
     engine = make_engine(setting, model, tokens, sizes[-1])
     warm_up(setting, engine, tokens, grammars)
+    gc.collect()
+    gc.freeze()  # as `guided serve` does
     report.note(f"{name}: warm; {len(grammars)} schemas, at most {sizes[-1]} sequences")
     errors = list[str]()
     kinds = {"free": ([], TOKENS), "constrained": (grammars, TOKENS), "constrained, tight budget": (grammars, SHORT)}
