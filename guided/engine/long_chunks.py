@@ -11,12 +11,12 @@ nothing is limited.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final
 
 from guided.engine.task import Task
 
-__all__ = ["SHORT", "LongChunks", "shares"]
+__all__ = ["SHORT", "LongChunks", "first_in_order", "shares"]
 
 SHORT: Final = 16  # tokens: a sequence reads up to this many in one pass
 _FIRST: Final = 64  # tokens of the first pass, before any measurement
@@ -71,3 +71,16 @@ def shares(running: Sequence[Task], left: int, long_chunks: LongChunks) -> list[
             left -= found[task]
         found[first] = min(first.missing, left)
     return list(found.items())
+
+
+def first_in_order(able: Set[Task], short: Sequence[Task], left: int) -> list[Task]:
+    """Those of the able tasks that have a share of `left` tokens, if short text is read in order beside them.
+
+    An able task reads one token.
+    """
+    chosen = list[Task]()
+    for task in sorted([*able, *short]):
+        if task in able and left > 0:
+            chosen.append(task)
+        left -= 1 if task in able else task.missing
+    return chosen

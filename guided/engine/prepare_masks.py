@@ -2,7 +2,8 @@
 
 In a large batch under budgets the masks take longer than a forward pass on a GPU, one after the other. Here several
 threads find out what the masks need, without the GIL. The grammars remember it, so that `Stepper.fill_mask`, which does
-the rest for one sequence after the other, is quick. Errors are left to it.
+the rest for one sequence after the other, is quick. Errors are left to it. Sequences whose last mask was quick are left
+out: to hand a mask to a thread takes as long as a quick one.
 
 The threads are kept: to start new ones takes longer than most masks. Cost for the caller: some 20 us for each thread.
 """

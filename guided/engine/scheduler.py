@@ -41,7 +41,7 @@ from torch import Tensor
 
 from guided.engine.answers import Answers, Flight
 from guided.engine.asking import Draft, Forward, LogitRows
-from guided.engine.long_chunks import SHORT, LongChunks, shares
+from guided.engine.long_chunks import SHORT, LongChunks, first_in_order, shares
 from guided.engine.prepare_masks import prepare_masks
 from guided.engine.runner import Ahead, Chunk, ModelRunner
 from guided.engine.stepper import Aside, Said, Stepper
@@ -216,17 +216,8 @@ class Scheduler:
         able = [task for task in self._flight or () if self._may_go_on(task)]
         short = [task for task in self._running if 0 < task.missing <= SHORT] if able else []
         if len(able) + sum(task.missing for task in short) > self.token_budget:
-            able = self._first_in_order(set(able), short)
+            able = first_in_order(set(able), short, self.token_budget)
         return [task for task in able if self._cache.reserve(task.open_lease, 1)]
-
-    def _first_in_order(self, able: set[Task], short: list[Task]) -> list[Task]:
-        """Those of the able tasks that have a share of the token budget, if short text is read in order beside them."""
-        left, chosen = self.token_budget, list[Task]()
-        for task in sorted([*able, *short]):
-            if task in able and left > 0:
-                chosen.append(task)
-            left -= 1 if task in able else task.missing
-        return chosen
 
     def _may_go_on(self, task: Task) -> bool:
         """Whether a task whose token is being chosen may need a token after it."""
