@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gc
 import shlex
 import signal
 import socket
@@ -83,9 +82,6 @@ def run(arguments: argparse.Namespace) -> int:
             h11_max_incomplete_event_size=arguments.max_header_bytes,
         )
         server: Server = app.state.server
-        # A full collection would traverse the vocabulary and all modules: 120 ms in which every request waits.
-        gc.collect()
-        gc.freeze()
         address = _address(arguments, listener)
         try:
             listening = uvicorn.Server(config)

@@ -67,6 +67,11 @@ class Masks:
         self._took = 0.0  # seconds of the matcher's last call
         self._prepared = 0.0  # seconds that another thread has taken for the next row
 
+    @property
+    def is_filled(self) -> bool:
+        """Whether the row of the next token has been filled."""
+        return self._filled > 0
+
     def next_question(self, left: int) -> tuple[_core.Matcher, int] | None:
         """The matcher, and the budget for which `fill(left)` will ask it first; None if nothing can be prepared."""
         if self._filled or left <= 1 or not isinstance(self.matcher, _core.Matcher):

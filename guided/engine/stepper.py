@@ -83,9 +83,10 @@ class Stepper:
     def fill_mask(self) -> None:
         """Fill the mask, which needs no logits. Raises the matcher's errors."""
         begin = _clock.begin()
-        self.sequence.meanwhile()
+        filled = self.sequence.meanwhile()
         seconds = _clock.took(begin)
-        self._mask_seconds = self._prepared + seconds
+        if filled:
+            self._mask_seconds = self._prepared + seconds
         self._prepared = 0.0
         self._note(seconds)
 

@@ -161,7 +161,7 @@ def _groups(requests: Sequence[Choose]) -> list[_Group]:
 def _together(requests: Sequence[Choose]) -> tuple[Tensor, list[int]]:
     """A tensor with all rows of some requests, and the index of each row. Rows of a common tensor are not copied."""
     logits = requests[0].logits
-    if all(request.logits is logits for request in requests):
+    if logits.stride(1) == 1 and all(request.logits is logits for request in requests):
         return logits, [(first or 0) + at for _, choices, first in requests for at in range(len(choices))]
     parts = [logits[first or 0 :][: len(choices)] for logits, choices, first in requests]
     first = parts[0]
