@@ -138,7 +138,7 @@ def count_choices(kinds: Iterable[Kind], sequences: int, *, triton: bool) -> Cou
     with fake_cuda(triton=triton) as counter, torch.inference_mode():
         logits = torch.zeros(sequences, WIDTH, device=CUDA)
         choices = [choice(kind, number) for number, kind in enumerate(islice(cycle(kinds), sequences))]
-        requests = [Choose(logits[at : at + 1], [one]) for at, one in enumerate(choices)]
+        requests = [Choose(logits, [one], at) for at, one in enumerate(choices)]
         with counter:
             found = DeviceChoices(requests).wait()
     assert len(found) == sequences

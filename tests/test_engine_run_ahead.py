@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import random
 import threading
+from itertools import count
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.engine import prepare_masks, stepper
+from guided.engine import masks, prepare_masks
 from guided.engine.runner import Ahead, Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
+from guided.engine.stepper import begun
 from guided.engine.task import Task
 from guided.errors import GuidedError
 from guided.kernels import choose, choose_batch
@@ -197,7 +199,7 @@ def test_nothing_is_kept_of_a_flight_whose_tasks_were_cancelled() -> None:
 def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the outputs are those without. Not if the last mask was quick; a sequence whose mask took long is slow."""
     monkeypatch.setattr(prepare_masks, "_cores", lambda: 4)
-    monkeypatch.setattr(stepper, "_WORTHWHILE", 0.0)
+    monkeypatch.setattr(masks, "_WORTHWHILE", 0.0)
     prepared, grammars = list[int](), [COMPILER.compile_regex(text) for text in ("[ab]{3,9}c", "(ab|ba)*", "a+b?c{2}")]
 
     def tasks() -> list[Task]:
@@ -220,7 +222,7 @@ def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.Monk
     assert len(prepared) > 4 and min(prepared) >= 8
     results = [[events[-1].result.tokens for events in found] for found in (want, got)]
     assert results[0] == results[1]
-    monkeypatch.setattr(stepper, "_WORTHWHILE", 100.0)
+    monkeypatch.setattr(masks, "_WORTHWHILE", 100.0)
     prepared.clear()
     drive(scheduler(True, token_budget=200), tasks())
     assert len(prepared) <= 4, "more than the first masks were prepared"
@@ -233,6 +235,31 @@ def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.Monk
     assert sum(task.stepper.is_slow for task in group) > 16
     while batch:
         batch.step()
+
+
+def test_slow_masks_are_prepared_wherever_the_one_before_was_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if that was filled by the thread that compiles, between two chunks of a prompt, or to see whether the output
+    ends."""
+    monkeypatch.setattr(masks, "perf_counter", count(0, 0.001).__next__)  # each mask takes a millisecond
+    asked, plain = list[bool](), masks.Masks.next_question
+
+    def noting(rows: masks.Masks, left: int) -> object:
+        found = plain(rows, left)
+        if not rows._filled and left > 1:
+            asked.append(found is not None)
+        return found
+
+    monkeypatch.setattr(masks.Masks, "next_question", noting)
+    for text in ("[ab]{9,12}c", "(aa|ab|ba|bb)*"):
+        for budget in (200, 18):
+            for is_begun in (False, True):
+                matcher = GrammarMatcher(COMPILER.compile_regex(text))
+                sequence = Sequence(VOCABULARY, [1, 2] * 24, matcher, SamplingParams(1.0, seed=3), max_tokens=20)
+                task = Task(sequence)
+                if is_begun:
+                    (task.stepper,) = begun([sequence])
+                drive(scheduler(True, token_budget=budget), [task])
+    assert len(asked) > 30 and all(asked)
 
 
 @pytest.mark.parametrize("after", [0, 1])

@@ -57,7 +57,9 @@ class Answers(Generic[_Key]):
         drafts = {key: (at, request) for at, (key, request) in enumerate(asking) if isinstance(request, Draft)}
         if self._draft_model is not None and drafts:
             read = self._draft_model.logits({key: draft.ids for key, (_, draft) in drafts.items()})
-            requests |= {drafts[key][0]: Choose(logits, [drafts[key][1].choice]) for key, logits in read.items()}
+            for key, rows in read.items():
+                at, draft = drafts[key]
+                requests[at] = Choose(rows.logits, [draft.choice], rows.first)
         found = dict(zip(requests, answer(list(requests.values())), strict=True))
         return [found.get(at, NO_DRAFTS) for at in range(len(asking))]
 

@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Final, Generic, TypeVar
 
-from torch import Tensor
-
+from guided.engine.asking import LogitRows
 from guided.engine.runner import Chunk, ModelRunner
 from guided.errors import GuidedError
 from guided.kv.cache import Lease
@@ -68,8 +67,8 @@ class DraftModel(Generic[_Key]):
         self._runner, self._cache = runner, runner.cache
         self._leases: dict[_Key, Lease] = {}
 
-    def logits(self, requests: Mapping[_Key, list[int]]) -> dict[_Key, Tensor]:
-        """The logits after these ids, (1, width), for each request whose ids have been read completely."""
+    def logits(self, requests: Mapping[_Key, list[int]]) -> dict[_Key, LogitRows]:
+        """The logits after these ids, one row, for each request whose ids have been read completely."""
         chunks = dict[_Key, Chunk]()
         for key, ids in requests.items():
             chunk = self._chunk(key, ids)
@@ -79,7 +78,7 @@ class DraftModel(Generic[_Key]):
             return {}
         rows = self._runner.step(list(chunks.values()))
         read = [key for key, chunk in chunks.items() if chunk.keep]
-        return {key: rows[at : at + 1] for at, key in enumerate(read)}
+        return {key: LogitRows(rows, at, 1) for at, key in enumerate(read)}
 
     def close(self, key: _Key) -> None:
         """Release the cache of a task."""

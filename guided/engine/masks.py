@@ -12,8 +12,9 @@ shrinks. It leads the model to an end before the budget cuts it off. The set of 
 
 from __future__ import annotations
 
+from math import inf
 from time import perf_counter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from guided.sampling.choice import Bits, Ramp
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["MaskRow", "Masks"]
+
+_WORTHWHILE: Final = 2e-5  # seconds: if the last row took less, the next one is not prepared
 
 
 class MaskRow(NamedTuple):
@@ -65,16 +68,16 @@ class Masks:
         self._ramps: dict[int, Ramp] = {}
         self._filled = 0
         self._took = 0.0  # seconds of the matcher's last call
+        self._seconds = inf  # of all calls for the last row that was filled, with the time in which it was prepared
         self._prepared = 0.0  # seconds that another thread has taken for the next row
 
-    @property
-    def is_filled(self) -> bool:
-        """Whether the row of the next token has been filled."""
-        return self._filled > 0
-
     def next_question(self, left: int) -> tuple[_core.Matcher, int] | None:
-        """The matcher, and the budget for which `fill(left)` will ask it first; None if nothing can be prepared."""
-        if self._filled or left <= 1 or not isinstance(self.matcher, _core.Matcher):
+        """The matcher, and the budget for which `fill(left)` will ask it first.
+
+        None if that cannot be prepared, or is expected to be quick.
+        """
+        is_quick = self._seconds < _WORTHWHILE
+        if self._filled or is_quick or left <= 1 or not isinstance(self.matcher, _core.Matcher):
             return None
         return self.matcher, left // 2 if self._most else left
 
@@ -97,6 +100,7 @@ class Masks:
             return
         if left <= 0:
             raise GuidedError("the grammar did not end within its budget: the matcher broke its promise")
+        self._seconds = self._prepared
         self._plain.pop(row, None)
         self._ramps.pop(row, None)
         if self._is_tight(left, row):
@@ -133,6 +137,7 @@ class Masks:
         start = perf_counter()
         masked = self.matcher.fill_next_token_bitmask(rows, row, max_tokens=left)
         self._took = perf_counter() - start
+        self._seconds += self._took
         if not masked:
             rows[row] = self._everything
         words: Bits = rows[row]

@@ -298,8 +298,7 @@ class Scheduler:
         if task.missing == 0:
             rows = task.rows[0] if len(task.rows) == 1 else LogitRows.joined(task.rows)
             task.rows = []
-            if task.followers:
-                self._let_follow(task, rows)
+            self._let_follow(task, rows)
             self._go_on(task, rows)
 
     def _forward(self, chunks: list[Chunk], ahead: list[Task]) -> Tensor:

@@ -204,13 +204,11 @@ class Sequence:
             event = self.event()
         yield replace(event, result=self.result())
 
-    def meanwhile(self) -> bool:
+    def meanwhile(self) -> None:
         """While the model runs, fill the mask of the next choice. With drafts, only the mask after the last one is
-        missing, and it may not be needed. Return whether there was one to fill."""
-        if self.masks is None or not self.choosing or self.masks.is_filled:
-            return False
-        self.masks.fill(self.budget(0))
-        return True
+        missing, and it may not be needed."""
+        if self.masks is not None and self.choosing:
+            self.masks.fill(self.budget(0))
 
     def score_prompt(self, scores: list[TokenLogprobs | None]) -> Steps:
         """Read the prompt without its last token, and record the log probability of the token after each position."""

@@ -30,7 +30,6 @@ __all__ = ["SLOW", "Aside", "Said", "Stepper", "begun"]
 
 SLOW: Final = 0.01  # seconds of this thread's time
 _AGE: Final = SLOW / 4
-_WORTHWHILE: Final = 2e-5  # seconds: if the last mask took less, the next one is not prepared
 _QUICK_STEPS: Final = 32  # after this many in a row, a sequence is no longer slow
 _THREADS: Final = 2
 _Key = TypeVar("_Key")
@@ -57,8 +56,6 @@ class Stepper:
         self.sequence, self.is_slow = sequence, False
         self._steps, self._quick = sequence.steps(), 0
         self._begun: Said | None = None
-        self._mask_seconds = inf  # of the last mask, with the time in which it was prepared
-        self._prepared = 0.0
 
     def begin(self) -> None:
         """Take the first step, and fill the first mask, now: `advance(None)` then answers at once."""
@@ -83,17 +80,13 @@ class Stepper:
     def fill_mask(self) -> None:
         """Fill the mask, which needs no logits. Raises the matcher's errors."""
         begin = _clock.begin()
-        filled = self.sequence.meanwhile()
-        seconds = _clock.took(begin)
-        if filled:
-            self._mask_seconds = self._prepared + seconds
-        self._prepared = 0.0
-        self._note(seconds)
+        self.sequence.meanwhile()
+        self._note(_clock.took(begin))
 
     def next_question(self) -> tuple[_core.Matcher, int] | None:
-        """What `fill_mask` will ask the matcher first; None if it cannot be prepared, or is expected to be quick."""
+        """What `fill_mask` will ask the matcher first; None if that cannot be prepared, or is expected to be quick."""
         sequence = self.sequence
-        if self.is_slow or self._mask_seconds < _WORTHWHILE or sequence.masks is None or not sequence.choosing:
+        if self.is_slow or sequence.masks is None or not sequence.choosing:
             return None
         return sequence.masks.next_question(sequence.budget(0))
 
@@ -101,7 +94,6 @@ class Stepper:
         """Record the time in which the mask was prepared on another thread."""
         if self.sequence.masks is not None:
             self.sequence.masks.prepared(seconds)
-        self._prepared = seconds
         if seconds > SLOW:
             self._note(seconds)
 

@@ -40,14 +40,14 @@ def launch(requests: Sequence[Choose]) -> LaunchedChoices:
         ValueError: the numbers of choices and rows differ, or logits have the wrong shape or type.
     """
     begin = perf_counter()
-    on_cpu, known, rows = True, None, 0
+    tensors = {id(logits): logits for logits, _, _ in requests}
+    rows = {key: len(one) if one.dim() == 2 and one.dtype == torch.float32 else -1 for key, one in tensors.items()}
     for logits, choices, first in requests:
-        if logits is not known:
-            rows = logits.shape[0] if logits.dim() == 2 and logits.dtype == torch.float32 else -1
-            known, on_cpu = logits, on_cpu and logits.is_cpu
-        if not (rows == len(choices) if first is None else 0 <= first <= rows - len(choices)):
+        last = rows[id(logits)] - len(choices)  # the last row that may be the first
+        if not (last == 0 if first is None else 0 <= first <= last):
             place = "" if first is None else f", from row {first}"
             raise ValueError(f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}{place}")
+    on_cpu = all(one.is_cpu for one in tensors.values())
     chosen = _choose_natively(requests) if on_cpu else DeviceChoices(requests)
     return LaunchedChoices(requests, chosen, perf_counter() - begin)
 

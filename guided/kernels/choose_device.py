@@ -91,17 +91,15 @@ class DeviceChoices:
         """What was chosen."""
         if self._fetch is None:
             return []
-        found, numbers, again = dict[int, Chosen | GuidedError](), self._fetch.wait(), list[_Launched]()
-        for group, launched in self._launched:
-            if unresolved := self._read(launched, numbers, found):
+        found, again = dict[int, Chosen | GuidedError](), list[_Launched]()
+        fetched = _fetched(self._fetch, [launched for _, launched in self._launched])
+        for (group, launched), rows in zip(self._launched, fetched, strict=True):
+            if unresolved := self._read(launched, rows, found):
                 self.repeated.update(unresolved)
                 again.append(self._launch(group, unresolved, choose_batch, everything=True))
-            numbers = numbers[launched.found.numel() :]
         if again:
-            numbers = _fetch(again).wait()
-            for launched in again:
-                self._read(launched, numbers, found)
-                numbers = numbers[launched.found.numel() :]
+            for launched, rows in zip(again, _fetched(_fetch(again), again), strict=True):
+                self._read(launched, rows, found)
         return [found[at] for at in range(len(self._choices))]
 
     @torch.inference_mode()
@@ -110,11 +108,12 @@ class DeviceChoices:
         table = choice_table(choices, [group.rows[at] for at in places], group.logits.device)
         return _Launched(places, kernel(group.logits, table, Needs.of(choices, everything=everything)))
 
-    def _read(self, launched: _Launched, numbers: Tensor, into: dict[int, Chosen | GuidedError]) -> list[int]:
-        """Read the results of some choices, which `numbers` begins with. Return the places of the choices that need
-        all tokens."""
-        again, found = list[int](), launched.found
-        for at, row in zip(launched.places, numbers[: found.numel()].view(found.shape).tolist(), strict=True):
+    def _read(
+        self, launched: _Launched, rows: Sequence[Sequence[float]], into: dict[int, Chosen | GuidedError]
+    ) -> list[int]:
+        """Read the results of some choices. Return the places of the choices that need all tokens."""
+        again = list[int]()
+        for at, row in zip(launched.places, rows, strict=True):
             if row[Column.UNRESOLVED]:
                 again.append(at)
             else:
@@ -124,6 +123,12 @@ class DeviceChoices:
 
 def _fetch(launched: Iterable[_Launched]) -> Fetch:
     return Fetch(torch.cat([found.flatten() for _, found in launched]))
+
+
+def _fetched(fetch: Fetch, launched: Sequence[_Launched]) -> list[list[list[float]]]:
+    """The rows of each `found`, on the host."""
+    parts = torch.split(fetch.wait(), [found.numel() for _, found in launched])
+    return [part.view(found.shape).tolist() for part, (_, found) in zip(parts, launched, strict=True)]
 
 
 def _kernel(device: torch.device) -> Kernel | None:
@@ -143,12 +148,9 @@ def kernels_for(choices: Sequence[Choice], device: torch.device) -> list[Kernel]
 def _groups(requests: Sequence[Choose]) -> list[_Group]:
     """The choices of each model: their logits have the same width, and their vocabularies the same size."""
     of_model, place = dict[tuple[int, int], list[tuple[int, Choose]]](), 0
-    known, width = None, 0
     for request in requests:
         if request.choices:
-            if request.logits is not known:
-                known, width = request.logits, request.logits.shape[1]
-            of_model.setdefault((width, request.choices[0].size), []).append((place, request))
+            of_model.setdefault((request.logits.size(1), request.choices[0].size), []).append((place, request))
         place += len(request.choices)
     groups = []
     for parts in of_model.values():
@@ -159,22 +161,12 @@ def _groups(requests: Sequence[Choose]) -> list[_Group]:
 
 
 def _together(requests: Sequence[Choose]) -> tuple[Tensor, list[int]]:
-    """A tensor with all rows of some requests, and the index of each row. Rows of a common tensor are not copied."""
+    """A tensor with all rows of some requests, and the index of each row. A common tensor is not copied."""
     logits = requests[0].logits
     if logits.stride(1) == 1 and all(request.logits is logits for request in requests):
         return logits, [(first or 0) + at for _, choices, first in requests for at in range(len(choices))]
     parts = [logits[first or 0 :][: len(choices)] for logits, choices, first in requests]
-    first = parts[0]
-    stride, storage = first.stride(0), first.untyped_storage()._cdata
-    if stride and all(
-        part.untyped_storage()._cdata == storage
-        and part.stride() == (stride, 1)
-        and part.storage_offset() % stride == 0
-        for part in parts
-    ):
-        rows = [part.storage_offset() // stride + at for part in parts for at in range(len(part))]
-        return first.as_strided((max(rows) + 1, first.shape[1]), (stride, 1), 0), rows
-    return torch.cat(list(parts)), list(range(sum(map(len, parts))))
+    return torch.cat(parts), list(range(sum(map(len, parts))))
 
 
 def _read_row(row: Sequence[float], choice: Choice) -> Chosen | GuidedError:

@@ -29,7 +29,7 @@ def send(numbers: Sequence[int] | Sequence[Sequence[int]], dtype: torch.dtype, d
 
 
 Rows: TypeAlias = Sequence[npt.NDArray[Any]]
-"""The rows of a matrix, of equal lengths and types, at least one; they are copied once, not stacked before."""
+"""The rows of an array, of equal shapes and types, at least one; they are copied once, not stacked before."""
 
 
 def send_arrays(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.device) -> dict[str, Tensor]:
@@ -82,7 +82,8 @@ def _packed(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.device)
         if isinstance(array, np.ndarray):
             into[...] = array
         else:
-            np.concatenate(array, out=into.reshape(-1))
+            for at, row in enumerate(array):
+                into[at] = row
     return host, spans
 
 

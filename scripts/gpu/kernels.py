@@ -100,7 +100,7 @@ def check_choices(setting: Setting, rng: np.random.Generator) -> str:
             wanted = answer([Choose(logits, choices)])[0].rows
             there = logits.to(setting.device)
             before = there.clone()
-            found = DeviceChoices([Choose(there[:1], choices[:1]), Choose(there[1:], choices[1:])]).wait()
+            found = DeviceChoices([Choose(there, choices[:1], 0), Choose(there, choices[1:], 1)]).wait()
             assert torch.equal(before, there), "the logits were changed"
             for at, choice in enumerate(choices):
                 try:
