@@ -284,6 +284,7 @@ class Scheduler:
         for task in (task for task in tasks if task not in lost):
             self._fill_mask(task)
         kept, first = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)], 0
+        assert len(logits) == sum(kept), f"{len(logits)} rows of logits, not {sum(kept)}"
         for task, number in zip(tasks, kept, strict=True):
             if task not in lost:
                 task.sequence.timings.add_forward(seconds, prompt=not task.sequence.prompt_is_read)
