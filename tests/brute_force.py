@@ -11,17 +11,13 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from itertools import product
 
+from guided.ir.conditions import AllOf, AnyOf, Condition, Written
+from guided.ir.encodings import UTF8, Encoding, Form, Span
 from guided.ir.nodes import (
-    UTF8,
-    AllOf,
     Alt,
     And,
-    AnyOf,
     Chars,
-    Condition,
     Encoded,
-    Encoding,
-    Form,
     Grammar,
     Length,
     Node,
@@ -30,10 +26,8 @@ from guided.ir.nodes import (
     Ref,
     Repeat,
     Seq,
-    Span,
     Special,
     Text,
-    Written,
 )
 
 SPECIALS = {"<s>": 0, "<t>": 1}

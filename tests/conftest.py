@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import sys
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -49,3 +51,21 @@ def pytest_runtest_setup() -> None:
         numpy.random.seed(0)
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
+
+
+_MISSING = re.compile(r"could not import '([\w.]+)|([\w.-]+) is not installed")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line about skipped tests: how many for want of what. `-rs` lists them with their reasons."""
+    reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])]
+    if not reasons or "s" in terminalreporter.reportchars:
+        return
+    wanted = Counter[str]()
+    for reason in reasons:
+        found = _MISSING.search(reason)
+        wanted[(found[1] or found[2]).split(".")[0] if found else "other reasons"] += 1
+    others = wanted.pop("other reasons", 0)
+    parts = [f"{count} without {name}" for name, count in wanted.most_common()]
+    parts += [f"{others} for other reasons"] * bool(others)
+    terminalreporter.write_line(f"skipped (-rs lists them): {', '.join(parts)}")

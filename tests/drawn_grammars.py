@@ -8,22 +8,19 @@ from functools import cache
 
 from hypothesis import strategies as st
 
+from guided.ir.conditions import AllOf, AnyOf, Condition, NoneOf, Written
+from guided.ir.encodings import Encoding
 from guided.ir.nodes import (
     ANY_CHAR,
     EPSILON,
-    AllOf,
     Alt,
     And,
-    AnyOf,
     Chars,
-    Condition,
     Encoded,
-    Encoding,
     Grammar,
     Length,
     Member,
     Node,
-    NoneOf,
     Not,
     Permutation,
     Ref,
@@ -31,10 +28,8 @@ from guided.ir.nodes import (
     Seq,
     Special,
     Text,
-    Written,
-    charset,
-    complement,
 )
+from guided.ir.ranges import charset, complement
 from tests.brute_force import ENCODINGS, SPECIALS
 
 ALPHABETS = ("ab", "aé", "a€😀")

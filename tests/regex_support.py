@@ -8,7 +8,8 @@ import re
 import shutil
 import subprocess
 
-from guided.ir.nodes import Alt, And, Automaton, Chars, Length, Node, Not, Repeat, Seq, Text, charset
+from guided.ir.nodes import Alt, And, Automaton, Chars, Length, Node, Not, Repeat, Seq, Text
+from guided.ir.ranges import charset
 
 NODE = shutil.which("node")
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import guided
 from guided.ir import nodes as ir
-from guided.ir.regions import Region
+from guided.ir.nodes import Region
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 from tests.effort import examples

@@ -10,7 +10,8 @@ from typing import Literal
 import pytest
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.ir.nodes import AllOf, AnyOf, Condition, Grammar, Member, NoneOf, Permutation, Text, Written
+from guided.ir.conditions import AllOf, AnyOf, Condition, NoneOf, Written
+from guided.ir.nodes import Grammar, Member, Permutation, Text
 from guided.matching import GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from tests.brute_force import holds
 from tests.json_schema_support import byte_compiler

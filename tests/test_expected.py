@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from guided import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask, allowed_tokens
 from guided.errors import SpecError, marked_line
-from guided.ir.nodes import ALL_CHARS, charset, complement, intersect
+from guided.ir.ranges import ALL_CHARS, charset, complement, intersect
 from guided.matching.explain.characters import count, described, joined, name_of, parts_of
 from guided.matching.explain.error_location import error_location_of
 from guided.matching.sentences import byte_vocabulary

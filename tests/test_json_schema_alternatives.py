@@ -18,7 +18,7 @@ from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.regex import parse_regex
 from guided.frontends.regex.overlap import Overlap
-from guided.ir.nodes import AllOf, AnyOf, NoneOf, Written
+from guided.ir.conditions import AllOf, AnyOf, NoneOf, Written
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary

@@ -11,7 +11,7 @@ import pytest
 from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.lark import lark_to_lexed
-from guided.ir.lexer import Indentation
+from guided.ir.indentation import Indentation
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 

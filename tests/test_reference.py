@@ -12,20 +12,7 @@ from hypothesis import strategies as st
 from guided.automaton.reference.language import Language
 from guided.automaton.reference.token_masks import ReferenceGrammar
 from guided.errors import LimitExceeded, SpecError, VocabularyError
-from guided.ir.nodes import (
-    EMPTY,
-    Alt,
-    And,
-    Chars,
-    Grammar,
-    Length,
-    Node,
-    Not,
-    Repeat,
-    Seq,
-    Special,
-    Text,
-)
+from guided.ir.nodes import EMPTY, Alt, And, Chars, Grammar, Length, Node, Not, Repeat, Seq, Special, Text
 from tests.brute_force import SPECIALS, Output, fewest_tokens, language
 from tests.drawn_grammars import (
     ALPHABETS,

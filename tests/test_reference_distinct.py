@@ -20,9 +20,9 @@ from guided.automaton.reference.language import Language
 from guided.automaton.reference.token_masks import ReferenceGrammar, accepts, viable
 from guided.automaton.reference.uniqueness import json_value
 from guided.errors import LimitExceeded, SpecError
+from guided.ir.encodings import UTF8
 from guided.ir.nodes import (
     EPSILON,
-    UTF8,
     Alt,
     And,
     Chars,

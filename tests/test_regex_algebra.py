@@ -11,21 +11,8 @@ from guided.frontends.regex.algebra import Edges, alt, conj, meet, negate, repea
 from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.derivatives import NOTHING, Terms, contains, partition
 from guided.frontends.regex.state_elimination import eliminate
-from guided.ir.nodes import (
-    ALL_CHARS,
-    Alt,
-    And,
-    Chars,
-    Length,
-    Node,
-    Not,
-    Ranges,
-    Repeat,
-    Seq,
-    Text,
-    charset,
-    complement,
-)
+from guided.ir.nodes import Alt, And, Chars, Length, Node, Not, Repeat, Seq, Text
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement
 from guided.limits import Limits
 from tests.regex_support import matches
 

@@ -11,7 +11,7 @@ import pytest
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.regex import parse_regex, refused_with_u
-from guided.ir.nodes import charset, complement
+from guided.ir.ranges import charset, complement
 from guided.limits import Limits
 from tests.regex_support import NODE, Patterns, ask_node, matches, scan
 

@@ -9,7 +9,9 @@ from typing import get_args
 import pytest
 
 import guided
-from guided.ir.nodes import EMPTY, Chars, Condition, Node, Seq, Text, charset
+from guided.ir.conditions import Condition
+from guided.ir.nodes import EMPTY, Chars, Node, Seq, Text
+from guided.ir.ranges import charset
 from guided.ir.serial import ByIdentity, Numbered, serial
 
 PACKAGE = Path(guided.__file__).parent

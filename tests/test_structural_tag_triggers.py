@@ -13,8 +13,7 @@ import guided
 from guided.automaton.reference.token_masks import ReferenceGrammar
 from guided.frontends.common.aho_corasick import free_text
 from guided.frontends.common.left_recursion import is_nullable, left_recursive
-from guided.ir.nodes import Alt, Automaton, Dispatch, Grammar, Node, Ref, Repeat, Seq, Special, Text
-from guided.ir.regions import Region
+from guided.ir.nodes import Alt, Automaton, Dispatch, Grammar, Node, Ref, Region, Repeat, Seq, Special, Text
 from tests.structural_tag_support import accepts, byte_compiler, of_format
 from tests.test_aho_corasick import ends_first, occurs, random_strings
 from tests.twin_support import compile_both

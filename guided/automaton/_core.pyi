@@ -565,7 +565,7 @@ class CompiledLexer(Compiled):
                 other; marks are numbers past those of the terminals.
             contextual: whether only terminals that the rules can take are tried, or those of the context; else all are.
             indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
-                `guided.ir.lexer.Indentation`. Terminals are numbers; `indent` and `dedent` are symbols of the rules.
+                `guided.ir.Indentation`. Terminals are numbers; `indent` and `dedent` are symbols of the rules.
             vocabulary: of the texts.
             memory: how many bytes the states may take before they are dropped.
             call_work: units of work that one call on the states may take.

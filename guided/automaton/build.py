@@ -20,9 +20,9 @@ from guided.automaton.conditions import flattened
 from guided.automaton.entries import check_entries
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
+from guided.ir.encodings import UTF8, Encoding
 from guided.ir.nodes import (
     ANY_CHAR,
-    UTF8,
     Alt,
     And,
     Automaton,
@@ -30,7 +30,6 @@ from guided.ir.nodes import (
     Dispatch,
     Distinct,
     Encoded,
-    Encoding,
     Entry,
     Grammar,
     Length,
@@ -41,14 +40,13 @@ from guided.ir.nodes import (
     Not,
     OtherTokens,
     Permutation,
-    Ranges,
     Ref,
     Repeat,
     Seq,
     Special,
     Text,
-    charset,
-)  # fmt: skip
+)
+from guided.ir.ranges import Ranges, charset
 from guided.ir.serial import serial
 from guided.ir.tokens import is_any_text
 from guided.limits import Limits

@@ -1,6 +1,6 @@
 """Compiles a grammar with a lexer with the native core.
 
-In: rules over terminals, and the lexer that finds these (`guided/ir/lexer.py`). Out: the core's compiled grammar.
+In: rules over terminals, and the lexer that finds these (`guided.ir.Lexer`). Out: the core's compiled grammar.
 
 How: each terminal's pattern is a separate grammar over the vocabulary, of which the core uses the automaton. The rules
 are compiled over a second vocabulary, in which each terminal is a control token.
@@ -15,8 +15,8 @@ from typing import Any, Final
 from guided.automaton import _core
 from guided.automaton.build import compile_native
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.ir.lexer import Indentation, Lexer
-from guided.ir.nodes import Grammar, Node
+from guided.ir.indentation import Indentation
+from guided.ir.nodes import Grammar, Lexer, Node
 from guided.limits import Limits
 
 __all__ = ["compile_lexed", "ids_of_terminals"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from guided.ir.nodes import AllOf, AnyOf, Condition, NoneOf, Written
+from guided.ir.conditions import AllOf, AnyOf, Condition, NoneOf, Written
 from guided.ir.serial import serial
 
 __all__ = ["flattened"]

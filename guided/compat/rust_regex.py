@@ -17,7 +17,8 @@ from typing import Final, TypeAlias
 
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.regex import parse_regex
-from guided.ir.nodes import Chars, charset, complement, intersect
+from guided.ir.nodes import Chars
+from guided.ir.ranges import charset, complement, intersect
 
 __all__ = ["python_regex", "without_anchors"]
 

@@ -28,12 +28,7 @@ from guided.frontends.lark import LarkOptions, checked_folders, checked_grammars
 from guided.frontends.pattern import pattern_to_grammar
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.regex import Classes, parse_regex
-from guided.ir.nodes import (
-    Grammar,
-    Node,
-    Special,
-    Text,
-)
+from guided.ir.nodes import Grammar, Node, Special, Text
 from guided.keywords import keywords_checked
 from guided.limits import Limits
 
@@ -148,7 +143,7 @@ class DispatchPart(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LaterPart(Expr):
-    """A part that may be compiled when it is first entered: see `guided.ir.deferred_rule`.
+    """A part that may be compiled when it is first entered: see `guided.ir.DeferredRule`.
 
     Attributes:
         part: generates something, but not the empty text; compiling it causes no warnings.

@@ -25,17 +25,7 @@ from guided.frontends.combinators import (
 )
 from guided.frontends.common.rule_table import RuleTable, Scope, defined_here
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
-from guided.ir.deferred_rule import DeferredRule
-from guided.ir.nodes import (
-    Alt,
-    Grammar,
-    Node,
-    Ref,
-    Repeat,
-    Seq,
-    Text,
-)
-from guided.ir.regions import Region
+from guided.ir.nodes import Alt, DeferredRule, Grammar, Node, Ref, Region, Repeat, Seq, Text
 from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.meter import compiling, spend

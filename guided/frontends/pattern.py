@@ -16,7 +16,8 @@ from typing import TypeVar
 
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError
-from guided.ir.nodes import ALL_CHARS, Chars, Grammar, Node, Ranges, Repeat, Seq, charset, complement
+from guided.ir.nodes import Chars, Grammar, Node, Repeat, Seq
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement
 from guided.keywords import read_items
 from guided.limits import Limits
 

@@ -8,63 +8,27 @@ recursive.
 Nodes are compared by content. Caches distinguish them by identity (`serial.py`).
 
 The ranges of `Chars` are sorted, disjoint and not adjacent, within 0..0x10FFFF, without surrogates (`ranges.py`).
+
+Lexers, regions and grammars are defined here too, because nodes contain them and they contain nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect
+from guided.ir.conditions import Condition
+from guided.ir.embedded import Embedded
+from guided.ir.encodings import Encoding
+from guided.ir.indentation import Indentation
+from guided.ir.ranges import ALL_CHARS, Ranges
 from guided.ir.serial import Numbered
 
-if TYPE_CHECKING:
-    from guided.ir.deferred_rule import DeferredRule
-    from guided.ir.embedded import Embedded
-    from guided.ir.lexer import Lexer
-    from guided.ir.regions import Region
-
 __all__ = [
-    "ALL_CHARS",
-    "ANY_CHAR",
-    "EMPTY",
-    "EPSILON",
-    "UTF8",
-    "AllOf",
-    "Alt",
-    "And",
-    "AnyOf",
-    "Automaton",
-    "Chars",
-    "Condition",
-    "Dispatch",
-    "Distinct",
-    "Encoded",
-    "Encoding",
-    "Entry",
-    "Form",
-    "Grammar",
-    "Length",
-    "Lexed",
-    "MaxTokens",
-    "Member",
-    "Node",
-    "NoneOf",
-    "Not",
-    "OtherTokens",
-    "Permutation",
-    "Ranges",
-    "Ref",
-    "Repeat",
-    "Seq",
-    "Span",
-    "Special",
-    "Text",
-    "Written",
-    "charset",
-    "complement",
-    "intersect",
+    "ANY_CHAR", "EMPTY", "EPSILON", "Alt", "And", "Automaton", "Chars", "DeferredRule", "Dispatch", "Distinct",
+    "Encoded", "Ending", "Entry", "Grammar", "Keyword", "Length", "Lexed", "Lexer", "MaxTokens", "Member", "Node",
+    "Not", "OtherTokens", "Permutation", "Ref", "Region", "Repeat", "Seq", "Special", "Terminal", "Text",
 ]  # fmt: skip
 
 
@@ -153,36 +117,6 @@ class Length(Numbered):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Bytes `low`..`high`; byte b contributes `value + (b - low) * step` to the code point."""
-
-    low: int
-    high: int
-    value: int
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One way to spell code points: one byte for each digit in turn. The code point is the sum of their contributions.
-
-    Only code points in `ranges` are spelled this way. Digits are positional: all later digits together add less than
-    one step of a digit.
-    """
-
-    ranges: Ranges
-    digits: tuple[tuple[Span, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Encoding(Numbered):
-    """How code points become bytes: the union of its forms. A code point may have several spellings."""
-
-    name: str
-    forms: tuple[Form, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Encoded(Numbered):
     """The strings of the regular `item`, with each code point spelled by `encoding` instead of UTF-8.
 
@@ -244,38 +178,6 @@ class Member:
     item: Node
     required: bool = False
     repeatable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Written(Numbered):
-    """At least one of these members, given by index, was written."""
-
-    members: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AllOf(Numbered):
-    """All of these conditions hold."""
-
-    items: tuple[Condition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AnyOf(Numbered):
-    """At least one of these conditions holds."""
-
-    items: tuple[Condition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NoneOf(Numbered):
-    """None of these conditions holds."""
-
-    items: tuple[Condition, ...]
-
-
-Condition: TypeAlias = Written | AllOf | AnyOf | NoneOf
-"""A joint requirement on the members of a permutation, checked at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +261,123 @@ Node: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
+class Keyword:
+    """The terminal `name`, if the lexeme is in the regular `item`. `embedded`: it is not tried by itself."""
+
+    name: str
+    item: Node
+    embedded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """The strings of the regular `item`, none of them empty, and the keywords among them, in order of preference.
+
+    `origin` is its location in the specification, for explanations.
+    """
+
+    name: str
+    item: Node
+    keywords: tuple[Keyword, ...] = ()
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lexer:
+    """How texts are split into lexemes before rules apply: terminals in the order in which they are tried.
+
+    A grammar with a lexer denotes the texts that Lark's contextual lexer and its parser accept: at each position, the
+    lexer tries only the terminals that some rule can take there, and chooses one of them without lookahead. In the
+    rules of such a grammar, `Special(name)` is the terminal of that name.
+
+    **Choice.** Terminals are tried in the order of `Lexer.terminals`. The first one that matches *some* prefix of the
+    rest wins, like the first alternative in `re`, and takes its longest match. Patterns that prefer a shorter match,
+    such as `".*?"`, need nothing else: `re.match` takes the longest match among the texts that it takes as a whole
+    (`guided/frontends/regex/leftmost_match.py`).
+
+        terminals: NAME = [a-z]+, NUMBER = [0-9]+, LESS_OR_EQUAL = "<=", LESS = "<"
+        text:      count<=10        LESS_OR_EQUAL precedes LESS, so the text is split into  count  <=  10
+
+    **Keywords.** A lexeme of a terminal becomes one of its keywords instead, if the keyword matches the whole lexeme
+    and can be taken there. An `embedded` keyword is not tried as a separate terminal: `iffy` is one NAME.
+
+    **Ignored** terminals may occur before, between and after all others.
+
+    **Contexts.** Lark reads the possible terminals from its LALR(1) table. Here it is the exact set, for any
+    context-free grammar; `Lexer.contexts` adds the further terminals of states in which Lark's table has more. A lexer
+    that is not `contextual` tries all terminals everywhere, like Lark's basic lexer. So it may produce a lexeme that no
+    rule can take.
+
+    Source: lark/lexer.py, `BasicLexer`, `_create_unless` and `ContextualLexer`.
+
+    Attributes:
+        terminals: in the order in which they are tried.
+        ignored: the names of ignored terminals.
+        indentation: `indent` and `dedent` are not among the terminals, unless they also have a text.
+        contexts: a set of marks -> the terminals that are tried, in addition to those that the parser can take, if the
+            parser could take exactly these marks. In rules, `Special(mark)` is where its terminal has just been read,
+            and may be left out. No text has a mark. A set may be missing, because Lark's table has resolved a conflict
+            and an exact parser is in several of its states at once. Then all of the largest sets within it count.
+        contextual: whether only terminals that some rule can take there are tried.
+    """
+
+    terminals: tuple[Terminal, ...]
+    ignored: frozenset[str] = frozenset()
+    indentation: Indentation | None = None
+    contexts: Mapping[frozenset[str], frozenset[str]] = field(default_factory=dict)
+    contextual: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A text of the regular `before`, followed by one of the regular `end`, which is as long as possible.
+
+    `capture`: the name under which the end is captured; empty: none.
+    """
+
+    before: Node
+    end: Node
+    capture: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Options for the text of one rule.
+
+    Attributes:
+        capture: the name under which the text is captured; empty: none. If there is an `ending`, its end is left out.
+        ending: how the text ends, if that matters.
+        temperature: the sampler's temperature within the text, instead of the temperature of the request.
+        ignored: a parser skips the text, so captures do not include it at their start or end.
+    """
+
+    capture: str = ""
+    ending: Ending | None = None
+    temperature: float | None = None
+    ignored: bool = False
+
+    @property
+    def captures(self) -> tuple[str, ...]:
+        """The names under which texts are captured here."""
+        return tuple(name for name in (self.capture, self.ending.capture if self.ending else "") if name)
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredRule:
+    """A rule that is compiled when it is first entered, as a separate grammar.
+
+    Attributes:
+        read: returns its grammar, which generates something, but not the empty text. Called on any thread.
+        content: identifies it: equal only for equal languages.
+        least: an upper bound on the bytes of its shortest text.
+    """
+
+    read: Callable[[], Grammar]
+    content: bytes
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
 class Grammar:
     """Named rules and the start rule's name. Rules may be recursive in any way, including left recursion.
 
@@ -372,35 +391,13 @@ class Grammar:
     """Rule name -> its location in the specification (a JSON Pointer, a line), for explanations."""
     lexer: Lexer | None = None
     regions: Mapping[str, Region] = field(default_factory=dict)
-    """Rule name -> the region of its texts, see `regions.py`."""
+    """Rule name -> the region of its texts."""
     later: Mapping[str, DeferredRule] = field(default_factory=dict)
     """Rules that are compiled when they are first entered. Until then, their nodes are placeholders: any short text."""
     composed: bool = False
     schemas: Mapping[str, Embedded] = field(default_factory=dict)
     """Rule name -> the schema whose JSON it is, for explanations."""
 
-
-_CONTINUATION = Span(0x80, 0xBF, 0, 1)
-UTF8 = Encoding(
-    "utf-8",
-    (
-        Form(((0, 0x7F),), ((Span(0, 0x7F, 0, 1),),)),
-        Form(((0x80, 0x7FF),), ((Span(0xC2, 0xDF, 2 << 6, 1 << 6),), (_CONTINUATION,))),
-        Form(
-            ((0x800, 0xD7FF), (0xE000, 0xFFFF)),
-            ((Span(0xE0, 0xEF, 0, 1 << 12),), (Span(0x80, 0xBF, 0, 1 << 6),), (_CONTINUATION,)),
-        ),
-        Form(
-            ((0x10000, 0x10FFFF),),
-            (
-                (Span(0xF0, 0xF4, 0, 1 << 18),),
-                (Span(0x80, 0xBF, 0, 1 << 12),),
-                (Span(0x80, 0xBF, 0, 1 << 6),),
-                (_CONTINUATION,),
-            ),
-        ),
-    ),
-)
 
 EPSILON = Seq(())
 EMPTY = Alt(())

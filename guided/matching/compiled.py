@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from guided.automaton import _core
 from guided.errors import Finding
 from guided.ir import Grammar
-from guided.ir.regions import Region
+from guided.ir.nodes import Region
 from guided.limits import Limits
 from guided.matching.regions.annotated_grammar import AnnotatedGrammar
 from guided.vocabulary import Vocabulary

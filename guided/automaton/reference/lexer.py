@@ -37,8 +37,9 @@ from guided.automaton.reference.language import ALL_BYTES, MAX_AHEAD, Language
 from guided.automaton.reference.language import State as ParserState
 from guided.automaton.reference.regular import Run, Spelling, regular
 from guided.errors import LimitExceeded, SpecError
-from guided.ir.lexer import Indentation, Lexer, Terminal
-from guided.ir.nodes import UTF8, Grammar, Node, Special
+from guided.ir.encodings import UTF8
+from guided.ir.indentation import Indentation
+from guided.ir.nodes import Grammar, Lexer, Node, Special, Terminal
 
 __all__ = ["LexedLanguage", "LexedState", "Reading"]
 

@@ -26,8 +26,8 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.ir.encodings import Encoding, Form
 from guided.ir.nodes import (
-    ALL_CHARS,
     EMPTY,
     EPSILON,
     Alt,
@@ -35,18 +35,15 @@ from guided.ir.nodes import (
     Automaton,
     Chars,
     Encoded,
-    Encoding,
-    Form,
     Length,
     Node,
     Not,
-    Ranges,
     Ref,
     Repeat,
     Seq,
     Text,
-    charset,
 )
+from guided.ir.ranges import ALL_CHARS, Ranges, charset
 from guided.meter import spend
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "MAX_STATES", "Run", "Spelling", "derive", "in_bounds", "nullable", "regular"]

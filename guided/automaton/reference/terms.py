@@ -27,25 +27,21 @@ from guided.automaton.reference.limits import Limited
 from guided.automaton.reference.regular import MAX_DEPTH, Run, Spelling, in_bounds, regular
 from guided.automaton.reference.uniqueness import Mark, Open
 from guided.errors import LimitExceeded, SpecError
+from guided.ir.conditions import AllOf, AnyOf, Condition, NoneOf, Written
+from guided.ir.encodings import UTF8, Encoding
 from guided.ir.nodes import (
-    UTF8,
-    AllOf,
     Alt,
     And,
-    AnyOf,
     Automaton,
     Chars,
-    Condition,
     Dispatch,
     Distinct,
     Encoded,
-    Encoding,
     Entry,
     Grammar,
     Length,
     MaxTokens,
     Node,
-    NoneOf,
     Not,
     Permutation,
     Ref,
@@ -53,7 +49,6 @@ from guided.ir.nodes import (
     Seq,
     Special,
     Text,
-    Written,
 )
 from guided.meter import spend
 

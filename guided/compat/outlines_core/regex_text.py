@@ -14,24 +14,8 @@ from guided.errors import LimitExceeded, UnsupportedError
 from guided.frontends.lark.dialect.expressions import determinised
 from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.state_elimination import eliminate
-from guided.ir.nodes import (
-    Alt,
-    And,
-    Automaton,
-    Chars,
-    Encoded,
-    Grammar,
-    Length,
-    Node,
-    Not,
-    Ref,
-    Repeat,
-    Seq,
-    Text,
-    charset,
-    complement,
-    intersect,
-)
+from guided.ir.nodes import Alt, And, Automaton, Chars, Encoded, Grammar, Length, Node, Not, Ref, Repeat, Seq, Text
+from guided.ir.ranges import charset, complement, intersect
 from guided.limits import Limits
 from guided.meter import compiling
 

@@ -35,7 +35,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from guided.errors import LimitExceeded
-from guided.ir.nodes import ALL_CHARS, EMPTY, Automaton, Dispatch, Node
+from guided.ir.nodes import EMPTY, Automaton, Dispatch, Node
+from guided.ir.ranges import ALL_CHARS
 from guided.limits import Limits
 
 __all__ = ["FreeText", "free_text"]

@@ -12,7 +12,8 @@ from __future__ import annotations
 from guided.errors import LimitExceeded
 from guided.frontends.common.regular_texts import Texts
 from guided.frontends.regex.derivatives import TooLarge
-from guided.ir.nodes import Node, Ranges, intersect
+from guided.ir.nodes import Node
+from guided.ir.ranges import Ranges, intersect
 from guided.meter import spend
 
 __all__ = ["common_text"]

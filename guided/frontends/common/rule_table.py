@@ -31,10 +31,10 @@ from guided.ir.nodes import (
     Not,
     Permutation,
     Ref,
+    Region,
     Repeat,
     Seq,
 )
-from guided.ir.regions import Region
 from guided.ir.serial import ByIdentity
 from guided.meter import spend
 

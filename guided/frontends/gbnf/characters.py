@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 from guided.errors import Finding, SpecError
-from guided.ir.nodes import ALL_CHARS, Ranges, charset, complement
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement
 
 from .tokens import Token
 

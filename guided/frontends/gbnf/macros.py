@@ -28,7 +28,8 @@ from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.common.aho_corasick import free_text
 from guided.frontends.common.substrings import of_pieces
 from guided.frontends.regex.algebra import alt, conj, repeat, seq
-from guided.ir.nodes import Chars, Node, OtherTokens, Ref, charset
+from guided.ir.nodes import Chars, Node, OtherTokens, Ref
+from guided.ir.ranges import charset
 
 from .patterns import regex_node
 from .tokens import Token, number_of

@@ -16,7 +16,7 @@ from typing import Final
 
 from guided.close_names import close_name
 from guided.errors import SpecError, UnsupportedError
-from guided.ir.regions import Region
+from guided.ir.nodes import Region
 
 from .tokens import Token
 

@@ -30,8 +30,7 @@ from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, brief,
 from guided.frontends.common.left_recursion import left_recursive, recursion_error
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.regex.derivatives import TooLarge
-from guided.ir.lexer import Lexer
-from guided.ir.nodes import Grammar
+from guided.ir.nodes import Grammar, Lexer
 from guided.keywords import read_items
 from guided.limits import Limits
 from guided.meter import compiling

@@ -23,8 +23,7 @@ from guided.errors import UnsupportedError
 from guided.frontends.common.rule_table import RuleTable
 from guided.frontends.lark.dialect.expressions import determinised
 from guided.frontends.regex.algebra import ANY_TEXT, conj, negate, seq
-from guided.ir.nodes import EPSILON, Alt, Automaton, MaxTokens, Node, Ref, Repeat, Seq
-from guided.ir.regions import Region
+from guided.ir.nodes import EPSILON, Alt, Automaton, MaxTokens, Node, Ref, Region, Repeat, Seq
 
 __all__ = ["IgnoredTokens"]
 

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from typing import Final
 
 from guided.errors import SpecError, UnsupportedError, brief
-from guided.ir.lexer import Indentation
+from guided.ir.indentation import Indentation
 
 from .lark_errors import lark_package
 

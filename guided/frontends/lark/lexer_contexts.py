@@ -24,7 +24,7 @@ from typing import Final
 
 from guided.frontends.common.regular_texts import Edges, Texts
 from guided.frontends.regex.derivatives import TooLarge
-from guided.ir.lexer import Terminal
+from guided.ir.nodes import Terminal
 
 from .lalr import Place, Rules, State, terminal_states, with_all
 

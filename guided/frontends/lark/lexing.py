@@ -21,8 +21,8 @@ from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedErro
 from guided.frontends.common.regular_texts import Texts, has_texts, keeps_counts
 from guided.frontends.lark.dialect.expressions import determinised
 from guided.frontends.regex.derivatives import TooLarge
-from guided.ir.lexer import Indentation, Keyword, Lexer, Terminal
-from guided.ir.nodes import EPSILON, Alt, Grammar, Node, Ref, Repeat, Seq, Special
+from guided.ir.indentation import Indentation
+from guided.ir.nodes import EPSILON, Alt, Grammar, Keyword, Lexer, Node, Ref, Repeat, Seq, Special, Terminal
 from guided.limits import Limits
 from guided.meter import spend
 

@@ -17,8 +17,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from guided.close_names import close_name
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
-from guided.ir.nodes import Grammar, Node
-from guided.ir.regions import Region
+from guided.ir.nodes import Grammar, Node, Region
 from guided.limits import Limits
 
 from .bounds import check_bounds, check_stars

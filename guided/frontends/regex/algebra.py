@@ -15,23 +15,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, TypeVar
 
-from guided.ir.nodes import (
-    ALL_CHARS,
-    ANY_CHAR,
-    EMPTY,
-    EPSILON,
-    Alt,
-    And,
-    Chars,
-    Length,
-    Node,
-    Not,
-    Ranges,
-    Repeat,
-    Seq,
-    Text,
-    charset,
-)
+from guided.ir.nodes import ANY_CHAR, EMPTY, EPSILON, Alt, And, Chars, Length, Node, Not, Repeat, Seq, Text
+from guided.ir.ranges import ALL_CHARS, Ranges, charset
 from guided.ir.serial import serial
 from guided.meter import spend
 

@@ -13,7 +13,8 @@ Cost: one state for each derivative; `TooLarge` if there are too many.
 
 from __future__ import annotations
 
-from guided.ir.nodes import Automaton, Node, Ranges, charset
+from guided.ir.nodes import Automaton, Node
+from guided.ir.ranges import Ranges, charset
 
 from .algebra import meet
 from .budget import Budget

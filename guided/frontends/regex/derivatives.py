@@ -19,23 +19,8 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from guided.ir.nodes import (
-    ALL_CHARS,
-    EMPTY,
-    EPSILON,
-    Alt,
-    And,
-    Automaton,
-    Chars,
-    Length,
-    Node,
-    Not,
-    Ranges,
-    Repeat,
-    Seq,
-    Text,
-    charset,
-)
+from guided.ir.nodes import EMPTY, EPSILON, Alt, And, Automaton, Chars, Length, Node, Not, Repeat, Seq, Text
+from guided.ir.ranges import ALL_CHARS, Ranges, charset
 from guided.ir.serial import serial
 from guided.meter import spend
 

@@ -20,7 +20,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 
-from guided.ir.nodes import EPSILON, Ranges, charset
+from guided.ir.nodes import EPSILON
+from guided.ir.ranges import Ranges, charset
 
 from .budget import Budget
 from .code_units import STAND_IN, has_surrogates

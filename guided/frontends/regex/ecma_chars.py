@@ -12,7 +12,7 @@ import unicodedata
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from guided.ir.nodes import ALL_CHARS, Ranges, charset, complement
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement
 
 from .derivatives import contains
 

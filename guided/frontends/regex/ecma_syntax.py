@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 
-from guided.ir.nodes import ALL_CHARS, EPSILON, Ranges, charset, complement
+from guided.ir.nodes import EPSILON
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement
 
 from .algebra import text
 from .budget import Budget

@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from guided.ir.nodes import EPSILON, Alt, And, Chars, Length, Node, Ranges, Repeat, Seq, Text
+from guided.ir.nodes import EPSILON, Alt, And, Chars, Length, Node, Repeat, Seq, Text
+from guided.ir.ranges import Ranges
 from guided.ir.serial import serial
 
 from .algebra import Edges, chars, conj, join, meet, run

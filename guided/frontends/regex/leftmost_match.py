@@ -30,7 +30,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from guided.ir.nodes import ALL_CHARS, Alt, Automaton, Chars, Ranges, Repeat, Seq, Text, intersect
+from guided.ir.nodes import Alt, Automaton, Chars, Repeat, Seq, Text
+from guided.ir.ranges import ALL_CHARS, Ranges, intersect
 
 from .budget import Budget
 from .derivatives import TooLarge

@@ -20,7 +20,7 @@ from functools import cache
 
 import numpy as np
 
-from guided.ir.nodes import Ranges, charset, complement
+from guided.ir.ranges import Ranges, charset, complement
 
 from .algebra import meet
 from .derivatives import contains

@@ -9,7 +9,7 @@ import sys
 import unicodedata
 from functools import lru_cache
 
-from guided.ir.nodes import Ranges, charset, complement
+from guided.ir.ranges import Ranges, charset, complement
 
 from .algebra import text
 from .python_chars import category, ignore_case, plain

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 import sys
 
-from guided.ir.nodes import ALL_CHARS, EPSILON, Ranges, complement
+from guided.ir.nodes import EPSILON
+from guided.ir.ranges import ALL_CHARS, Ranges, complement
 
 from .algebra import alt, text
 from .budget import Budget

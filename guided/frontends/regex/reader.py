@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.ir.nodes import EPSILON, Ranges
+from guided.ir.nodes import EPSILON
+from guided.ir.ranges import Ranges
 from guided.ir.serial import ByIdentity
 
 from .algebra import chars, text

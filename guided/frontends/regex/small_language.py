@@ -7,7 +7,8 @@ states; if some word could still continue then, there is a cycle. Cost: MOST_TER
 
 from __future__ import annotations
 
-from guided.ir.nodes import Node, Ranges
+from guided.ir.nodes import Node
+from guided.ir.ranges import Ranges
 
 from .derivatives import Terms, TooLarge
 

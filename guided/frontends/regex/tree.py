@@ -21,7 +21,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from guided.ir.nodes import ALL_CHARS, EMPTY, EPSILON, Alt, Node, Ranges, complement
+from guided.ir.nodes import EMPTY, EPSILON, Alt, Node
+from guided.ir.ranges import ALL_CHARS, Ranges, complement
 from guided.ir.serial import Numbered, serial
 
 from .algebra import alt, as_chars, chars, repeat, run, seq

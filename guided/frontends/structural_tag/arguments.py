@@ -32,12 +32,12 @@ from guided.frontends.regex import parse_regex
 from guided.frontends.structural_tag.element_forms import FORMS, ElementForm
 from guided.frontends.structural_tag.element_text import ElementNotation
 from guided.frontends.structural_tag.excluded import without_strings
+from guided.frontends.structural_tag.formats import Format, located
 from guided.ir.embedded import Embedded
 from guided.ir.nodes import And, Grammar, Node, Seq, Special, Text
 from guided.limits import Limits
 
 if TYPE_CHECKING:
-    from guided.frontends.structural_tag.formats import Format
     from guided.frontends.structural_tag.lower import Lowering
 
 __all__ = ["arguments", "least_arguments"]
@@ -65,8 +65,6 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
         spell(text)  # control tokens need permission
 
     def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
-        from guided.frontends.structural_tag.lower import placed
-
         seen: list[Finding] = []
         options = whole.changed(**changes, surrounding_whitespace=False)
         made: list[ElementNotation] = []
@@ -79,7 +77,7 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
             grammar = json_schema_to_grammar(schema, options, limits=limits, found=seen, notation=notation)
             grammar = without_strings(grammar, excluded, limits)
         except (SpecError, UnsupportedError) as error:
-            raise placed(error, at) from None
+            raise located(error, at) from None
         found += [replace(one, pointer=at + one.pointer) for one in seen]
         embedded = {
             name: Embedded(inner, options, {}, at + place)

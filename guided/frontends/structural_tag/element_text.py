@@ -36,27 +36,9 @@ from guided.frontends.json_schema.text.spelling import QUOTE
 from guided.frontends.regex import parse_regex
 from guided.frontends.structural_tag.argument_places import ElementNarrowing, Place, Places, arguments_goal, looks
 from guided.frontends.structural_tag.element_forms import ElementForm
-from guided.ir.nodes import (
-    ANY_CHAR,
-    EPSILON,
-    UTF8,
-    Alt,
-    And,
-    Distinct,
-    Encoded,
-    Encoding,
-    Entry,
-    Form,
-    Node,
-    Not,
-    Repeat,
-    Seq,
-    Span,
-    Text,
-    charset,
-    complement,
-    intersect,
-)
+from guided.ir.encodings import UTF8, Encoding, Form, Span
+from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, And, Distinct, Encoded, Entry, Node, Not, Repeat, Seq, Text
+from guided.ir.ranges import charset, complement, intersect
 from guided.ir.serial import serial
 
 __all__ = ["ElementNotation"]

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-__all__ = ["ARGUMENT_STYLES", "FORMATS", "REQUIRED", "Field", "Format"]
+from guided.errors import SpecError, UnsupportedError
+
+__all__ = ["ARGUMENT_STYLES", "FORMATS", "REQUIRED", "Field", "Format", "located"]
 
 REQUIRED: Final = object()
 """The default of a required field."""
@@ -84,3 +86,10 @@ FORMATS: Final[Mapping[str, Mapping[str, Field]]] = {
     "dispatch": {"rules": Field("string_rules"), "loop": Field("boolean", True), "excludes": _STRINGS},
     "token_dispatch": {"rules": Field("token_rules"), "loop": Field("boolean", True), "exclude_tokens": _TOKENS},
 }
+
+
+def located(error: SpecError | UnsupportedError, pointer: str) -> SpecError | UnsupportedError:
+    """An error in an embedded specification, with its location in the structural tag."""
+    if error.pointer == "" or error.pointer.startswith("/"):
+        error.pointer = pointer + error.pointer
+    return error

@@ -44,7 +44,7 @@ from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.json_schema.simple import least_text
 from guided.frontends.structural_tag.arguments import arguments, least_arguments
 from guided.frontends.structural_tag.excluded import without_strings
-from guided.frontends.structural_tag.formats import Format
+from guided.frontends.structural_tag.formats import Format, located
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, OtherTokens, Repeat, Seq, Special, Text
 from guided.limits import Limits
 
@@ -190,7 +190,7 @@ class Lowering:
                     grammar = without_strings(grammar, excludes, limits)
             except (SpecError, UnsupportedError) as error:
                 error.pointer = error.pointer.removeprefix(own)
-                raise placed(error, pointer) from None
+                raise located(error, pointer) from None
             found += [replace(one, pointer=pointer + one.pointer.removeprefix(own)) for one in seen]
             return replace(
                 grammar,
@@ -211,7 +211,7 @@ class Lowering:
                     ask_why_empty=self.ask,
                 )
             except (SpecError, UnsupportedError) as error:
-                raise placed(error, f"{it.pointer}/grammar") from None
+                raise located(error, f"{it.pointer}/grammar") from None
 
         return ReadPart(read)
 
@@ -220,7 +220,7 @@ class Lowering:
             try:
                 return regex_node(it["pattern"], limits, classes=whole.classes)
             except (SpecError, UnsupportedError) as error:
-                raise placed(error, f"{it.pointer}/pattern") from None
+                raise located(error, f"{it.pointer}/pattern") from None
 
         return ReadPart(read, "regex")
 
@@ -400,10 +400,3 @@ def _ending_with(node: Node, end: str) -> Node:
 
 def _node(node: Node) -> Expr:
     return ReadPart(lambda *_: node)
-
-
-def placed(error: SpecError | UnsupportedError, pointer: str) -> SpecError | UnsupportedError:
-    """An error in an embedded specification, with its location in the structural tag."""
-    if error.pointer == "" or error.pointer.startswith("/"):
-        error.pointer = pointer + error.pointer
-    return error

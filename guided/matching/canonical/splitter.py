@@ -33,7 +33,8 @@ from guided.frontends.regex.ecma_chars import property_set
 from guided.frontends.regex.ecma_syntax import EcmaReader
 from guided.frontends.regex.leftmost_match import Program, Step, may_be_empty
 from guided.frontends.regex.tree import Look, Tree, cat, either, look, times
-from guided.ir.nodes import EPSILON, Alt, Chars, Ranges, Repeat, complement
+from guided.ir.nodes import EPSILON, Alt, Chars, Repeat
+from guided.ir.ranges import Ranges, complement
 from guided.limits import Limits
 from guided.matching.canonical.classes import CharacterClasses
 from guided.meter import compiling

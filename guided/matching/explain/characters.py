@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from guided.frontends.regex.ecma_chars import category as ecma_category
 from guided.frontends.regex.ecma_chars import property_set
 from guided.frontends.regex.python_chars import category
-from guided.ir.nodes import ALL_CHARS, Ranges, charset, complement, intersect
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect
 
 __all__ = ["Part", "count", "described", "joined", "name_of", "parts_of"]
 

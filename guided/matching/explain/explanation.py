@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Final
 from guided.errors import GuidedError, LimitExceeded, brief
 from guided.frontends.json_schema.asked import Asked
 from guided.frontends.json_schema.refusing import Groups
-from guided.ir.nodes import Grammar, Ranges, charset, intersect
+from guided.ir.nodes import Grammar
+from guided.ir.ranges import Ranges, charset, intersect
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.explain.characters import count, joined, name_of, parts_of
 from guided.matching.explain.explained_matcher import ExplainedMatcher

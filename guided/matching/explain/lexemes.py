@@ -1,7 +1,7 @@
 """Cuts a text into lexemes, as a grammar's lexer does. In: a stream of bytes, and the terminals to try. Out: the
 terminal of each lexeme.
 
-How: `guided/ir/lexer.py` defines the terminal of a lexeme. A lexeme has ended once no tried terminal can match more, so
+How: `guided.ir.Lexer` defines the terminal of a lexeme. A lexeme has ended once no tried terminal can match more, so
 the last one of a text is pending. Its state is kept, so each byte is read once, except bytes after the longest match of
 a terminal that continued in vain.
 """
@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from guided.automaton.build_lexer import ids_of_terminals
-from guided.ir.lexer import Lexer
+from guided.ir.nodes import Lexer
 from guided.limits import Limits
 from guided.matching.regions.annotated_grammar import Automaton, State, automaton_of
 

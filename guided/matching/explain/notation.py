@@ -9,7 +9,6 @@ import re
 from typing import Final
 
 from guided.ir.nodes import (
-    ALL_CHARS,
     Alt,
     And,
     Automaton,
@@ -29,6 +28,7 @@ from guided.ir.nodes import (
     Special,
     Text,
 )
+from guided.ir.ranges import ALL_CHARS
 
 __all__ = ["Names", "is_helper", "notation"]
 

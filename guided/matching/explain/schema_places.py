@@ -21,8 +21,7 @@ from guided.frontends.json_schema.asked import Asked
 from guided.frontends.json_schema.instance_locations import InstanceLocations, Judge
 from guided.frontends.json_schema.refusing import Groups, refusing
 from guided.ir.embedded import Embedded
-from guided.ir.nodes import Grammar
-from guided.ir.regions import Region
+from guided.ir.nodes import Grammar, Region
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar, text_ids
 from guided.matching.regions.annotated_grammar import AnnotatedGrammar, Automaton, automaton_of_rules

@@ -23,8 +23,7 @@ from guided.automaton import _core
 from guided.automaton.build import compile_native
 from guided.automaton.build_lexer import ids_of_terminals
 from guided.errors import LimitExceeded
-from guided.ir.nodes import EPSILON, Alt, Grammar, Node, Seq, Special
-from guided.ir.regions import Ending, Region
+from guided.ir.nodes import EPSILON, Alt, Ending, Grammar, Node, Region, Seq, Special
 from guided.limits import Limits
 from guided.vocabulary import Vocabulary
 

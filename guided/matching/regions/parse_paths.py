@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from guided.ir.regions import Region
+from guided.ir.nodes import Region
 from guided.matching.explain.lexemes import Lexemes, Pending
 from guided.matching.regions.annotated_grammar import AnnotatedGrammar, State
 

@@ -110,4 +110,119 @@ void LexedMasks::fill(int32_t state, int64_t most, uint32_t* row) {
   add_marks(state, most, row);
 }
 
+// The tokens of a table that a place allows, kept by the top of the parser's stack.
+//
+// Problem. A mask visits as many tables as its tokens hold sequences of terminals, and takes a step of the parser for each.
+// Where brackets and blocks nest, new stacks are met all the time, and each of their masks would be made from nothing.
+//
+// How: what a token's lexemes do to a stack hangs on its top alone, as long as they do not leave it (run/top_of_stack.cpp).
+// So a *share* is kept for a top and a table: the tokens that are allowed whatever is below, and the *ways* on which the
+// top is left, each a sequence of lexemes. These are gone from the place itself, whose parser tells what is below. Example,
+// in C:
+//
+//     f(a, (b      kept for an expression in brackets: `+`, ` * 2`, `[i]` and 10,000 more; and the way `)`
+//
+// A share is made of shares: of the tops of the places behind its table's ends. Whether an output can still end is asked at
+// the top, too: where all terminals have sure texts, what is below can be left (sequence_costs.hpp, `always_ends`).
+//
+// Cost: a step of the parser for each way, and a look-up for what follows it; a share holds pointers.
+
+void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
+  CallMeter::work(kLookup);
+  for (const Table* part : table.parts) add(place, *part, row);
+  if (!table.parts.empty()) return;
+  const Share& kept = share(places_.top(place), table);
+  if (!kept.known) return add_from_place(place, table, row);
+  for (const TokenSet* tokens : kept.tokens) tokens->add_to(row);
+  std::vector<int32_t> after;
+  after.reserve(kept.ways.size());
+  CallMeter::work(kLookup * static_cast<int64_t>(kept.ways.size() + 8 * kept.tokens.size()));
+  for (const Way& way : kept.ways) {
+    const int32_t from = way.before < 0 ? place : after[way.before];
+    after.push_back(from == kDead ? from : readings_.after_lexeme(from, way.end->label, way.end->ignored));
+    if (way.leaves && after.back() != kDead) add_after(after.back(), *way.end, row);
+  }
+}
+
+void LexedMasks::add_from_place(int32_t place, const Table& table, uint32_t* row) {
+  if (!is_proven(place, table)) return add_within(place, table, kNever - 1, row);
+  table.stay.add_to(row);
+  for (const LexerTables::End& end : table.ends)
+    if (const int32_t after = readings_.after_lexeme(place, end.label, end.ignored); after != kDead)
+      add_after(after, end, row);
+}
+
+void LexedMasks::add_after(int32_t after, const LexerTables::End& end, uint32_t* row) {
+  for (const LexerTables::Group& group : end.tokens)
+    if ((group.after.tokens < kNever && rests_.rest(after, group.after.last) < kNever) ||
+        rests_.distance(readings_.boundary(after, group.begun.competing)) < kNever)
+      group.tokens.add_to(row);
+  if (end.rest != LexerTables::kNoRest) add(after, tables_.after(end, places_.start(after)), row);
+}
+
+const LexedMasks::Share& LexedMasks::share(int32_t top, const Table& table) {
+  const uint64_t key = pair_key(top, table.number);
+  if (const int32_t* known = share_numbers_.find(key)) return shares_[static_cast<size_t>(*known)];
+  Share found = find_share(top, table);
+  memory_ += 128 + found.tokens.size() * sizeof(void*) + found.ways.size() * sizeof(Way);
+  share_numbers_.set(key, static_cast<int32_t>(shares_.size()));
+  return shares_.emplace_back(std::move(found));
+}
+
+LexedMasks::Share LexedMasks::find_share(int32_t top, const Table& table) {
+  Share out;
+  if (!rests_.all_sure(top) || !is_proven(top, table)) return out;
+  out.known = true;
+  out.tokens.push_back(&table.stay);
+  for (const LexerTables::End& end : table.ends) go(top, end, nullptr, out);
+  return out;
+}
+
+int32_t LexedMasks::Path::add_to(std::vector<Way>& ways) {
+  if (number >= 0) return number;
+  const int32_t behind = before ? before->add_to(ways) : -1;
+  ways.push_back({behind, end, false});
+  return number = static_cast<int32_t>(ways.size()) - 1;
+}
+
+// From a place in a top, behind a path, on to the end of the next lexeme.
+void LexedMasks::go(int32_t from, const LexerTables::End& end, Path* before, Share& out) {
+  const bool is_line = places_.indentation().is_line(end.label);
+  const int32_t after = is_line ? from : readings_.after_lexeme(from, end.label, end.ignored);
+  if (after == kDead) return;
+  bool known = !is_line && !places_.leaves_top(after);
+  for (size_t i = 0; known && i < end.tokens.size(); ++i)
+    known = end.tokens[i].after.tokens < kNever && rests_.rest(after, end.tokens[i].after.last) < kNever;
+  Path path{before, &end};
+  if (known) known = follow(after, end, path, out);
+  if (!known) out.ways.push_back({before ? before->add_to(out.ways) : -1, &end, true});
+}
+
+// The tokens that a lexeme ends, and what follows it in others; false where some of that hangs on what is below the top.
+bool LexedMasks::follow(int32_t after, const LexerTables::End& end, Path& path, Share& out) {
+  for (const LexerTables::Group& group : end.tokens) out.tokens.push_back(&group.tokens);
+  if (end.rest == LexerTables::kNoRest) return true;
+  std::vector<const Table*> next{&tables_.after(end, places_.start(after))};
+  bool known = true;
+  for (size_t i = 0; known && i < next.size(); ++i) {
+    CallMeter::work(kLookup);
+    for (const Table* part : next[i]->parts) next.push_back(part);  // GCC 13 warns of an insert here
+    if (!next[i]->parts.empty()) continue;
+    const Share& behind = share(places_.top(after), *next[i]);
+    known = behind.known;
+    out.tokens.insert(out.tokens.end(), behind.tokens.begin(), behind.tokens.end());
+    std::vector<std::pair<int32_t, Path>> met;  // by way
+    met.reserve(behind.ways.size());
+    for (const Way& way : behind.ways) {
+      auto [from, before] =
+          way.before < 0 ? std::pair{after, &path} : std::pair{met[way.before].first, &met[way.before].second};
+      if (way.leaves && from != kDead) go(from, *way.end, before, out);
+      const bool goes_on = !way.leaves && from != kDead;
+      met.emplace_back(goes_on ? readings_.after_lexeme(from, way.end->label, way.end->ignored) : kDead,
+                       Path{before, way.end});
+    }
+  }
+  return known;
+}
+
 }  // namespace guided

@@ -4,7 +4,7 @@
 // budget. Of each reading the table of its lexeme says which tokens stay in the lexeme, and for each terminal that it
 // may end as, what follows; what the parser cannot take is left out (lexer_tables.hpp).
 //
-// What a table gives at the top of a stack is kept, so that other stacks with that top find it (stack_masks.cpp).
+// What a table gives at the top of a stack is kept, so that other stacks with that top find it (lexed_masks.cpp).
 //
 // Cost: a mask is kept for its state, up to a limit of memory; making one visits the tables along its tokens' terminals.
 #pragma once
@@ -47,7 +47,7 @@ class LexedMasks {
   int64_t most_staying(int32_t place, const Table& table, bool lines = false);
   void add_marks(int32_t state, int64_t most, uint32_t* row);
 
-  // ---- by the top of the stack: stack_masks.cpp
+  // ---- by the top of the stack: lexed_masks.cpp
   // A sequence of lexemes that leaves a top, or the beginning of some.
   struct Way {
     int32_t before;               // of these; -1: none

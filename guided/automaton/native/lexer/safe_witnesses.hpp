@@ -5,7 +5,7 @@
 // state costs too much.
 //
 // How: one text t(T) is fixed for terminals T, and for each of them a separator w(T) where one is needed, a text of an
-// ignored terminal. They are *sure* if, whatever terminals are tried in any place where T is (tried_terminals.hpp),
+// ignored terminal. They are *sure* if, whatever terminals are tried in any place where T is (followers.hpp),
 //
 //     (1) t(T) is read as T, and w(T), right behind a T, as something that is ignored;
 //     (2) terminals that could have matched more than t(T) match no more while the text of any terminal is read that can
@@ -14,10 +14,10 @@
 //         follow T, and none is left.
 //
 // Competing terminals of lexemes that were written before may be left as long as they do not match
-// (enduring_competitors.hpp).
+// (competing_terminals.hpp).
 //
 // Then any sequence of such terminals that the parser takes can be written, t(T1) w(T1) t(T2) ..., so nothing is dead, and
-// the number of tokens is bounded by the weights of the terminals (terminal_rests.hpp).
+// the number of tokens is bounded by the weights of the terminals (sequence_costs.hpp).
 //
 // With indentation, the text of a newline is a line feed and spaces, any number of them. It is sure if all automata are in
 // the same states after each number of spaces but none, and rules open and close their blocks in pairs. Which terminals
@@ -33,11 +33,10 @@
 
 #include <string>
 
-#include "lexer/enduring_competitors.hpp"
+#include "lexer/competing_terminals.hpp"
 #include "lexer/followers.hpp"
+#include "lexer/lexemes.hpp"
 #include "lexer/sequence_costs.hpp"
-#include "lexer/text_prefixes.hpp"
-#include "lexer/tried_terminals.hpp"
 
 namespace guided {
 

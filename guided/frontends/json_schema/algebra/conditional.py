@@ -32,7 +32,8 @@ from guided.frontends.json_schema.algebra.shape import ObjectPart, Shape, Window
 from guided.frontends.json_schema.algebra.value_partition import Cell, ValuePartition
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Json
-from guided.ir.nodes import AllOf, AnyOf, Condition, Node, NoneOf, Written
+from guided.ir.conditions import AllOf, AnyOf, Condition, NoneOf, Written
+from guided.ir.nodes import Node
 from guided.ir.serial import serial
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from guided.ir.nodes import AllOf, AnyOf, Condition, Written
+from guided.ir.conditions import AllOf, AnyOf, Condition, Written
 from guided.ir.serial import serial
 
 __all__ = ["holds_of_nothing", "impossible", "verdict"]

@@ -4,7 +4,8 @@ nodes.
 
 from __future__ import annotations
 
-from guided.ir.nodes import Alt, And, Chars, Node, Not, Ranges, Repeat, Seq, Text, charset, complement, intersect
+from guided.ir.nodes import Alt, And, Chars, Node, Not, Repeat, Seq, Text
+from guided.ir.ranges import Ranges, charset, complement, intersect
 
 __all__ = [
     "ALNUM",

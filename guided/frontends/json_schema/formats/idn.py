@@ -23,7 +23,8 @@ from __future__ import annotations
 from functools import cache
 
 from guided.frontends.regex.ecma_chars import decode_ranges, property_set
-from guided.ir.nodes import ALL_CHARS, ANY_CHAR, EPSILON, And, Chars, Length, Node, Not, Ranges, charset, intersect
+from guided.ir.nodes import ANY_CHAR, EPSILON, And, Chars, Length, Node, Not
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, intersect
 
 from .abnf import alt, but_not, chars, charset_of, many, seq, without
 from .internet import address_literal, domain_label, local_part, plain_label

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from guided.ir.nodes import ALL_CHARS, ANY_CHAR, And, Node, Ranges, complement, intersect
+from guided.ir.nodes import ANY_CHAR, And, Node
+from guided.ir.ranges import ALL_CHARS, Ranges, complement, intersect
 
 from .abnf import ALPHA, DIGIT, HEX, alt, but_not, chars, charset_of, many, optional, seq, without
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from guided.ir.nodes import Node, complement
+from guided.ir.nodes import Node
+from guided.ir.ranges import complement
 
 from .abnf import DIGIT, HEX, alt, chars, charset_of, many, optional, seq
 

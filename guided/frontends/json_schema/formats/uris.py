@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from guided.ir.nodes import Node, Ranges, charset
+from guided.ir.nodes import Node
+from guided.ir.ranges import Ranges, charset
 
 from .abnf import ALNUM, ALPHA, DIGIT, HEX, alt, chars, letters, many, optional, seq
 from .internet import ipv6

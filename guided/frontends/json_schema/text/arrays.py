@@ -25,7 +25,8 @@ from guided.frontends.json_schema.text.containers import (
     counted_items,
     graph_body,
 )
-from guided.ir.nodes import EMPTY, AllOf, Distinct, Entry, Node, Written
+from guided.ir.conditions import AllOf, Written
+from guided.ir.nodes import EMPTY, Distinct, Entry, Node
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.text.lower import Lowering

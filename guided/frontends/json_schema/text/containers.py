@@ -20,7 +20,8 @@ from guided.frontends.json_schema.algebra.shape import Window
 from guided.frontends.json_schema.algebra.strings import either
 from guided.frontends.json_schema.text.member_tries import Field, MemberTries
 from guided.frontends.json_schema.text.spelling import comma_list, optional
-from guided.ir.nodes import EMPTY, EPSILON, Alt, Condition, Entry, Member, Node, Permutation, Ref, Repeat, Seq, Text
+from guided.ir.conditions import Condition
+from guided.ir.nodes import EMPTY, EPSILON, Alt, Entry, Member, Node, Permutation, Ref, Repeat, Seq, Text
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.count_graph import CountGraph

@@ -23,7 +23,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from guided.frontends.regex.derivatives import NONE, Terms
-from guided.ir.nodes import Alt, Automaton, Chars, Encoded, Encoding, Node, Ref, Repeat, Seq, Text, charset
+from guided.ir.encodings import Encoding
+from guided.ir.nodes import Alt, Automaton, Chars, Encoded, Node, Ref, Repeat, Seq, Text
+from guided.ir.ranges import charset
 
 __all__ = ["json_in_base64"]
 

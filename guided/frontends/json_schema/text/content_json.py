@@ -13,7 +13,8 @@ from functools import cache
 from guided.frontends.json_schema.text.number_text import ANY_NUMBER
 from guided.frontends.json_schema.text.spelling import GAP, comma_list
 from guided.frontends.regex import parse_regex
-from guided.ir.nodes import Alt, Encoded, Encoding, Node, Ref, Seq, Text
+from guided.ir.encodings import Encoding
+from guided.ir.nodes import Alt, Encoded, Node, Ref, Seq, Text
 
 __all__ = ["json_string"]
 

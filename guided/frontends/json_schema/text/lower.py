@@ -34,16 +34,7 @@ from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.json_schema.text.numbers import number_node
 from guided.frontends.json_schema.text.objects import object_text
 from guided.frontends.json_schema.text.productive import generates
-from guided.ir.nodes import (
-    EMPTY,
-    Alt,
-    And,
-    Grammar,
-    Node,
-    Not,
-    Ref,
-    Text,
-)
+from guided.ir.nodes import EMPTY, Alt, And, Grammar, Node, Not, Ref, Text
 from guided.ir.serial import serial
 from guided.limits import Limits
 from guided.meter import STEP, spend

@@ -25,7 +25,7 @@ from guided.frontends.json_schema.algebra.conditions import verdict
 from guided.frontends.json_schema.algebra.formula import leaves
 from guided.frontends.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape, has_false, item_goal
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.ir.nodes import Condition, Written
+from guided.ir.conditions import Condition, Written
 from guided.ir.serial import serial
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from guided.frontends.json_schema.text.containers import many_optional
 from guided.frontends.json_schema.text.member_tries import Field
 from guided.frontends.json_schema.text.narrow import Narrowing
 from guided.frontends.json_schema.text.spelling import QUOTE, encoding_of, layout_of, quoted, quoted_text
-from guided.ir.nodes import And, Distinct, Encoded, Encoding, Entry, Node, Ref, Seq, Text
+from guided.ir.encodings import Encoding
+from guided.ir.nodes import And, Distinct, Encoded, Entry, Node, Ref, Seq, Text
 from guided.ir.serial import serial
 
 if TYPE_CHECKING:

@@ -17,23 +17,9 @@ from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.strings import either
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.regex import parse_regex
-from guided.ir.nodes import (
-    EPSILON,
-    UTF8,
-    And,
-    Chars,
-    Encoded,
-    Encoding,
-    Form,
-    Node,
-    Repeat,
-    Seq,
-    Span,
-    Text,
-    charset,
-    complement,
-    intersect,
-)
+from guided.ir.encodings import UTF8, Encoding, Form, Span
+from guided.ir.nodes import EPSILON, And, Chars, Encoded, Node, Repeat, Seq, Text
+from guided.ir.ranges import charset, complement, intersect
 
 __all__ = [
     "GAP",

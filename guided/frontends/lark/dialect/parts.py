@@ -29,8 +29,7 @@ from guided.frontends.lark.scan import Token
 from guided.frontends.lark.sources import Defined
 from guided.frontends.regex import parse_regex
 from guided.frontends.regex.algebra import alt, seq
-from guided.ir.nodes import EMPTY, Grammar, Length, Node, OtherTokens, Special
-from guided.ir.regions import Ending, Region
+from guided.ir.nodes import EMPTY, Ending, Grammar, Length, Node, OtherTokens, Region, Special
 from guided.limits import Limits
 
 from .attributes import RegionSource, TerminalSource

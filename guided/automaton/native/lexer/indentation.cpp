@@ -1,4 +1,4 @@
-#include "lexer/block_levels.hpp"
+#include "lexer/indentation.hpp"
 
 namespace guided {
 

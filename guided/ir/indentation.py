@@ -1,0 +1,38 @@
+"""How indentation becomes terminals, as in Python. A frozen description that computes nothing.
+
+Source: lark/indenter.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Indentation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Indentation:
+    """The terminals `indent` and `dedent`, which have no text: the indentation of lines determines them.
+
+    A stack of widths begins with 0. After a lexeme of the terminal `newline`, the text after its last line feed has a
+    width: 1 for each space, `tab` for each tab, 0 for other characters. If the width is larger than the top of the
+    stack, it is pushed, and `indent` follows. If it is smaller, widths are popped, with one `dedent` each, until the
+    top is no larger; if the top is then not equal, the text is refused. At the end of the text, one `dedent` follows
+    for each remaining width except the first.
+
+    Between terminals of `opening` and `closing`, lexemes of `newline` are dropped. A text with more closing than
+    opening ones is refused, and so are other lexemes of `newline` without a line feed. The lexer tries `newline`
+    everywhere, so that it can be dropped; it may shadow other terminals.
+
+    The stack holds at most `most_levels` widths, including the first, and no width above `most_width`. Deeper
+    indentation is refused. Python has the same limit on levels.
+    """
+
+    newline: str
+    indent: str
+    dedent: str
+    opening: frozenset[str] = frozenset()
+    closing: frozenset[str] = frozenset()
+    tab: int = 8
+    most_levels: int = 100
+    most_width: int = 400
