@@ -8,9 +8,10 @@
 // of them that, whatever was written, some make the entry new. So a draft is the text of a thread that remembers
 // nothing, all that is known of those holds for it (alike.cpp), and it is the same whatever was written.
 //
-// A draft has a *level*: it is right for up to 4 to the power of its level values, those that were written and those
-// that it writes itself. Of the levels that suffice the least is taken. Both the level and the letters that the entry
-// under way still needs are told by the memory of its threads, a negative number.
+// A draft has a *level*: it is right for up to 4 to the power of its level values: those that were written, those of the
+// entries under way, and those that it writes itself. Their number does not grow along a draft, as an entry only moves
+// from the last kind to the second and to the first. Of the levels that suffice the least is taken. Both the level and
+// the letters that the entry under way still needs are told by the memory of its threads, a negative number.
 //
 // Sound: n values begin with what was read of an entry, of A letters one leads to at most n / A of them, and after as
 // many letters as the way says to none; the entry then ends along the tree. Never too hopeful: after that letter the
@@ -60,13 +61,13 @@ int32_t CompletionFinder::draft(const Thread& t) {
   }
   const int64_t written = uniqueness.written(t.mem);
   for (int level = 1; level <= kMostLevels; ++level) {
-    if (written >= values_of(level)) continue;
+    if (written > values_of(level)) continue;
     Thread at = t;
     at.mem = draft_memory(level, letters);
     const int32_t id = arena_.intern({at}, false);
     const Completion& c = completion(id);
     if (c.total >= kUnreachable) return -1;
-    if (written + c.entries < values_of(level)) return id;
+    if (written + c.entries <= values_of(level)) return id;
   }
   return -1;
 }

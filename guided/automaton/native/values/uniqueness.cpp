@@ -189,7 +189,7 @@ int64_t Uniqueness::written(int32_t state) const {
   int64_t count = 0;
   for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer) {
     const Seen& seen = seen_[scopes_[at].seen];
-    count += seen.count + seen.unknown;
+    count += seen.count + seen.unknown + (scopes_[at].start != -1);
   }
   return count;
 }

@@ -75,7 +75,7 @@ class Uniqueness {
   int32_t touched(int32_t state) const { return states_[state].touched; }
   // How many entries of an scope whose seen set is unknown have ended, 2 for more.
   int32_t kept(int32_t state) const { return state > kLastUnknownSet ? 0 : std::max(0, state - kUnknownSet) / 2; }
-  // How many values were there, in all scopes, those that are not known included.
+  // How many values were there, in all scopes, with those that are not known and those of the entries that are under way.
   int64_t written(int32_t state) const;
   // The same without the names that were known before.
   int64_t met(int32_t state) const;

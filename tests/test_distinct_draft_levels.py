@@ -1,0 +1,70 @@
+"""Budgets where many values must differ: the number of values is one at which the drafts of completions change.
+
+A draft is right for up to 4, 16, 64, ... values (`budget/drafts.cpp`). Each step of a walk under a tight budget must
+leave a token, whichever tokens were taken before, and the walk must end in time.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+import guided
+from guided.matching.sentences import byte_vocabulary
+
+WORDS = [b'"', b'":', b'",', b", ", b"null", b"true", b"fal", b"10", b"[]", b'""', b"{}", b'":0,', b"ab", b"cd", b'","']
+BYTES = byte_vocabulary()
+VOCABULARIES = {
+    "bytes": BYTES,
+    "words": guided.Vocabulary(
+        [*map(bytes, ([byte] for byte in range(256))), *WORDS], eos_token_ids=[256 + len(WORDS)]
+    ),
+}
+SHAPES = {
+    "items": lambda n: {"type": "array", "uniqueItems": True, "minItems": n},
+    "names": lambda n: {"type": "object", "minProperties": n, "propertyNames": {"pattern": "^[a-z]+$"}},
+    "nested": lambda n: {
+        "type": "array",
+        "uniqueItems": True,
+        "minItems": 3,
+        "items": {"type": "array", "uniqueItems": True, "minItems": n // 3, "items": {"type": "integer"}},
+    },
+}
+
+
+NUMBERS = [4, 15, 16, 17, 63, 64, 65]
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+@pytest.mark.parametrize(
+    ("shape", "n"), [(shape, n) for shape in SHAPES for n in NUMBERS if shape != "nested" or 3 < n < 20]
+)
+def test_a_walk_under_a_tight_budget_never_gets_stuck(shape: str, n: int, vocabulary: str):
+    tokens = VOCABULARIES[vocabulary]
+    grammar = guided.GrammarCompiler(tokens).compile_json_schema(SHAPES[shape](n))
+    for slack in (0, 1, 5, 20):
+        generator = random.Random(slack)
+        matcher = guided.GrammarMatcher(grammar)
+        least = matcher.min_tokens_to_finish()
+        text = _walk(matcher, tokens, least + slack, generator)
+        value = json.loads(text)
+        assert len(value) >= (3 if shape == "nested" else n), text
+
+
+def _walk(matcher: guided.GrammarMatcher, vocabulary: guided.Vocabulary, budget: int, generator: random.Random) -> str:
+    bitmask = guided.allocate_token_bitmask(1, vocabulary.size)
+    text = b""
+    for left in range(budget, 0, -1):
+        least = matcher.min_tokens_to_finish()
+        assert least <= left, (text, least, left)
+        matcher.fill_next_token_bitmask(bitmask, max_tokens=left)
+        allowed = guided.allowed_tokens(bitmask)
+        assert allowed, (text, left)
+        token = generator.choice(allowed)
+        assert matcher.accept_token(token)
+        if token in vocabulary.eos_token_ids:
+            return text.decode()
+        text += vocabulary.decode([token])
+    raise AssertionError((text, "did not end within its budget"))
