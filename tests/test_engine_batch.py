@@ -77,7 +77,7 @@ def test_answers_are_those_of_single_runs(requests, ahead):
     assert [p.done for p in seen] == sorted(p.done for p in seen)
     if requests:
         assert (seen[-1].done, seen[-1].total, seen[-1].tokens) == (len(requests), len(requests), tokens)
-    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE.driver._takers) == (0, 0, {})
+    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE.driver._callbacks) == (0, 0, {})
 
 
 def test_what_fails_on_its_way_fails_alone():
@@ -109,7 +109,7 @@ def test_requests_are_taken_as_there_is_room(monkeypatch):
     next(answers)
     assert len(taken) <= 9
     answers.close()
-    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE.driver._takers) == (0, 0, {})
+    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE.driver._callbacks) == (0, 0, {})
     assert len(taken) <= 9
 
 

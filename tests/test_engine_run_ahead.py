@@ -18,7 +18,7 @@ from guided.engine import masks, prepare_masks
 from guided.engine.runner import Ahead, Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
-from guided.engine.stepper import begun
+from guided.engine.stepper import begin_steppers
 from guided.engine.task import Task
 from guided.errors import GuidedError
 from guided.kernels import choose, choose_batch
@@ -257,7 +257,7 @@ def test_slow_masks_are_prepared_wherever_the_one_before_was_filled(monkeypatch:
                 sequence = Sequence(VOCABULARY, [1, 2] * 24, matcher, SamplingParams(1.0, seed=3), max_tokens=20)
                 task = Task(sequence)
                 if is_begun:
-                    (task.stepper,) = begun([sequence])
+                    (task.stepper,) = begin_steppers([sequence])
                 drive(scheduler(True, token_budget=budget), [task])
     assert len(asked) > 30 and all(asked)
 

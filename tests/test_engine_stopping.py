@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine.engine import Engine
-from guided.engine.stopping import Found, Stops, Watch
+from guided.engine.stopping import StopMatch, Stops, Watch
 from guided.errors import GuidedError, SpecError
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary.vocabulary import Vocabulary
@@ -28,14 +28,14 @@ PIECES = st.lists(st.text("abcé ", max_size=5), max_size=8)
 STOPS = st.lists(st.text("abcé ", min_size=1, max_size=4), max_size=4)
 
 
-def first_stop(text: str, texts: list[str], patterns: list[str], after: int = 0) -> Found | None:
+def first_stop(text: str, texts: list[str], patterns: list[str], after: int = 0) -> StopMatch | None:
     """By definition: of all stops that end after `after`, the first to end, then the first to begin."""
     for end in range(after + 1, len(text) + 1):
         for begin in range(end):
             piece = text[begin:end]
             for stop in sorted(texts + patterns):
                 if (stop in texts and piece == stop) or (stop in patterns and re.fullmatch(stop, piece)):
-                    return Found(end, begin, stop)
+                    return StopMatch(end, begin, stop)
     return None
 
 
@@ -62,7 +62,7 @@ def test_a_pattern_holds_back_only_what_may_become_a_match():
     for piece, decided in (("ab x1", 3), ("x", 5), ("12", 5), ("zz", 10), ("x", 10)):
         assert watch.read(piece) is None
         assert watch.decided == decided
-    assert watch.read("12y!") == Found(14, 10, "x[0-9]{2}y")
+    assert watch.read("12y!") == StopMatch(14, 10, "x[0-9]{2}y")
 
 
 def test_candidates_in_one_state_are_one():

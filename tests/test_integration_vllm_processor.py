@@ -238,7 +238,7 @@ def test_a_request_that_cannot_be_served_ends_and_the_reason_is_logged(made, cap
     for row in logits[:2]:
         assert torch.isfinite(row).nonzero().flatten().tolist() == [7, END]
     assert torch.isfinite(logits[2]).all()
-    assert "needs at most 9 tokens, the budget is 3" in caplog.text and "by another processor" in caplog.text
+    assert "needs at most 9 tokens, the budget is 3" in caplog.text and "another processor chose a token" in caplog.text
     outputs[2].append(5)
     outputs[1][-1] = -1
     with pytest.raises(guided.GuidedError, match="--logits-processors"):

@@ -157,7 +157,7 @@ def test_a_body_that_does_not_come_is_given_up():
             client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
             answer = read_to_end(client)
         assert answer.startswith(b"HTTP/1.1 408 ")
-        assert httpx.get(f"{address}/health").status_code == 200 and not server.visits
+        assert httpx.get(f"{address}/health").status_code == 200 and not server.open_requests
 
 
 def test_headers_are_bounded():
@@ -184,7 +184,7 @@ def test_aborting_ends_requests_of_the_same_key():
 
         with server.engine.driver.lock:
             asked = [ask(one, "a"), ask(one, "b"), ask(two, "a")]
-            await until(lambda: len(server.visits) == 3)
+            await until(lambda: len(server.open_requests) == 3)
             done = await http.post("/abort_request", json={"rid": "a"}, headers=one)
             assert done.json() == {"aborted": 1}
             assert (await http.post("/abort_request", json={"rid": "none"}, headers=one)).json() == {"aborted": 0}

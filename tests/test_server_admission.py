@@ -200,7 +200,7 @@ def test_a_lower_number_runs_first():
             with server.engine.driver.lock:
                 asked = [asyncio.create_task(ask(priority)) for priority in (5, 0, 3, -2)]
                 await until(lambda: server.admission.queued == 4)
-                await until(lambda: all(t.coming.done() for s in server.thread.open for t in s.tasks))
+                await until(lambda: all(t.future.done() for s in server.thread.open for t in s.tasks))
             await asyncio.gather(before, *asked)
             assert order == [(-2, 200), (0, 200), (3, 200), (5, 200)]
 

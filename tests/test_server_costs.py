@@ -24,7 +24,7 @@ from guided.server.openai.reading import read_request
 from guided.server.openai.requests import ChatRequest, CompletionRequest
 from guided.server.openai.responses_request import InputTokensRequest
 from guided.server.preparing import Preparing
-from guided.server.routes.openai import prepared
+from guided.server.routes.openai import prepare_request
 from guided.server.server import Server
 from guided.server.settings import Settings
 from tests.body_fields import BODIES, SAY
@@ -45,9 +45,9 @@ def read_all(kind, data: bytes) -> None:
         if isinstance(asked, InputTokensRequest):
             asked = asked.chat()
         if isinstance(asked, ChatRequest | CompletionRequest):
-            for part in prepared(SERVER, asked).parts[:1]:
+            for part in prepare_request(SERVER, asked).parts[:1]:
                 ids = SERVER.engine.encode_prompt(part.prompt, raw=part.options.get("raw", False))
-                PREPARING._made(part, ids, 0.5)
+                PREPARING._make_steppers(part, ids, 0.5)
     except Exception as error:
         assert len(str(error)) < 5000, "it repeats what was sent"
 

@@ -20,7 +20,7 @@ from tests.server_support import small_engine  # noqa: E402
 
 
 def idle(engine) -> bool:
-    return not engine.scheduler and not engine.driver._takers
+    return not engine.scheduler and not engine.driver._callbacks
 
 
 async def text_of(stream) -> list[str]:
@@ -71,7 +71,7 @@ def test_two_streams_interleave():
             for name, stream in zip("ab", streams, strict=True):
                 stream.put = lambda *it, name=name, put=stream.put: (order.append(name), put(*it))
             for stream in streams:  # both begin with the first step
-                await asyncio.wrap_future(stream.tasks[0].coming)
+                await asyncio.wrap_future(stream.tasks[0].future)
             ready.set()
             await asyncio.gather(*map(text_of, streams))
         return order
@@ -89,9 +89,9 @@ def test_a_stream_is_told_after_so_many_steps_and_at_its_begin_and_end(interval:
 
     async def run():
         with EngineThread(engine) as thread:
-            times, told, hand_out = [], [], thread._hand_out
+            times, told, deliver = [], [], thread._deliver
             thread.observers.append(lambda stream, task, outcome, now: times.append(now))
-            thread._hand_out = lambda arrived: (told.append(len(arrived)), hand_out(arrived))
+            thread._deliver = lambda outcomes: (told.append(len(outcomes)), deliver(outcomes))
             [text] = await text_of(thread.submit(request, interval=interval))
             return text, told, times
 

@@ -39,9 +39,9 @@ def resident() -> int:
 def test_what_is_free_between_what_is_used_is_given_back(monkeypatch):
     libc, used = freed_in_pieces(128)
     freed, before = FreedMemory(), resident()
-    assert not freed.give_back() and resident() > before - 16  # only after a while
+    assert not freed.release() and resident() > before - 16  # only after a while
     monkeypatch.setattr("guided.server.freed_memory._PAUSE", 0.0)
-    assert freed.give_back()
+    assert freed.release()
     assert resident() < before - 32
     for piece in used:
         libc.free(piece)
@@ -50,7 +50,7 @@ def test_what_is_free_between_what_is_used_is_given_back(monkeypatch):
 def test_an_idle_thread_of_the_engine_gives_back(monkeypatch):
     monkeypatch.setattr("guided.server.freed_memory._PAUSE", 0.0)
     calls = []
-    monkeypatch.setattr(FreedMemory, "give_back", lambda self: calls.append(1))
+    monkeypatch.setattr(FreedMemory, "release", lambda self: calls.append(1))
 
     async def whole() -> None:
         with EngineThread(small_engine()) as thread:

@@ -20,7 +20,7 @@ from guided.engine.result import Result, StreamEvent, Timings  # noqa: E402
 from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
 from guided.server.openai.answers import Answer  # noqa: E402
 from guided.server.openai.attribution import ShownToken  # noqa: E402
-from guided.server.openai.deltas import How, Reading  # noqa: E402
+from guided.server.openai.deltas import Reading, ReadingOptions  # noqa: E402
 from guided.server.openai.scores import Offsets, text_logprobs  # noqa: E402
 from guided.server.openai.spelling import Spelling  # noqa: E402
 from guided.server.openai.streaming import sse  # noqa: E402
@@ -169,8 +169,9 @@ def test_the_content_of_a_message_that_only_calls_is_null_in_streams_too():
 def test_an_answer_without_calls_and_without_text_has_an_empty_content():
     """The reader of calls has begun with null."""
     vocabulary = small_engine(more=MARKS).vocabulary
-    how = How(calls=lambda: guided.tool_style("qwen_3").reader([WEATHER]), spelling=lambda: Spelling(vocabulary))
-    reading, answer = Reading(how), Answer(True, "guided", vocabulary)
+    style = guided.tool_style("qwen_3")
+    options = ReadingOptions(calls=lambda: style.reader([WEATHER]), spelling=lambda: Spelling(vocabulary))
+    reading, answer = Reading(options), Answer(True, "guided", vocabulary)
     assert answer.begin(0, reading)["choices"][0]["delta"]["content"] is None
     end = StreamEvent((), "", result=Result("", [], [], "stop", Timings(), [], 0.0, 0, 0))
     (chunk,) = answer.chunks(0, end, reading.read(end), reading)

@@ -167,7 +167,7 @@ def refused_for_its_form(kind, body):
         asked = read_request(kind, dict(body))
         if isinstance(asked, InputTokensRequest):
             asked = asked.chat()
-        asked.asked(allow_special_tokens=False)
+        asked.structured_output(allow_special_tokens=False)
     except (SpecError, UnsupportedError):
         return None
     except RequestError as error:
@@ -217,4 +217,6 @@ def test_what_the_schemas_forbid_is_refused_and_what_they_allow_is_not(case, val
     if not allowed:
         with pytest.raises(RequestError):
             asked = read_request(kind, body)
-            (asked.chat() if isinstance(asked, InputTokensRequest) else asked).asked(allow_special_tokens=False)
+            (asked.chat() if isinstance(asked, InputTokensRequest) else asked).structured_output(
+                allow_special_tokens=False
+            )

@@ -15,7 +15,7 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.errors import LimitExceeded
 from guided.server.app import create_app
-from guided.server.preparing import QUICK, Preparing, bounded
+from guided.server.preparing import QUICK, Preparing, with_time_limit
 from guided.server.settings import Settings
 from tests.live_server import becomes_idle, served, until
 from tests.server_support import small_engine
@@ -23,7 +23,7 @@ from tests.server_support import small_engine
 
 def slow_compilations(server, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """From now on what has "slow" in it reaches its time in the quick lane, and waits for the event in the slow one."""
-    leave, made = threading.Event(), server.thread.preparing._made
+    leave, made = threading.Event(), server.thread.preparing._make_steppers
 
     def compile(request, ids, seconds):
         if "slow" in str(request.constraint):
@@ -32,7 +32,7 @@ def slow_compilations(server, monkeypatch: pytest.MonkeyPatch) -> threading.Even
             assert leave.wait(20)
         return made(request, ids, seconds)
 
-    monkeypatch.setattr(server.thread.preparing, "_made", compile)
+    monkeypatch.setattr(server.thread.preparing, "_make_steppers", compile)
     return leave
 
 
@@ -114,7 +114,7 @@ def test_what_nobody_waits_for_is_not_compiled(monkeypatch: pytest.MonkeyPatch):
             assert [each.json()["error"]["code"] for each in answers] == ["queue_timeout"] * 3
             assert await becomes_idle(server)  # one is compiled yet
             compiled = []
-            server.thread.preparing.told = lambda seconds, error: compiled.append(error)
+            server.thread.preparing.on_compiled = lambda seconds, error: compiled.append(error)
             leave.set()
             await until(lambda: server.thread.preparing.slow == 0)
             assert len(compiled) <= 1
@@ -148,5 +148,5 @@ def test_the_memory_of_a_grammar_is_a_setting() -> None:
     engine = small_engine()
     create_app(engine, Settings(grammar_memory=1 << 16))
     assert engine.compiler.limits.memory == 1 << 16
-    limits = bounded(engine.compiler, 1.0).limits
+    limits = with_time_limit(engine.compiler, 1.0).limits
     assert (limits.memory, limits.seconds) == (1 << 16, 1.0)

@@ -16,7 +16,15 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 import guided
 from guided.engine.result import Result, StreamEvent, Timings
 from guided.frontends.structural_tag.partial_json import completed_json
-from guided.server.openai.deltas import CallArguments, CallBegin, How, Reading, ReasoningText, Text, ToolResult
+from guided.server.openai.deltas import (
+    CallArguments,
+    CallBegin,
+    Reading,
+    ReadingOptions,
+    ReasoningText,
+    Text,
+    ToolResult,
+)
 from guided.server.openai.spelling import Spelling
 from guided.tools.toolbox import Toolbox
 from guided.vocabulary import Vocabulary
@@ -71,9 +79,11 @@ def put_together(reading: Reading, said: list[StreamEvent]) -> tuple[str, str, d
     return text, reasoning, calls, results
 
 
-def how(style: str, reasoning: Any = "disabled", **more: Any) -> How:
+def how(style: str, reasoning: Any = "disabled", **more: Any) -> ReadingOptions:
     own = guided.tool_style(style)
-    return How(calls=lambda: own.reader(TOOLS, reasoning=reasoning), spelling=lambda: Spelling(VOCABULARY), **more)
+    return ReadingOptions(
+        calls=lambda: own.reader(TOOLS, reasoning=reasoning), spelling=lambda: Spelling(VOCABULARY), **more
+    )
 
 
 @pytest.mark.parametrize("style", guided.TOOL_STYLES)
@@ -116,10 +126,10 @@ def test_the_tokens_that_are_told_spell_the_text_and_the_reasoning(style, shown)
 )
 def test_white_space_between_calls_and_marks_are_not_told(text, most):
     for apart in ((), ('<tool_call>\n{"name": "weather"',)):
-        reading = Reading(how("qwen_3", apart=apart))
+        reading = Reading(how("qwen_3", call_markers=apart))
         told = put_together(reading, events(text.format(CALL), random.Random(0), most))[0]
         assert spelled(each.id for each in reading.tokens) == told.encode()
-        reading = Reading(how("qwen_3", apart=apart))
+        reading = Reading(how("qwen_3", call_markers=apart))
         fresh = []
         for event in events(text.format(CALL), random.Random(0), most):
             reading.read(event)
@@ -154,10 +164,10 @@ def test_white_space_that_only_sets_calls_apart_is_no_text(text, left, most):
 def test_an_answer_is_text_or_calls(most):
     begins = ('<tool_call>\n{"name": "weather"',)
     for text in (f'["{CALL}"]', "<tool", '<tool_call>\n{"name": "other"}'):
-        reading = Reading(how("qwen_3", apart=begins))
+        reading = Reading(how("qwen_3", call_markers=begins))
         assert put_together(reading, events(text, random.Random(1), most))[0] == text
         assert not reading.calls
-    reading = Reading(how("qwen_3", apart=begins))
+    reading = Reading(how("qwen_3", call_markers=begins))
     text, _, calls, _ = put_together(reading, events(CALL, random.Random(1), most))
     assert (text, len(calls)) == ("", 1)
 
@@ -170,13 +180,13 @@ def test_an_answer_is_text_or_calls(most):
 def test_reasoning_is_told_without_its_end(end, thought, most):
     marker = "" if end in NAMES else end
     said = events("\n\nYes.", random.Random(2), most, thought + end)
-    reading = Reading(How(thinks=True, reasoning_end=marker, trims=True))
+    reading = Reading(ReadingOptions(thinks=True, reasoning_end=marker, trims=True))
     text, reasoning, _, _ = put_together(reading, said)
     if thought == "END":  # the first one ends it for the engine; what it calls reasoning is told
         assert reasoning == "END"
     assert (text, reasoning) == ("Yes.", thought) == (reading.text, reading.reasoning)
     assert reading.reasoning_tokens == len(VOCABULARY.encode_with_special(thought + end))
-    hidden = Reading(How(thinks=True, reasoning_end=marker, shows_reasoning=False))
+    hidden = Reading(ReadingOptions(thinks=True, reasoning_end=marker, shows_reasoning=False))
     assert put_together(hidden, said)[:2] == ("\n\nYes.", "")
     assert hidden.reasoning_tokens == reading.reasoning_tokens
 
@@ -184,7 +194,7 @@ def test_reasoning_is_told_without_its_end(end, thought, most):
 @pytest.mark.parametrize("most", [1, 3, 1000])
 def test_results_of_the_servers_tools(most):
     spelling = partial(Spelling, VOCABULARY, Toolbox([LOOKUP], VOCABULARY), named=False)
-    reading = Reading(How(spelling=spelling))
+    reading = Reading(ReadingOptions(spelling=spelling))
     said = "It is <call>1+°<end><result>2 °<done>, and<think> <call>é<end><result><done>!"
     text, _, _, results = put_together(reading, events(said, random.Random(3), most))
     assert text == reading.text == "It is , and !"
@@ -203,7 +213,7 @@ def test_characters_across_events_and_at_the_end():
 def test_partial_json_is_valid_at_any_time(most):
     value = {"a": ["x\n", -1.5, {"é": None}], "b": "<\"'>", "c": []}
     text = json.dumps(value, ensure_ascii=False)
-    reading, so_far = Reading(How(partial=True)), None
+    reading, so_far = Reading(ReadingOptions(partial=True)), None
     for event in events(text, random.Random(4), most):
         reading.read(event)
         length, end = reading.partial["length"], reading.partial["end"]
@@ -223,7 +233,7 @@ def test_partial_json_is_valid_at_any_time(most):
     ],
 )
 def test_what_is_sure_of_json(text, value):
-    reading = Reading(How(partial=True))
+    reading = Reading(ReadingOptions(partial=True))
     for character in text:
         reading.read(StreamEvent((0,), character))
     assert json.loads(text[: reading.partial["length"]] + reading.partial["end"]) == value

@@ -24,7 +24,7 @@ from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
 from guided.server.openai.answers import Answer  # noqa: E402
 from guided.server.openai.attribution import ShownToken  # noqa: E402
 from guided.server.openai.deltas import CallArguments, CallBegin, Reading, ReasoningText, Text  # noqa: E402
-from guided.server.openai.responses_events import ResponseEvents, sent  # noqa: E402
+from guided.server.openai.responses_events import ResponseEvents, stream_events  # noqa: E402
 from tests.server_support import after_tokens, small_engine  # noqa: E402
 from tests.test_server_app import Point, run, served  # noqa: E402
 
@@ -275,7 +275,7 @@ def test_who_stops_reading_cancels_the_request():
         async with served() as (server, _):
             stream = server.thread.submit(Request("x", options={"ignore_eos": True, "max_tokens": 500}))
             events = ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO)
-            lines = sent(events, stream, Reading, 15.0)
+            lines = stream_events(events, stream, Reading, 15.0)
             begun = [await anext(lines) for _ in range(6)]
             assert begun[-1].startswith("event: response.output_text.delta\ndata: {")
             assert server.thread.requests == 1
@@ -289,7 +289,7 @@ def test_comments_while_nothing_comes():
     class Silent:
         cancelled, left = False, 1
 
-        def taken(self):
+        def take_events(self):
             return iter(())
 
         def cancel(self):
@@ -297,7 +297,7 @@ def test_comments_while_nothing_comes():
 
     async def whole():
         stream = Silent()
-        lines = sent(ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO), stream, Reading, 0.001)
+        lines = stream_events(ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO), stream, Reading, 0.001)
         assert [(await anext(lines))[:7] for _ in range(3)] == ["event: ", ": keep-", ": keep-"]
         await lines.aclose()
         assert stream.cancelled

@@ -68,7 +68,7 @@ def test_tools_are_those_of_a_conversation():
         "type": "allowed_tools",
         "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]},
     }
-    assert read(tools=[flat]).told()["tools"] == [flat]
+    assert read(tools=[flat]).echoed_fields()["tools"] == [flat]
     none = read(tools=[], tool_choice="auto", parallel_tool_calls=True).chat_body()
     assert not none.keys() & {"tools", "tool_choice", "parallel_tool_calls"}
 
@@ -79,7 +79,7 @@ def test_formats_are_those_of_a_conversation():
     inner = {"name": "n", "schema": schema, "strict": True}
     asked = read(text={"format": form, "verbosity": "medium"})
     assert asked.chat_body()["response_format"] == {"type": "json_schema", "json_schema": inner}
-    assert asked.told()["text"] == {"format": form}
+    assert asked.echoed_fields()["text"] == {"format": form}
     for each in ({"type": "text"}, {"type": "json_object"}, {"type": "lark", "lark": 'start: "a"'}):
         assert read(text={"format": each}).chat_body()["response_format"] == each
     tag = {"type": "structural_tag", "format": {"type": "const_string", "value": "a"}}
@@ -165,7 +165,7 @@ def test_what_is_refused_says_where_and_what_to_write(body, param, message):
 def test_what_says_nothing_is_taken(body):
     asked = read(**body)
     assert asked.chat().messages[0].content == "x"
-    assert asked.told()["store"] is False
+    assert asked.echoed_fields()["store"] is False
 
 
 @pytest.mark.parametrize(

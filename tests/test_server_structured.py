@@ -232,10 +232,10 @@ def test_canonical_tokens_reach_the_engine(constraint):
     from guided.server.openai.requests import CompletionRequest
 
     asked = CompletionRequest.model_validate({"prompt": "a", "canonical": True, **constraint})
-    (request,) = asked.requests(asked.asked(allow_special_tokens=False), 5)
+    (request,) = asked.requests(asked.structured_output(allow_special_tokens=False), 5)
     with pytest.raises(GuidedError, match="canonical tokens are not known") as caught:
         engine().generate(request.prompt, request.constraint, n=1, **request.options)
     assert status_of(caught.value) == 400
     plain = CompletionRequest.model_validate({"prompt": "a", **constraint})
-    (request,) = plain.requests(plain.asked(allow_special_tokens=False), 5)
+    (request,) = plain.requests(plain.structured_output(allow_special_tokens=False), 5)
     assert "canonical" not in request.options

@@ -14,7 +14,7 @@ from guided.chat import ChatTemplate, Conversation
 from guided.chat.tagged_text import joined, tagged
 from guided.chat.tokens import ids_of
 from guided.errors import GuidedError, SpecError, UnsupportedError
-from guided.frontends.structural_tag.tool_prompts import found_style, tools_told, written_calls
+from guided.frontends.structural_tag.tool_prompts import detect_style, tool_instructions, written_calls
 from guided.vocabulary import Vocabulary
 from tests.structural_tag_support import accepts, byte_compiler
 from tests.test_structural_tag_calls import TOOLS
@@ -175,7 +175,7 @@ def test_written_calls_are_of_the_style_and_read_back(style):
 
 @pytest.mark.parametrize("style", PLAIN)
 def test_a_model_is_told_how_to_call(style):
-    text = "".join(piece.text for piece in tools_told(guided.tool_style(style), TOOLS))
+    text = "".join(piece.text for piece in tool_instructions(guided.tool_style(style), TOOLS))
     begin = guided.tool_style(style).data["call"]["begin"].replace('"{name}"', "<function-name>")
     assert begin.partition("<function-name>")[0].partition("{name}")[0].partition("{index}")[0] in text
     for tool in TOOLS:
@@ -243,7 +243,7 @@ def test_what_cannot_be_written_is_refused():
     ],
 )
 def test_the_style_is_found_in_a_template(template, style):
-    assert found_style(template) == style
+    assert detect_style(template) == style
 
 
 def test_the_longest_name_of_a_control_token_is_meant():

@@ -116,7 +116,7 @@ def test_a_result_enters_in_the_forward_pass_of_the_token_before_it():
 def beside_each_other(other, prompts, **options):
     """The results of requests that are all in the first step. Else one may end before another one is compiled."""
     groups = [other.tasks(Request(prompt, options=options)) for prompt in prompts]
-    wait([task.coming for (task,) in groups])
+    wait([task.future for (task,) in groups])
     done = {task: event.result for task, event in other.driver.events(groups) if event.result is not None}
     return [done[task] for (task,) in groups]
 

@@ -143,7 +143,7 @@ class _Generator(CodeGenerator):
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """See the head."""
+    """See the module docstring."""
 
     code_generator_class = _Generator
     intercepted_binops = frozenset(("+", "*", "**", "%"))
@@ -203,12 +203,12 @@ class _Environment(ImmutableSandboxedEnvironment):
 
         @wraps(usual)
         def formatted(*args: Any, **kwargs: Any) -> str:
-            def made() -> str:
+            def fill_in() -> str:
                 simple = isinstance(template, TaggedText) and not kwargs and value.__name__ == "format"
-                found = template.filled("{}", args) if simple and isinstance(template, TaggedText) else None
-                return usual(*args, **kwargs) if found is None else found
+                text = template.filled("{}", args) if simple and isinstance(template, TaggedText) else None
+                return usual(*args, **kwargs) if text is None else text
 
-            return _formatted(template, [*args, *kwargs.values()], made)
+            return _formatted(template, [*args, *kwargs.values()], fill_in)
 
         return formatted
 

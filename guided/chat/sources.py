@@ -40,12 +40,12 @@ def templates_in_folder(folder: Path, settings: Mapping[str, Any]) -> dict[str, 
         ModelFileError: a file is malformed.
     """
     older = folder / "chat_template.json"
-    found = named_templates(read_json_object(older).get("chat_template")) if older.is_file() else {}
-    found = named_templates(settings.get("chat_template")) or found
+    templates = named_templates(read_json_object(older).get("chat_template")) if older.is_file() else {}
+    templates = named_templates(settings.get("chat_template")) or templates
     files = {path.stem: path for path in sorted((folder / ADDITIONAL).glob("*.jinja"))}
     if (main := folder / "chat_template.jinja").is_file():
         files["default"] = main
-    return {name: _read(path) for name, path in files.items()} or found
+    return {name: _read(path) for name, path in files.items()} or templates
 
 
 def _read(path: Path) -> str:
@@ -69,16 +69,16 @@ def templates_in_gguf(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tu
     Raises:
         ModelFileError: a template is not a text.
     """
-    found = {}
+    templates = {}
     for key, value in metadata.items():
         if key == _KEY or key.startswith(f"{_KEY}."):
             if not isinstance(value, str):
                 raise ModelFileError(f"{key} is {brief(value, 60)}, no text")
-            found[key.removeprefix(_KEY).removeprefix(".") or "default"] = value
+            templates[key.removeprefix(_KEY).removeprefix(".") or "default"] = value
     tokens = {}
     for ours, variable in _GGUF_TOKENS.items():
         id = metadata.get(f"tokenizer.ggml.{ours}_token_id")
         if type(id) is int and 0 <= id < vocabulary.size:
             name = vocabulary.special_tokens.get(id)
             tokens[variable] = name if name is not None else vocabulary.decode([id]).decode("utf-8", "replace")
-    return found, tokens
+    return templates, tokens

@@ -30,7 +30,7 @@ Spans: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class TaggedText(str):
-    """See the head.
+    """See the module docstring.
 
     Attributes:
         spans: (start, end) of the parts that the template wrote, in characters, in order, not touching each other.
@@ -63,8 +63,8 @@ class TaggedText(str):
     __rmul__ = __mul__
 
     def __mod__(self, values: Any) -> str:
-        found = self.filled("%s", values if isinstance(values, tuple) else (values,))
-        return str.__mod__(self, values) if found is None else found
+        text = self.filled("%s", values if isinstance(values, tuple) else (values,))
+        return str.__mod__(self, values) if text is None else text
 
     def filled(self, field: str, values: tuple[Any, ...]) -> str | None:
         """Fill the fields `%s` or `{}` with values; None: there are other fields, or their number differs."""
@@ -123,14 +123,14 @@ class TaggedText(str):
 
     def partition(self, sep: str, /) -> tuple[str, str, str]:
         """See `lstrip`."""
-        before, found, after = str.partition(self, sep)
-        end = len(before) + len(found)
+        before, separator, after = str.partition(self, sep)
+        end = len(before) + len(separator)
         return self[: len(before)], self[len(before) : end], self[end:] if after else after
 
     def rpartition(self, sep: str, /) -> tuple[str, str, str]:
         """See `lstrip`."""
-        before, found, _ = str.rpartition(self, sep)
-        end = len(before) + len(found)
+        before, separator, _ = str.rpartition(self, sep)
+        end = len(before) + len(separator)
         return self[: len(before)], self[len(before) : end], self[end:]
 
     def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> str:
@@ -168,10 +168,10 @@ def joined(parts: Iterable[str]) -> str:
             else:
                 spans.append((length + start, length + end))
         length += len(part)
-    return _made("".join(texts), tuple(spans))
+    return _with_spans("".join(texts), tuple(spans))
 
 
-def _made(text: str, spans: Spans) -> str:
+def _with_spans(text: str, spans: Spans) -> str:
     return TaggedText(text, spans) if spans else text
 
 
@@ -185,7 +185,7 @@ def _cut(whole: TaggedText, text: str, start: int) -> str:
         if left >= end:
             break
         out.append((max(left, start) - start, min(right, end) - start))
-    return _made(text, tuple(out))
+    return _with_spans(text, tuple(out))
 
 
 def _placed(whole: TaggedText, parts: list[str], sep: str | None) -> list[str]:

@@ -29,7 +29,7 @@ from guided.chat.tagged_text import joined, tagged
 from guided.chat.tokens import ids_of, names_pattern
 from guided.chat.tool_messages import default_system, with_system_prompt, with_tool_prompt, without_tools
 from guided.errors import GuidedError, UnsupportedError, brief
-from guided.frontends.structural_tag.tool_prompts import found_style
+from guided.frontends.structural_tag.tool_prompts import detect_style
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -41,7 +41,7 @@ CHATML: Final = (
 )
 """For a model with ChatML's control tokens that comes without a template."""
 _LONGEST: Final = 1 << 16  # characters of a template; those in use have at most about 20,000
-_GOES_ON: Final = "\ue000goes on\ue001 "
+_CONTINUATION_MARK: Final = "\ue000goes on\ue001 "
 _PROBED: Final = {"type": "function", "function": {"name": "f", "description": "f", "parameters": {
     "type": "object", "properties": {"probing": {"type": "string", "description": "d"}}, "required": []}}}  # fmt: skip
 _OWN: Final = frozenset(("messages", "tools", "documents", "add_generation_prompt"))
@@ -76,7 +76,7 @@ class ChatTemplate:
             raise GuidedError("there is no chat template: give its text, or texts by name")
         self._tokens = {name: tagged(text) for name, text in (tokens or {}).items()}
         self.tool_style = next(
-            filter(None, map(found_style, (self._named(None, tools) for tools in (True, False)))), None
+            filter(None, map(detect_style, (self._named(None, tools) for tools in (True, False)))), None
         )
 
     @classmethod
@@ -109,7 +109,7 @@ class ChatTemplate:
         if documents and "documents" not in template.variables:
             raise GuidedError("documents are given, and this model's chat template shows none")
         if chat.continue_final_message:
-            messages[-1] = _going_on(messages[-1], chat)
+            messages[-1] = _mark_continuation(messages[-1], chat)
         more: dict[str, Any] = {
             "documents": documents or None,
             "add_generation_prompt": chat.add_generation_prompt and not chat.continue_final_message,
@@ -125,10 +125,10 @@ class ChatTemplate:
                     raise
         if text is None:
             style = tool_style(chat.tool_style or self.tool_style or DEFAULT_TOOL_STYLE)
-            text = _told(template, without_tools(messages, style), style, tools, source, more)
+            text = _render_with_tool_prompt(template, without_tools(messages, style), style, tools, source, more)
         if chat.continue_final_message:
-            text = _cut_where_it_goes_on(text)
-        return _begun(text, chat.begin)
+            text = _cut_at_continuation_mark(text)
+        return _append_begin(text, chat.begin)
 
     def reads(self, variable: str) -> bool:
         """Whether one of the templates reads a variable, such as `enable_thinking`."""
@@ -262,7 +262,7 @@ def _size(value: Any) -> int:
     return out
 
 
-def _told(
+def _render_with_tool_prompt(
     template: _Template,
     messages: list[dict[str, Any]],
     style: ToolStyle,
@@ -282,28 +282,28 @@ def _told(
     return template.render(messages=with_tool_prompt(messages, style, tools), tools=None, **given)
 
 
-def _going_on(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:
+def _mark_continuation(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:
     """The last message, with a mark where generation continues it."""
     content = message.get("content")
     if chat.begin:
         raise GuidedError("continue_final_message goes on with a message: nothing begins a new one")
     if isinstance(content, str):
-        return {**message, "content": content + _GOES_ON}
+        return {**message, "content": content + _CONTINUATION_MARK}
     if isinstance(content, list):
-        last = {**content[-1], "text": content[-1]["text"] + _GOES_ON}
+        last = {**content[-1], "text": content[-1]["text"] + _CONTINUATION_MARK}
         return {**message, "content": [*content[:-1], last]}
     raise GuidedError("continue_final_message needs a last message with a content")
 
 
-def _cut_where_it_goes_on(text: str) -> str:
+def _cut_at_continuation_mark(text: str) -> str:
     """Cut at the mark as transformers does. If the template stripped the message, continue after its last character."""
-    at = text.rfind(_GOES_ON.rstrip())
+    at = text.rfind(_CONTINUATION_MARK.rstrip())
     if at < 0:
         raise GuidedError("the model's chat template does not show the end of the last message: it cannot be continued")
-    return text[:at] if text[at : at + len(_GOES_ON)] == _GOES_ON else text[:at].rstrip()
+    return text[:at] if text[at : at + len(_CONTINUATION_MARK)] == _CONTINUATION_MARK else text[:at].rstrip()
 
 
-def _begun(text: str, begin: str) -> str:
+def _append_begin(text: str, begin: str) -> str:
     """The text followed by `begin`, without the part of `begin` that the text already ends with."""
     size = next(size for size in range(min(len(begin), len(text)), -1, -1) if text.endswith(begin[:size]))
     rest = begin[size:] if begin[size:].strip() or not size else ""

@@ -36,18 +36,20 @@ def ids_of(vocabulary: Vocabulary, text: str, markers: Collection[str] = ()) -> 
         VocabularyError: as `Vocabulary.encode`; or the vocabulary spells text with control tokens.
     """
     ids = _special_ids(vocabulary)
-    foreign = [found.span() for found in _names((*ids, *markers)).finditer(text) if not _wrote(text, *found.span())]
+    foreign = [
+        match.span() for match in _names((*ids, *markers)).finditer(text) if not _is_from_template(text, *match.span())
+    ]
     if not foreign:
         return vocabulary.encode_with_special(str.__str__(text))
-    out, at, before = list[int](), 0, _Beside(False, False, False)
+    out, at, before = list[int](), 0, _SpaceRules(False, False, False)
     for start, end, id in _control_tokens(text, ids):
-        beside = _beside(vocabulary, id)
-        out += [*_text(vocabulary, text, at, start, foreign, before, beside), id]
-        at, before = end, beside
-    return out + _text(vocabulary, text, at, len(text), foreign, before, _Beside(False, False, False))
+        rules = _space_rules(vocabulary, id)
+        out += [*_text(vocabulary, text, at, start, foreign, before, rules), id]
+        at, before = end, rules
+    return out + _text(vocabulary, text, at, len(text), foreign, before, _SpaceRules(False, False, False))
 
 
-class _Beside(NamedTuple):
+class _SpaceRules(NamedTuple):
     """A control token's effect on adjacent text: it may strip white space, and the text after it may continue."""
 
     takes_before: bool
@@ -74,7 +76,7 @@ def names_pattern(names: Iterable[str]) -> str:
     return "|".join(map(re.escape, sorted(set(names), key=len, reverse=True))) or "(?!)"
 
 
-def _wrote(text: str, start: int, end: int) -> bool:
+def _is_from_template(text: str, start: int, end: int) -> bool:
     """Whether the template wrote the whole range."""
     spans = spans_of(text)
     number = bisect_right(spans, start, key=lambda span: span[0]) - 1
@@ -83,23 +85,23 @@ def _wrote(text: str, start: int, end: int) -> bool:
 
 def _control_tokens(text: str, ids: dict[str, int]) -> Iterable[tuple[int, int, int]]:
     for start, end in spans_of(text):
-        for found in _names(tuple(ids)).finditer(text, start, end):
-            yield *found.span(), ids[found[0]]
+        for match in _names(tuple(ids)).finditer(text, start, end):
+            yield *match.span(), ids[match[0]]
 
 
 @lru_cache(maxsize=1024)
-def _beside(vocabulary: Vocabulary, id: int) -> _Beside:
+def _space_rules(vocabulary: Vocabulary, id: int) -> _SpaceRules:
     """Test the tokenizer, which has its own rules for each control token."""
     name, encode = vocabulary.special_tokens[id], vocabulary.encode_with_special
     try:
         after, word = encode(f"{name}a"), vocabulary.encode("a")
-        return _Beside(
+        return _SpaceRules(
             encode(f"a \n{name}") == encode(f"a{name}"),
             encode(f"{name} \na") == after,
             after[1:] != word and after[1:] == vocabulary.encode("a", continued=True),
         )
     except VocabularyError:  # the vocabulary cannot spell white space
-        return _Beside(False, False, False)
+        return _SpaceRules(False, False, False)
 
 
 def _text(
@@ -108,8 +110,8 @@ def _text(
     start: int,
     end: int,
     foreign: list[tuple[int, int]],
-    before: _Beside,
-    after: _Beside,
+    before: _SpaceRules,
+    after: _SpaceRules,
 ) -> list[int]:
     """The ids of the text between two control tokens."""
     part = str.__str__(text)[start:end]

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from guided.chat.tagged_text import joined, tagged
 from guided.errors import UnsupportedError
-from guided.frontends.structural_tag.tool_prompts import Piece, tools_told, written_calls
+from guided.frontends.structural_tag.tool_prompts import Piece, tool_instructions, written_calls
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 
 __all__ = ["default_system", "with_system_prompt", "with_tool_prompt", "without_tools"]
@@ -27,8 +27,8 @@ _DEFAULT_SYSTEM: Final = re.compile(r"'<\|im_start\|>system(?:\n|\\n)([^<{}']*)<
 
 def default_system(template: str) -> str:
     """The default system message of a ChatML template, or "" if it cannot be determined."""
-    found = _DEFAULT_SYSTEM.search(template)
-    return found.group(1).replace("\\n", "\n") if found else ""
+    match = _DEFAULT_SYSTEM.search(template)
+    return match.group(1).replace("\\n", "\n") if match else ""
 
 
 def with_system_prompt(
@@ -41,8 +41,8 @@ def with_system_prompt(
     """
     if messages[0]["role"] not in ("system", "developer"):
         messages = [{"role": tagged("system"), "content": default}, *messages]
-    first, told = messages[0], _text(tools_told(style, tools))
-    content = joined((_content(first), tagged("\n\n"), told)) if _content(first) else told
+    first, instructions = messages[0], _text(tool_instructions(style, tools))
+    content = joined((_content(first), tagged("\n\n"), instructions)) if _content(first) else instructions
     return [{**first, "content": content}, *map(dict, messages[1:])]
 
 
@@ -50,7 +50,7 @@ def with_tool_prompt(
     messages: Sequence[Mapping[str, Any]], style: ToolStyle, tools: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """As `with_system_prompt`, but describe the tools in the first message, whatever its role."""
-    content = joined((_text(tools_told(style, tools)), tagged("\n\n"), _content(messages[0])))
+    content = joined((_text(tool_instructions(style, tools)), tagged("\n\n"), _content(messages[0])))
     return [{**messages[0], "content": content}, *map(dict, messages[1:])]
 
 
@@ -64,8 +64,8 @@ def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> li
     for role, group in groupby(messages, key=lambda message: message["role"]):
         if role == "tool":  # consecutive results share a user message
             begin, end = tagged("<tool_response>\n"), tagged("\n</tool_response>")
-            said = [joined((begin, _content(message), end)) for message in group]
-            out.append({"role": tagged("user"), "content": tagged("\n").join(said)})
+            results = [joined((begin, _content(message), end)) for message in group]
+            out.append({"role": tagged("user"), "content": tagged("\n").join(results)})
             continue
         for message in group:
             copy = {key: value for key, value in message.items() if key != "tool_calls"}

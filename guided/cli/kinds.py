@@ -42,7 +42,7 @@ def flag(name: str, value: object = None) -> str:
 
 
 def as_flags(text: str) -> str:
-    """A message in which recommended options are written as on the command line, see the head.
+    """A message in which recommended options are written as on the command line, see the module docstring.
 
     Indented lines are unchanged: they quote the specification.
     """

@@ -133,7 +133,7 @@ async def _drain(server: Server, cut: asyncio.Event, seconds: float) -> None:
     Meanwhile the server still listens, so that /ready reports the shutdown and new requests are asked to retry.
     """
     server.thread.draining = True
-    over = [asyncio.ensure_future(server.admission.empty()), asyncio.ensure_future(cut.wait())]
+    over = [asyncio.ensure_future(server.admission.wait_until_empty()), asyncio.ensure_future(cut.wait())]
     await asyncio.wait(over, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for each in over:
         each.cancel()

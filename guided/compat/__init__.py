@@ -1,1 +1,1 @@
-"""Other libraries' interfaces over guided: a program changes an import, and nothing else."""
+"""Other libraries' interfaces over guided: a program changes only an import."""

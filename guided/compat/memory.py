@@ -1,6 +1,6 @@
 """Bitmask rows at an address, which some libraries pass instead of an array. In: an address and a size. Out: an array.
 
-Nothing can tell whether an address is right: what can be checked is, and the rest is the caller's promise, as there.
+Only null and misaligned addresses can be detected. As in those libraries, the caller is responsible for the rest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["check_address", "rows_at"]
 
 
 def check_address(address: int) -> None:
-    """Raises ValueError for an address that is null, or not a multiple of 4."""
+    """Raises ValueError for an address that is null or not a multiple of 4."""
     if address == 0:
         raise ValueError("Null pointer: the address of a bitmask is 0")
     if address % 4:
@@ -22,7 +22,7 @@ def check_address(address: int) -> None:
 
 
 def rows_at(address: int, rows: int, words: int) -> npt.NDArray[np.int32]:
-    """The int32 (rows, words) at an address, which must stay valid while the array is used.
+    """The int32 array (rows, words) at an address, which must stay valid while the array is used.
 
     Raises:
         ValueError: the address is null, or not a multiple of 4.

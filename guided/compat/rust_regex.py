@@ -1,9 +1,9 @@
 r"""Patterns of Rust's crate `regex` in the notation of Python's `re`. In: a pattern. Out: one with the same language.
 
-llguidance and outlines-core read patterns as Rust's crate does. Most are the same in Python. What differs is written
-again: classes with `[:alpha:]`, `&&`, `--`, `~~` or classes inside, `\p{..}`, `\w` and `\s` (Unicode's, which are not
-quite Python's), `\x{..}`, `\z`, `(?<name>...)`, and flags that begin inside of a group. Lookarounds, which Rust's
-crate lacks, are left as they are, and so guided enforces them.
+llguidance and outlines-core read patterns as Rust's crate does. Most mean the same in Python. These parts differ and
+are rewritten: classes with `[:alpha:]`, `&&`, `--`, `~~` or nested classes, `\p{..}`, `\w` and `\s` (Unicode's differ
+slightly from Python's), `\x{..}`, `\z`, `(?<name>...)`, and flags that begin inside a group. Rust's crate has no
+lookarounds, but they are not changed here, so guided enforces them.
 
 Source: https://docs.rs/regex/latest/regex/#syntax. Cost: linear in the pattern, and in the ranges of its classes.
 Refused: `(?-u)`, which would match single bytes, `(?R)`, and the word boundaries `\<`, `\>` and `\b{...}`.
@@ -45,16 +45,16 @@ _NEEDS: Final = re.compile(r"\\[pPwWsSxuUz<>]|\\b\{|\[\[|\[.*(?:\[|&&|--|~~)|\(\
 
 
 def python_regex(pattern: str) -> str:
-    """See the head.
+    """See the module docstring.
 
     Raises:
-        SpecError: a class or an escape is malformed, with its place. UnsupportedError: see the head.
+        SpecError: a class or an escape is malformed; with its place. UnsupportedError: a part listed above as refused.
     """
     return _Reader(pattern).read() if _NEEDS.search(pattern) else pattern
 
 
 def without_anchors(pattern: str) -> str:
-    """A pattern without the anchors that its alternatives begin and end with, which say nothing of a whole text."""
+    """A pattern without anchors at the ends of its alternatives, which have no effect if the whole text must match."""
     pieces, depth, begin = [], 0, 0
     for found in _PIECE.finditer(pattern):
         depth += (found[0] == "(") - (found[0] == ")")
@@ -72,7 +72,7 @@ class _Reader:
     def read(self) -> str:
         """The whole pattern."""
         out: list[str] = []
-        opened: list[list[str]] = [[]]  # for each open group, the flags that began inside of it
+        opened: list[list[str]] = [[]]  # for each open group, the flags that began inside it
         while self.at < len(self.pattern):
             char = self.pattern[self.at]
             if char == "\\":
@@ -116,7 +116,7 @@ class _Reader:
         return text
 
     def _escape(self) -> str:
-        """After a backslash, outside of a class."""
+        """The rest of an escape after its backslash, outside a class."""
         begin, char = self.at, self.pattern[self.at : self.at + 1]
         if char in "<>" or self.pattern.startswith("b{", begin):
             self._refuse("\\" + char, begin - 1, "write what may stand there")
@@ -130,7 +130,7 @@ class _Reader:
         return _written(single)
 
     def _single_or_set(self) -> Ranges | None:
-        """The characters of an escape at this place; None: it means the same in both notations."""
+        """The characters of an escape at this position; None: it means the same in both notations."""
         char = self.pattern[self.at : self.at + 1]
         if found := _HEX.match(self.pattern, self.at):
             code = int(next(filter(None, found.groups())), 16)
@@ -149,7 +149,7 @@ class _Reader:
         return None
 
     def _property(self, name: str, start: int, end: int) -> Ranges:
-        """The characters of a property, whose name Rust reads without regard to case, spaces and underscores."""
+        """The characters of a property. As in Rust, case, spaces and underscores in its name do not matter."""
         sides = [side for side in re.split(r"[:=]", name) if side]
         value = "_".join(word.capitalize() for word in re.split(r"[ _]", sides[-1].strip())) if sides else ""
         for known in dict.fromkeys((name, value, value.upper(), f"Script={value}", f"Script_Extensions={value}")):
@@ -161,7 +161,7 @@ class _Reader:
         raise AssertionError
 
     def _class(self) -> str:
-        """A class: as it is written where Python reads the same, else its characters."""
+        """A class: unchanged if Python reads it the same way, otherwise its characters."""
         begin = self.at
         ranges = self._set()
         written = self.pattern[begin : self.at]
@@ -194,7 +194,7 @@ class _Reader:
             items += self._item(begin)
 
     def _item(self, begin: int) -> Ranges:
-        """A character, a range, an escape, or a class inside of the class that began at `begin`."""
+        """A character, a range, an escape, or a nested class in the class that began at `begin`."""
         if found := re.compile(r"\[:(\^?)(\w+):\]").match(self.pattern, self.at):
             if found[2] not in _POSIX:
                 self._wrong(f"{found[0]} is no class", found.start(), found.end())
@@ -242,7 +242,7 @@ class _Reader:
 
 
 def _closed(flags: list[str]) -> str:
-    """The ends of the groups that stand for flags. A comment of a verbose pattern ends with its line."""
+    """The closing parentheses of groups for flags. In verbose patterns, a new line before them ends any comment."""
     return "".join("\n)" if "x" in text.partition("-")[0] else ")" for text in flags)
 
 
@@ -259,13 +259,13 @@ def _combined(whole: Ranges | None, operator: str, other: Ranges) -> Ranges:
 @lru_cache(maxsize=256)
 def _ecma(pattern: str) -> Ranges:
     node = parse_regex(pattern, dialect="ecma")
-    if not isinstance(node, Chars):  # ECMA reads a property that it does not know as a text
+    if not isinstance(node, Chars):  # in ECMA's notation, an unknown property is a literal text
         raise SpecError(f"{pattern} is no class of characters")
     return node.ranges
 
 
 def _written(ranges: Ranges) -> str:
-    """A class of Python with these characters."""
+    """A Python character class with these characters."""
     if not ranges:
         return r"[^\s\S]"
     pieces = (f"\\U{low:08x}" + (f"-\\U{high:08x}" if high > low else "") for low, high in ranges)

@@ -12,9 +12,9 @@ from typing import Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from guided.engine.asking import NO_DRAFTS, Draft
 from guided.engine.draft_model import DraftModel
 from guided.engine.runner import ModelRunner
+from guided.engine.step_requests import NO_DRAFTS, Draft
 from guided.kernels.choose import LaunchedChoices, answer, launch
 from guided.kernels.transfer import send
 from guided.sampling.choice import Answer, Choose
@@ -30,38 +30,38 @@ class Answers(Generic[_Key]):
     def __init__(self, draft: ModelRunner | None) -> None:
         self._draft_model = None if draft is None else DraftModel[_Key](draft)
 
-    def to(self, asking: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer | Exception]:
+    def answer_all(self, requests: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer | Exception]:
         """One answer for each request, in order. If the joint call fails, each request gets a call of its own.
         If that call fails too, its error is the answer. A draft request then gets no draft."""
         try:
-            return list(self._together(asking))
+            return list(self._answer_together(requests))
         except Exception:
-            return [self._alone(*one) for one in asking]
+            return [self._answer_alone(*one) for one in requests]
 
-    def launch(self, asking: Sequence[tuple[_Key, Choose]]) -> Flight[_Key] | None:
-        """Start choosing one token for each request, without waiting. None: this failed, and `to` returns the error."""
+    def launch(self, requests: Sequence[tuple[_Key, Choose]]) -> Flight[_Key] | None:
+        """Start choosing one token for each request, without waiting. None: it failed; `answer_all` has the error."""
         try:
-            return Flight(asking, self, launch([request for _, request in asking]))
+            return Flight(requests, self, launch([request for _, request in requests]))
         except Exception:
             return None
 
-    def _alone(self, key: _Key, request: Choose | Draft) -> Answer | Exception:
+    def _answer_alone(self, key: _Key, request: Choose | Draft) -> Answer | Exception:
         try:
-            return self._together([(key, request)])[0]
+            return self._answer_together([(key, request)])[0]
         except Exception as error:
             self.forget(key)
             return NO_DRAFTS if isinstance(request, Draft) else error
 
-    def _together(self, asking: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer]:
-        requests = {at: request for at, (_, request) in enumerate(asking) if isinstance(request, Choose)}
-        drafts = {key: (at, request) for at, (key, request) in enumerate(asking) if isinstance(request, Draft)}
+    def _answer_together(self, requests: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer]:
+        choices = {at: request for at, (_, request) in enumerate(requests) if isinstance(request, Choose)}
+        drafts = {key: (at, request) for at, (key, request) in enumerate(requests) if isinstance(request, Draft)}
         if self._draft_model is not None and drafts:
             read = self._draft_model.logits({key: draft.ids for key, (_, draft) in drafts.items()})
             for key, rows in read.items():
                 at, draft = drafts[key]
-                requests[at] = Choose(rows.logits, [draft.choice], rows.first)
-        found = dict(zip(requests, answer(list(requests.values())), strict=True))
-        return [found.get(at, NO_DRAFTS) for at in range(len(asking))]
+                choices[at] = Choose(rows.logits, [draft.choice], rows.first)
+        answers = dict(zip(choices, answer(list(choices.values())), strict=True))
+        return [answers.get(at, NO_DRAFTS) for at in range(len(requests))]
 
     def forget(self, key: _Key) -> None:
         """Close a task that has ended or will read its text again."""
@@ -85,10 +85,10 @@ class Flight(Generic[_Key]):
     """Choices in flight: one token for each of several sequences."""
 
     def __init__(
-        self, asking: Sequence[tuple[_Key, Choose]], answers: Answers[_Key], launched: LaunchedChoices
+        self, requests: Sequence[tuple[_Key, Choose]], answers: Answers[_Key], launched: LaunchedChoices
     ) -> None:
-        self._asking, self._answers, self._launched = asking, answers, launched
-        self._places = {key: at for at, (key, _) in enumerate(asking)}
+        self._requests, self._answers, self._launched = requests, answers, launched
+        self._places = {key: at for at, (key, _) in enumerate(requests)}
 
     def __contains__(self, key: object) -> bool:
         return key in self._places
@@ -106,9 +106,9 @@ class Flight(Generic[_Key]):
         try:
             answers, repeated = self._launched.wait(), self._launched.repeated
         except Exception:
-            found = self._answers.to(self._asking)
-            return [Landed(key, answer, False) for (key, _), answer in zip(self._asking, found, strict=True)]
+            separate = self._answers.answer_all(self._requests)
+            return [Landed(key, answer, False) for (key, _), answer in zip(self._requests, separate, strict=True)]
         return [
             Landed(key, answer, at not in repeated)
-            for at, ((key, _), answer) in enumerate(zip(self._asking, answers, strict=True))
+            for at, ((key, _), answer) in enumerate(zip(self._requests, answers, strict=True))
         ]

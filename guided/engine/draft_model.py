@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Final, Generic, TypeVar
 
-from guided.engine.asking import LogitRows
 from guided.engine.runner import Chunk, ModelRunner
+from guided.engine.step_requests import LogitRows
 from guided.errors import GuidedError
 from guided.kv.cache import Lease
 from guided.models.model import Model

@@ -17,10 +17,10 @@ from guided.engine.result import StreamEvent
 from guided.engine.scheduler import Scheduler
 from guided.engine.task import Outcome, Task
 
-__all__ = ["Driver", "Take"]
+__all__ = ["Driver", "OutcomeCallback"]
 
 _AHEAD: Final = 512  # tasks that a caller has queued or running at once
-Take: TypeAlias = Callable[[Task, Outcome], object]
+OutcomeCallback: TypeAlias = Callable[[Task, Outcome], object]
 """Is given each outcome of a task, on the thread that ran the step, and must not block."""
 
 
@@ -33,12 +33,12 @@ class Driver:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler, self.lock = scheduler, threading.Lock()
-        self._takers: dict[Task, Take] = {}
+        self._callbacks: dict[Task, OutcomeCallback] = {}
 
-    def add(self, group: Sequence[Task], take: Take) -> None:
-        """Queue tasks that have the same prompt; `take` receives their outcomes."""
+    def add(self, group: Sequence[Task], callback: OutcomeCallback) -> None:
+        """Queue tasks that have the same prompt; `callback` receives their outcomes."""
         with self.lock:
-            self._takers |= dict.fromkeys(group, take)
+            self._callbacks |= dict.fromkeys(group, callback)
             self._scheduler.add(group)
 
     def cancel(self, tasks: Iterable[Task]) -> None:
@@ -46,7 +46,7 @@ class Driver:
         with self.lock:
             for task in tasks:
                 self._scheduler.cancel(task)
-                self._takers.pop(task, None)
+                self._callbacks.pop(task, None)
 
     def step(self, unless: Callable[[], object] = lambda: False) -> bool:
         """Run one step of the batch and deliver the outcomes; return whether there was anything to do.
@@ -58,9 +58,9 @@ class Driver:
                 return False
             for task, outcome in self._scheduler.step():
                 is_last = isinstance(outcome, Exception) or outcome.result is not None
-                take = self._takers.pop(task, None) if is_last else self._takers.get(task)
-                if take is not None:  # None: the task was cancelled
-                    take(task, outcome)
+                callback = self._callbacks.pop(task, None) if is_last else self._callbacks.get(task)
+                if callback is not None:  # None: the task was cancelled
+                    callback(task, outcome)
             return True
 
     def events(self, groups: Iterable[Sequence[Task]]) -> Iterator[tuple[Task, StreamEvent]]:
@@ -77,20 +77,20 @@ class Driver:
         Groups are taken from the iterable as capacity frees up. Closing the generator early cancels the remaining
         tasks.
         """
-        coming, mine = iter(groups), set[Task]()
-        arrived = deque[tuple[Task, Outcome]]()
+        remaining_groups, own_tasks = iter(groups), set[Task]()
+        outcomes = deque[tuple[Task, Outcome]]()
         try:
             while True:
-                while len(mine) < _AHEAD and (group := next(coming, None)) is not None:
-                    mine.update(group)
-                    self.add(group, lambda *outcome: arrived.append(outcome))
-                if not mine:
+                while len(own_tasks) < _AHEAD and (group := next(remaining_groups, None)) is not None:
+                    own_tasks.update(group)
+                    self.add(group, lambda *outcome: outcomes.append(outcome))
+                if not own_tasks:
                     return
-                self.step(unless=lambda: arrived)
-                while arrived:
-                    task, outcome = arrived.popleft()
+                self.step(unless=lambda: outcomes)
+                while outcomes:
+                    task, outcome = outcomes.popleft()
                     if isinstance(outcome, Exception) or outcome.result is not None:
-                        mine.discard(task)
+                        own_tasks.discard(task)
                     yield task, outcome
         finally:
-            self.cancel(mine)
+            self.cancel(own_tasks)

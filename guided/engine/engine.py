@@ -29,7 +29,7 @@ from guided.engine.runner import Chunk, KVDtype, ModelRunner
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence as Output
 from guided.engine.sequence_maker import SequenceMaker
-from guided.engine.stepper import begun
+from guided.engine.stepper import begin_steppers
 from guided.engine.task import Task
 from guided.engine.tensor_parallel.leader import Ranks
 from guided.errors import GuidedError
@@ -138,9 +138,9 @@ class Engine:
             name, adapter=adapter, device=device, dtype=dtype, kv_dtype=kv_dtype, tensor_parallel=tensor_parallel,
             pipeline_parallel=pipeline_parallel, compile=compile, revision=revision, draft_model=draft_model,
         )  # fmt: skip
-        found = loaded.parts
+        parts = loaded.parts
         return cls(
-            found.model, found.vocabulary, chat=found.chat, bos=found.bos, kv_dtype=kv_dtype, ranks=loaded.ranks,
+            parts.model, parts.vocabulary, chat=parts.chat, bos=parts.bos, kv_dtype=kv_dtype, ranks=loaded.ranks,
             draft_model=loaded.draft,
         )  # fmt: skip
 
@@ -344,8 +344,8 @@ class Engine:
 
     def _later(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
         """The same, made on another thread. Other tasks run while the grammar compiles. An error is the outcome."""
-        coming = self._pool.submit(lambda: begun(self._maker.make(prompt, constraint, n, **options)))
-        return [Task.later(coming, number) for number in range(n if isinstance(n, int) and n > 0 else 1)]
+        future = self._pool.submit(lambda: begin_steppers(self._maker.make(prompt, constraint, n, **options)))
+        return [Task.later(future, number) for number in range(n if isinstance(n, int) and n > 0 else 1)]
 
     def tasks(self, request: Request) -> list[Task]:
         """The samples of a request, for `driver`: made on another thread. An error is their outcome."""

@@ -20,7 +20,7 @@ class Batch:
         tokens: the ids of all sequences, concatenated.
         counts: how many of them belong to each sequence.
         lengths: the positions of each sequence after the pass.
-        kept: the indices of the tokens whose logits are needed.
+        kept_positions: the indices of the tokens whose logits are needed.
         plan: the cache slots of keys and values.
         ahead: int64 (m,), on the device: the last m of `tokens`, which the host does not know yet.
     """
@@ -28,6 +28,6 @@ class Batch:
     tokens: Sequence[int]
     counts: Sequence[int]
     lengths: Sequence[int]
-    kept: Sequence[int]
+    kept_positions: Sequence[int]
     plan: Plan | SegmentedPlan
     ahead: Tensor | None = None

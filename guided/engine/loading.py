@@ -104,11 +104,11 @@ def _device(device: str | torch.device) -> torch.device:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        found = torch.device(device)
-        torch.empty(0, device=found)  # fails if this build of torch lacks the device, or its index is too high
+        resolved_device = torch.device(device)
+        torch.empty(0, device=resolved_device)  # fails if this build of torch lacks the device or has no such index
     except (RuntimeError, AssertionError) as error:
         raise OptionError(f"device {brief(str(device))} cannot be used: {str(error).splitlines()[0]}") from None
-    return found
+    return resolved_device
 
 
 def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:

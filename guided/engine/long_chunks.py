@@ -57,20 +57,20 @@ def shares(running: Sequence[Task], left: int, long_chunks: LongChunks) -> list[
     Of these, the first in order gets half of the tokens. The others of its priority share the rest, shortest first. So
     a long prompt does not delay later short prompts, and they do not delay the long one.
     """
-    found = dict[Task, int]()
+    shares_by_task = dict[Task, int]()
     for task in sorted(task for task in running if task.missing <= SHORT):
-        found[task] = min(task.missing, left)
-        left -= found[task]
+        shares_by_task[task] = min(task.missing, left)
+        left -= shares_by_task[task]
     long = sorted(task for task in running if task.missing > SHORT)
     if long:
-        first, left = long[0], long_chunks.tokens(left) if found else left
-        found[first], half = 0, (left + 1) // 2  # 0: keeps its position in the order
+        first, left = long[0], long_chunks.tokens(left) if shares_by_task else left
+        shares_by_task[first], half = 0, (left + 1) // 2  # 0: keeps its position in the order
         for task in sorted(long[1:], key=lambda task: (task.priority, task.missing)):
-            kept = min(first.missing, half if task.priority == first.priority else left)
-            found[task] = min(task.missing, left - min(left, kept))
-            left -= found[task]
-        found[first] = min(first.missing, left)
-    return list(found.items())
+            reserved = min(first.missing, half if task.priority == first.priority else left)
+            shares_by_task[task] = min(task.missing, left - min(left, reserved))
+            left -= shares_by_task[task]
+        shares_by_task[first] = min(first.missing, left)
+    return list(shares_by_task.items())
 
 
 def first_in_order(able: Set[Task], short: Sequence[Task], left: int) -> list[Task]:

@@ -42,8 +42,8 @@ def prompt_ids(reader: PromptReader, prompt: Prompt, *, raw: bool, heal: bool) -
             "heal_prompt goes with a text that the model goes on from: a chat template ends where an answer begins; "
             "with raw=True a text is not put into one"
         )
-    kept = len(ids) - unstable(reader.vocabulary, ids)
-    return ids[:kept], reader.vocabulary.decode(ids[kept:])
+    stable_length = len(ids) - unstable(reader.vocabulary, ids)
+    return ids[:stable_length], reader.vocabulary.decode(ids[stable_length:])
 
 
 def matcher_maker(

@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 
 class PolitePool(Executor):
-    """See the head.
+    """See the module docstring.
 
     Args:
         most: threads at once.

@@ -28,11 +28,11 @@ _PIECE: Final = 8  # masks for which a thread is worth it
 
 def prepare_masks(steppers: Iterable[Stepper]) -> None:
     """Prepare the next masks of these sequences; a few are left as they are, and all of them without threads."""
-    asking = [(stepper, *found) for stepper in steppers if (found := stepper.next_question()) is not None]
-    count = min(_HELPERS + 1, _cores(), len(asking) // _PIECE)
+    questions = [(stepper, *question) for stepper in steppers if (question := stepper.next_question()) is not None]
+    count = min(_HELPERS + 1, _cores(), len(questions) // _PIECE)
     if count < 2:
         return
-    parts = [asking[len(asking) * at // count : len(asking) * (at + 1) // count] for at in range(count)]
+    parts = [questions[len(questions) * at // count : len(questions) * (at + 1) // count] for at in range(count)]
     others = list[Future[list[float]]]()
     try:
         for part in parts[1:]:
@@ -51,8 +51,8 @@ def prepare_masks(steppers: Iterable[Stepper]) -> None:
             stepper.prepared(took)
 
 
-def _prepare(asking: list[tuple[Stepper, _core.Matcher, int]]) -> list[float]:
-    return _core.prepare_masks([matcher for _, matcher, _ in asking], [budget for _, _, budget in asking])
+def _prepare(questions: list[tuple[Stepper, _core.Matcher, int]]) -> list[float]:
+    return _core.prepare_masks([matcher for _, matcher, _ in questions], [budget for _, _, budget in questions])
 
 
 @cache

@@ -120,10 +120,10 @@ def _bos(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, 
     if isinstance(add := settings.get("add_bos_token"), bool):
         name = settings.get("bos_token")
         name = name.get("content") if isinstance(name, dict) else name
-        found = [id for id, special in vocabulary.special_tokens.items() if special == name]
-        if add and not found:
+        special_ids = [id for id, special in vocabulary.special_tokens.items() if special == name]
+        if add and not special_ids:
             raise VocabularyError(f"add_bos_token is set, but {brief(name, 100)} is no special token")
-        return found if add else []
+        return special_ids if add else []
     try:
         step = tokenizer.get("post_processor") or {}
         steps = step["processors"] if step.get("type") == "Sequence" else [step]

@@ -137,12 +137,14 @@ class ModelRunner:
         """
         every = [*chunks, *(Chunk(lease, [0]) for lease in ahead.leases)] if ahead is not None else chunks
         counts = [len(chunk.tokens) for chunk in every]
-        kept = [at for c, end in zip(every, accumulate(counts), strict=True) for at in range(end - c.keep, end)]
+        kept_positions = [
+            at for c, end in zip(every, accumulate(counts), strict=True) for at in range(end - c.keep, end)
+        ]
         batch = Batch(
             tokens=[token for chunk in every for token in chunk.tokens],
             counts=counts,
             lengths=[c.lease.length + n for c, n in zip(every, counts, strict=True)],
-            kept=kept,
+            kept_positions=kept_positions,
             plan=self.cache.plan([chunk.lease for chunk in every], counts),
             ahead=None if ahead is None else ahead.tokens,
         )
@@ -155,10 +157,10 @@ class ModelRunner:
     def run(self, batch: Batch) -> Tensor:
         """The logits of `step`."""
         hidden = self._forward(batch)
-        if not batch.kept:
+        if not batch.kept_positions:
             return hidden.new_empty((0, self.model.config.vocab_size), dtype=torch.float32)
-        if len(batch.kept) < len(hidden):
-            hidden = hidden[send(batch.kept, torch.int64, self.model.device)]
+        if len(batch.kept_positions) < len(hidden):
+            hidden = hidden[send(batch.kept_positions, torch.int64, self.model.device)]
         return self.model.logits(hidden)
 
     def _forward(self, batch: Batch) -> Tensor:

@@ -40,11 +40,11 @@ import torch
 from torch import Tensor
 
 from guided.engine.answers import Answers, Flight
-from guided.engine.asking import Draft, Forward, LogitRows
 from guided.engine.long_chunks import SHORT, LongChunks, first_in_order, shares
 from guided.engine.prepare_masks import prepare_masks
 from guided.engine.runner import Ahead, Chunk, ModelRunner
-from guided.engine.stepper import Aside, Said, Stepper
+from guided.engine.step_requests import Draft, Forward, LogitRows
+from guided.engine.stepper import BackgroundSteps, StepOutcome, Stepper
 from guided.engine.task import Outcome, Task
 from guided.sampling.choice import Choose
 
@@ -84,8 +84,8 @@ class Scheduler:
         self._waiting: list[Task] = []  # a heap
         self._running: list[Task] = []
         self._outcomes: list[tuple[Task, Outcome]] = []
-        self._asking: list[tuple[Task, Choose | Draft]] = []
-        self._aside = Aside[Task]()
+        self._requests: list[tuple[Task, Choose | Draft]] = []
+        self._background_steps = BackgroundSteps[Task]()
         self._answers = Answers[Task](draft)
         on_cuda = runner.model.device.type == "cuda"
         self.runs_ahead = runner.can_run_ahead and (on_cuda if run_ahead is None else run_ahead)
@@ -95,7 +95,7 @@ class Scheduler:
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self._compiling or self._waiting or self._running or self._outcomes or self._aside)
+        return bool(self._compiling or self._waiting or self._running or self._outcomes or self._background_steps)
 
     @property
     def compiling(self) -> int:
@@ -124,8 +124,8 @@ class Scheduler:
         """
         for task in group:
             task.arrival = next(self._arrivals)
-        if group and (coming := group[0].coming) is not None:
-            self._compiling.append((coming, list(group)))
+        if group and (future := group[0].future) is not None:
+            self._compiling.append((future, list(group)))
         else:
             self._begin(group)
 
@@ -133,7 +133,7 @@ class Scheduler:
         """Run tasks up to their first forward pass, and queue them."""
         for task in group:
             task.stepper = task.stepper or Stepper(task.sequence)
-            self._settle(task, task.stepper.advance(None))
+            self._process_outcome(task, task.stepper.advance(None))
         alive = [task for task in group if not task.done]
         if alive:
             leader, *others = alive
@@ -145,7 +145,7 @@ class Scheduler:
     def cancel(self, task: Task) -> None:
         """Stop a task in any state and release its memory. A task that is done is left as it is."""
         self._finish(task)
-        for entry in [e for e in self._compiling if e[0] is task.coming and all(other.done for other in e[1])]:
+        for entry in [e for e in self._compiling if e[0] is task.future and all(other.done for other in e[1])]:
             self._compiling.remove(entry)
             entry[0].cancel()  # nothing, where it is being compiled already: that ends at its limits
         if self._flight is not None and all(other.done for other in self._flight):
@@ -155,14 +155,14 @@ class Scheduler:
         """One round: admit tasks, run one forward pass, return the outcomes. Those of one task are in order."""
         begin = perf_counter()
         self._take_compiled()
-        self._take_aside(0.0)
+        self._take_background_steps(0.0)
         self._admit()
         ahead = self._reserve_ahead()
         planned = self._plan(self.token_budget - len(ahead))
         if planned or self._flight is not None:
             self._run(planned, ahead)
         else:
-            self._take_aside(_PATIENCE)
+            self._take_background_steps(_PATIENCE)
         seconds = perf_counter() - begin
         for task in (*(task for task, _ in planned), *ahead):
             task.sequence.timings.total += seconds
@@ -173,13 +173,13 @@ class Scheduler:
     def _take_compiled(self) -> None:
         """Start the tasks whose grammars are compiled; wait for one briefly if there is nothing else to do."""
         if self._compiling and not (self._waiting or self._running or self._outcomes):
-            wait([coming for coming, _ in self._compiling], _PATIENCE, FIRST_COMPLETED)
+            wait([future for future, _ in self._compiling], _PATIENCE, FIRST_COMPLETED)
         ready = [entry for entry in self._compiling if entry[0].done()]
-        for coming, group in ready:
-            self._compiling.remove((coming, group))
+        for future, group in ready:
+            self._compiling.remove((future, group))
             alive = [task for task in group if not task.done]
             try:
-                steppers = coming.result()
+                steppers = future.result()
             except Exception as error:
                 for task in alive:
                     self._finish(task, error)
@@ -189,10 +189,10 @@ class Scheduler:
                 task.sequence = task.stepper.sequence
             self._begin(alive)
 
-    def _take_aside(self, patience: float) -> None:
+    def _take_background_steps(self, patience: float) -> None:
         """Continue tasks whose steps on other threads have ended; wait up to `patience` seconds for one."""
-        for task, said in self._aside.done(patience) if self._aside else ():
-            self._settle(task, said)
+        for task, outcome in self._background_steps.done(patience) if self._background_steps else ():
+            self._process_outcome(task, outcome)
 
     def _admit(self) -> None:
         """Admit waiting tasks in order, while the cache has space for all the tokens that they must read."""
@@ -251,7 +251,7 @@ class Scheduler:
         return True
 
     def _is_waited_for(self, task: Task) -> bool:
-        return task in self._aside or (self._flight is not None and task in self._flight)
+        return task in self._background_steps or (self._flight is not None and task in self._flight)
 
     def _preempt(self, task: Task) -> None:
         """Drop a task's keys and values and put it back into the queue; it will read its tokens again."""
@@ -283,9 +283,9 @@ class Scheduler:
             prepare_masks(task.stepper for task in tasks if task.stepper is not None and task not in lost)
         for task in (task for task in tasks if task not in lost):
             self._fill_mask(task)
-        kept, first = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)], 0
-        assert len(logits) == sum(kept), f"{len(logits)} rows of logits, not {sum(kept)}"
-        for task, number in zip(tasks, kept, strict=True):
+        counts, first = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)], 0
+        assert len(logits) == sum(counts), f"{len(logits)} rows of logits, not {sum(counts)}"
+        for task, number in zip(tasks, counts, strict=True):
             if task not in lost:
                 task.sequence.timings.add_forward(seconds, prompt=not task.sequence.prompt_is_read)
                 self._receive(task, LogitRows(logits, first, number))
@@ -299,8 +299,8 @@ class Scheduler:
         if task.missing == 0:
             rows = task.rows[0] if len(task.rows) == 1 else LogitRows.joined(task.rows)
             task.rows = []
-            self._let_follow(task, rows)
-            self._go_on(task, rows)
+            self._fork_followers(task, rows)
+            self._continue_task(task, rows)
 
     def _forward(self, chunks: list[Chunk], ahead: list[Task]) -> Tensor:
         """The logits of a pass over chunks, and over the tokens that are being chosen for the `ahead` tasks."""
@@ -312,13 +312,13 @@ class Scheduler:
         """Wait for the tokens that are being chosen, and continue. Return the tasks that ran ahead in vain."""
         lost, flight = set(ahead), self._flight
         self._flight = None
-        for task, found, is_read in flight.land() if flight is not None else ():
-            if isinstance(found, Exception):
-                self._finish(task, found)
+        for task, answer, is_read in flight.land() if flight is not None else ():
+            if isinstance(answer, Exception):
+                self._finish(task, answer)
             elif task.stepper is not None and not task.done:
-                said = task.stepper.advance(found)
-                self._settle(task, said)
-                if task in lost and is_read and said.request == Forward(task.read[-1:]):
+                outcome = task.stepper.advance(answer)
+                self._process_outcome(task, outcome)
+                if task in lost and is_read and outcome.request == Forward(task.read[-1:]):
                     self._cache.advance(task.open_lease, task.read[-1:])
                     lost.discard(task)
         return lost
@@ -332,7 +332,7 @@ class Scheduler:
         except Exception as error:
             self._finish(task, error)
 
-    def _let_follow(self, leader: Task, rows: LogitRows) -> None:
+    def _fork_followers(self, leader: Task, rows: LogitRows) -> None:
         """Continue the samples of the same prompt from a fork of the leader's cache."""
         followers, leader.followers = leader.followers, []
         for task in followers:
@@ -345,58 +345,58 @@ class Scheduler:
                 continue
             task.admitted = task.admitted or perf_counter()
             self._running.append(task)
-            self._go_on(task, rows)
+            self._continue_task(task, rows)
 
-    def _go_on(self, task: Task, rows: LogitRows) -> None:
+    def _continue_task(self, task: Task, rows: LogitRows) -> None:
         """Give a sequence its logits, and run it up to its next forward pass."""
         assert task.stepper is not None
         if task.stepper.is_slow:
-            self._aside.start(task, task.stepper, rows)
+            self._background_steps.start(task, task.stepper, rows)
         else:
-            self._settle(task, task.stepper.advance(rows))
+            self._process_outcome(task, task.stepper.advance(rows))
 
     def _answer(self) -> None:
         """Answer the requests of all sequences together, until each of them needs a forward pass or has ended."""
-        while self._asking:
-            asking, self._asking = self._asking, []
+        while self._requests:
+            requests, self._requests = self._requests, []
             if self.runs_ahead:
-                asking = self._launch(asking)
-            for (task, _), found in zip(asking, self._answers.to(asking), strict=True):
-                if isinstance(found, Exception):
-                    self._finish(task, found)
+                requests = self._launch(requests)
+            for (task, _), answer in zip(requests, self._answers.answer_all(requests), strict=True):
+                if isinstance(answer, Exception):
+                    self._finish(task, answer)
                 elif task.stepper is not None and not task.done:
-                    self._settle(task, task.stepper.advance(found))
+                    self._process_outcome(task, task.stepper.advance(answer))
 
-    def _launch(self, asking: list[tuple[Task, Choose | Draft]]) -> list[tuple[Task, Choose | Draft]]:
+    def _launch(self, requests: list[tuple[Task, Choose | Draft]]) -> list[tuple[Task, Choose | Draft]]:
         """Start choosing for the tasks that can run ahead. Return the requests of the others."""
         flying = [
             (task, request)
-            for task, request in asking
+            for task, request in requests
             if isinstance(request, Choose) and len(request.choices) == 1 and task.sequence.can_run_ahead
         ]
         if flying and self._flight is None:
             self._flight = self._answers.launch(flying)
-        return [pair for pair in asking if self._flight is None or pair[0] not in self._flight]
+        return [pair for pair in requests if self._flight is None or pair[0] not in self._flight]
 
-    def _settle(self, task: Task, said: Said) -> None:
+    def _process_outcome(self, task: Task, outcome: StepOutcome) -> None:
         """Process the outcome of a step."""
         assert task.stepper is not None
         if task.done:  # it was cancelled meanwhile
             task.stepper.close()
             return
-        self._outcomes += [(task, event) for event in said.events]
-        if isinstance(said.request, Choose | Draft):
-            self._asking.append((task, said.request))
+        self._outcomes += [(task, event) for event in outcome.events]
+        if isinstance(outcome.request, Choose | Draft):
+            self._requests.append((task, outcome.request))
             return
-        if said.request is None:
-            self._finish(task, said.error)
+        if outcome.request is None:
+            self._finish(task, outcome.error)
             return
-        if said.request.forget:
-            del task.read[-said.request.forget :]
+        if outcome.request.forget:
+            del task.read[-outcome.request.forget :]
             if task.lease is not None:
                 self._cache.truncate(task.lease, len(task.read))
-        task.read += said.request.tokens
-        task.keep = said.request.keep
+        task.read += outcome.request.tokens
+        task.keep = outcome.request.keep
 
     def _finish(self, task: Task, error: Exception | None = None) -> None:
         if task.done:
@@ -405,7 +405,7 @@ class Scheduler:
         self._answers.forget(task)
         if error is not None:
             self._outcomes.append((task, error))
-        if task.stepper is not None and task not in self._aside:
+        if task.stepper is not None and task not in self._background_steps:
             task.stepper.close()
         if task.lease is not None:
             self._cache.close(task.lease)

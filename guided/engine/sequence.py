@@ -26,13 +26,13 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any, Final
 
-from guided.engine.asking import Draft, Forward, LogitRows, Steps
 from guided.engine.drafting import Ngrams
 from guided.engine.masks import MaskRow, Masks
 from guided.engine.matchers import layers
 from guided.engine.reasoning import ReasoningGate
 from guided.engine.result import BudgetBound, FinishReason, Result, StreamEvent, Timings
 from guided.engine.scores import Scores
+from guided.engine.step_requests import Draft, Forward, LogitRows, Steps
 from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls
 from guided.engine.transcript import Transcript
@@ -359,8 +359,8 @@ class Sequence:
 
     def params_here(self) -> SamplingParams:
         """The sampling parameters of the next token, at the grammar's temperature if it sets one."""
-        asked = None if self.regions is None else self.regions.temperature()
-        return self.params if asked is None else self.params.at(asked)
+        temperature = None if self.regions is None else self.regions.temperature()
+        return self.params if temperature is None else self.params.at(temperature)
 
     def write(self, chosen: Chosen) -> None:
         """Append a chosen token, or end the output with it."""
@@ -374,8 +374,8 @@ class Sequence:
             self.calls.read(token, self.left)
         stoppable = len(self.out.tokens) >= self.params.min_tokens
         self.out.write([token], sampled=True, stoppable=stoppable, logprobs=chosen.scores)
-        if self.out.found is not None:
-            self.finish_reason, self.stop = "stop", self.out.found.stop
+        if self.out.stop_match is not None:
+            self.finish_reason, self.stop = "stop", self.out.stop_match.stop
 
     def event(self) -> StreamEvent:
         """The event for everything since the last event."""

@@ -1,8 +1,8 @@
 """Runs a sequence from one request to the next. A sequence with a slow matcher runs on another thread.
 
-In: a sequence, and the answer to its last request: logits or chosen tokens. Out: `Said`: its events, and its next
-request. A mask under a budget, or a step of a grammar designed to be slow, may take a few tenths of a second, up to
-`Limits.call_work`. On the scheduler's thread every other sequence would wait. So a sequence with a step longer than
+In: a sequence, and the answer to its last request: logits or chosen tokens. Out: `StepOutcome`: its events, and its
+next request. A mask under a budget, or a step of a grammar designed to be slow, may take a few tenths of a second, up
+to `Limits.call_work`. On the scheduler's thread every other sequence would wait. So a sequence with a step longer than
 `SLOW` runs on another thread until 32 steps in a row were quick, and the scheduler runs the other sequences meanwhile.
 The core releases the GIL while it computes, and these threads yield the cores to those of the model.
 
@@ -19,14 +19,14 @@ from time import perf_counter, thread_time
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from guided.automaton import _core
-from guided.engine.asking import NO_DRAFTS, Draft, Forward, LogitRows
 from guided.engine.polite_pool import PolitePool
 from guided.engine.result import StreamEvent
 from guided.engine.sequence import Sequence
+from guided.engine.step_requests import NO_DRAFTS, Draft, Forward, LogitRows
 from guided.kernels.choose import answer
 from guided.sampling.choice import Answer, Choose
 
-__all__ = ["SLOW", "Aside", "Said", "Stepper", "begun"]
+__all__ = ["SLOW", "BackgroundSteps", "StepOutcome", "Stepper", "begin_steppers"]
 
 SLOW: Final = 0.01  # seconds of this thread's time
 _AGE: Final = SLOW / 4
@@ -35,7 +35,7 @@ _THREADS: Final = 2
 _Key = TypeVar("_Key")
 
 
-class Said(NamedTuple):
+class StepOutcome(NamedTuple):
     """The outcome of a step.
 
     Attributes:
@@ -55,7 +55,7 @@ class Stepper:
     def __init__(self, sequence: Sequence) -> None:
         self.sequence, self.is_slow = sequence, False
         self._steps, self._quick = sequence.steps(), 0
-        self._begun: Said | None = None
+        self._begun: StepOutcome | None = None
 
     def begin(self) -> None:
         """Take the first step, and fill the first mask, now: `advance(None)` then answers at once."""
@@ -63,19 +63,19 @@ class Stepper:
         if self._begun.request is not None:
             self.fill_mask()
 
-    def advance(self, sent: LogitRows | Answer | None) -> Said:
+    def advance(self, sent: LogitRows | Answer | None) -> StepOutcome:
         """Continue with the answer to the last request; None at the beginning."""
-        said, self._begun = self._begun or self._advance(sent), None
-        return said
+        outcome, self._begun = self._begun or self._advance(sent), None
+        return outcome
 
-    def advance_alone(self, logits: LogitRows | None) -> Said:
+    def advance_alone(self, logits: LogitRows | None) -> StepOutcome:
         """Continue up to the next forward pass. Tokens are chosen for this sequence alone, without drafts."""
-        said = self.advance(logits)
-        events = said.events
-        while isinstance(said.request, Choose | Draft):
-            said = self.advance(answer([said.request])[0] if isinstance(said.request, Choose) else NO_DRAFTS)
-            events += said.events
-        return said._replace(events=events)
+        outcome = self.advance(logits)
+        events = outcome.events
+        while isinstance(outcome.request, Choose | Draft):
+            outcome = self.advance(answer([outcome.request])[0] if isinstance(outcome.request, Choose) else NO_DRAFTS)
+            events += outcome.events
+        return outcome._replace(events=events)
 
     def fill_mask(self) -> None:
         """Fill the mask, which needs no logits. Raises the matcher's errors."""
@@ -101,19 +101,19 @@ class Stepper:
         """End the sequence. Must not be called during a step."""
         self._steps.close()
 
-    def _advance(self, sent: LogitRows | Answer | None) -> Said:
+    def _advance(self, sent: LogitRows | Answer | None) -> StepOutcome:
         events: list[StreamEvent] = []
         begin = _clock.begin()
         try:
-            while isinstance(said := self._steps.send(sent), StreamEvent):
+            while isinstance(outcome := self._steps.send(sent), StreamEvent):
                 sent = None
-                events.append(said)
+                events.append(outcome)
         except StopIteration:
-            return Said(events)
+            return StepOutcome(events)
         except Exception as error:
-            return Said(events, error=error)
+            return StepOutcome(events, error=error)
         self._note(_clock.took(begin))
-        return Said(events, said)
+        return StepOutcome(events, outcome)
 
     def _note(self, seconds: float) -> None:
         self._quick = 0 if seconds > SLOW else self._quick + 1
@@ -145,7 +145,7 @@ class _Clock(threading.local):
 _clock = _Clock()
 
 
-def begun(sequences: Iterable[Sequence]) -> list[Stepper]:
+def begin_steppers(sequences: Iterable[Sequence]) -> list[Stepper]:
     """Make steppers, and take the first steps of the sequences on this thread."""
     steppers = list(map(Stepper, sequences))
     for stepper in steppers:
@@ -153,12 +153,12 @@ def begun(sequences: Iterable[Sequence]) -> list[Stepper]:
     return steppers
 
 
-class Aside(Generic[_Key]):
+class BackgroundSteps(Generic[_Key]):
     """Steps that run on other threads, one for each key."""
 
     def __init__(self) -> None:
         self._pool: PolitePool | None = None
-        self._steps: dict[_Key, Future[Said]] = {}
+        self._steps: dict[_Key, Future[StepOutcome]] = {}
 
     def __contains__(self, key: object) -> bool:
         return key in self._steps
@@ -172,7 +172,7 @@ class Aside(Generic[_Key]):
             self._pool = PolitePool(_THREADS, "guided step")
         self._steps[key] = self._pool.submit(stepper.advance_alone, logits)
 
-    def done(self, patience: float) -> list[tuple[_Key, Said]]:
+    def done(self, patience: float) -> list[tuple[_Key, StepOutcome]]:
         """The finished steps; wait up to `patience` seconds for one."""
         if patience > 0:
             wait(self._steps.values(), patience, FIRST_COMPLETED)

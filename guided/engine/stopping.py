@@ -27,14 +27,14 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Found", "Stops", "Watch"]
+__all__ = ["StopMatch", "Stops", "Watch"]
 
 _PATTERNS: Final = 32
 _PATTERN_LENGTH: Final = 256
 _CANDIDATES: Final = 4096
 
 
-class Found(NamedTuple):
+class StopMatch(NamedTuple):
     """A stop: its end and beginning in the text, and which stop it is."""
 
     end: int
@@ -45,7 +45,7 @@ class Found(NamedTuple):
 class _Finder(Protocol):
     """Looks for one stop text or one stop pattern."""
 
-    def read(self, text: str, old: int) -> Found | None:
+    def read(self, text: str, old: int) -> StopMatch | None:
         """The first stop that ends after character `old`; `text` is the complete text, read before up to `old`."""
 
     def undecided(self, text: str) -> int:
@@ -118,15 +118,15 @@ class Watch:
         self._finders: list[_Finder] = [_Text(text) for text in stops.texts]
         self._finders += [_Pattern(grammar) for grammar in stops.grammars]
 
-    def read(self, piece: str, *, counts: bool = True) -> Found | None:
+    def read(self, piece: str, *, counts: bool = True) -> StopMatch | None:
         """Append a part of the text; return the first stop that ends in it, or None.
 
         With counts=False stops are followed, but not returned: the output is still too short to stop.
         """
         old, self.text = len(self.text), self.text + piece
-        found = [one for finder in self._finders if (one := finder.read(self.text, old)) is not None]
+        matches = [match for finder in self._finders if (match := finder.read(self.text, old)) is not None]
         self.decided = min((finder.undecided(self.text) for finder in self._finders), default=len(self.text))
-        return min(found) if found and counts else None
+        return min(matches) if matches and counts else None
 
 
 class _Text:
@@ -137,8 +137,8 @@ class _Text:
         self._matched = 0  # characters of the stop that the text ends with
         self._borders = [0, 0]  # for each prefix of the stop: the length of its longest border
 
-    def read(self, text: str, old: int) -> Found | None:
-        found = None
+    def read(self, text: str, old: int) -> StopMatch | None:
+        match = None
         if not self._matched and text.find(self.stop[0], old) < 0:
             return None
         for at in range(old, len(text)):
@@ -146,9 +146,9 @@ class _Text:
                 self._matched = self._border(self._matched)
             self._matched += self.stop[self._matched] == text[at]
             if self._matched == len(self.stop):
-                found = found or Found(at + 1, at + 1 - len(self.stop), self.stop)
+                match = match or StopMatch(at + 1, at + 1 - len(self.stop), self.stop)
                 self._matched = self._border(self._matched)
-        return found
+        return match
 
     def undecided(self, text: str) -> int:
         return len(text) - self._matched
@@ -170,8 +170,8 @@ class _Pattern:
         self.grammar = grammar
         self.candidates: list[tuple[int, GrammarMatcher]] = []  # with the character each started at, in order
 
-    def read(self, text: str, old: int) -> Found | None:
-        found = None
+    def read(self, text: str, old: int) -> StopMatch | None:
+        match = None
         for at in range(old, len(text)):
             self.candidates.append((at, GrammarMatcher(self.grammar)))
             states = dict[int, tuple[int, GrammarMatcher]]()
@@ -183,10 +183,10 @@ class _Pattern:
                 raise GuidedError(
                     f"the stop pattern {brief(self.grammar.source)} could begin at more than {_CANDIDATES} characters"
                 )
-            if found is None:
+            if match is None:
                 ended = (begin for begin, matcher in self.candidates if matcher.is_accepting())
-                found = next((Found(at + 1, begin, str(self.grammar.source)) for begin in ended), None)
-        return found
+                match = next((StopMatch(at + 1, begin, str(self.grammar.source)) for begin in ended), None)
+        return match
 
     def undecided(self, text: str) -> int:
         return self.candidates[0][0] if self.candidates else len(text)

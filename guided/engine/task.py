@@ -6,10 +6,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
-from guided.engine.asking import LogitRows
 from guided.engine.result import StreamEvent
 from guided.engine.runner import Chunk
 from guided.engine.sequence import Sequence
+from guided.engine.step_requests import LogitRows
 from guided.engine.stepper import Stepper
 from guided.kv.cache import Lease
 
@@ -27,7 +27,7 @@ class Task:
         priority: tasks with a lower number run first.
         salt: only tasks with equal salts share prefixes in the cache.
         done: the task has ended, has failed, or was cancelled.
-        coming: the future that makes the sequences of the group; None if the sequence exists already.
+        future: the future that makes the sequences of the group; None if the sequence exists already.
         number: the index of this task's sequence among them.
         admitted: when it first got a lease of the cache, by perf_counter; 0.0: not yet.
     """
@@ -36,7 +36,7 @@ class Task:
     priority: int = 0
     salt: str = ""
     done: bool = False
-    coming: Future[list[Stepper]] | None = None
+    future: Future[list[Stepper]] | None = None
     number: int = 0
     admitted: float = 0.0
     arrival: int = 0
@@ -48,9 +48,9 @@ class Task:
     followers: list[Task] = field(default_factory=list)  # tasks that wait until this one has read their common prompt
 
     @classmethod
-    def later(cls, coming: Future[list[Stepper]], number: int) -> Task:
+    def later(cls, future: Future[list[Stepper]], number: int) -> Task:
         """A task whose sequence is still being made."""
-        return cls(cast("Sequence", None), coming=coming, number=number)  # `_take_compiled` sets it before any use
+        return cls(cast("Sequence", None), future=future, number=number)  # `_take_compiled` sets it before any use
 
     def __lt__(self, other: Task) -> bool:
         return (self.priority, self.arrival) < (other.priority, other.arrival)

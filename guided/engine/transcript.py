@@ -10,7 +10,7 @@ import codecs
 from collections.abc import Sequence
 
 from guided.engine.result import BudgetBound, StreamEvent
-from guided.engine.stopping import Found, Stops, Watch
+from guided.engine.stopping import StopMatch, Stops, Watch
 from guided.sampling.logprobs import TokenLogprobs
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -25,7 +25,7 @@ class Transcript:
         token_masks: 1 where the token was sampled, 0 where it was forced.
         logprobs: for each token its log probabilities, None where they were not requested.
         text: the decoded text, complete characters only.
-        found: the stop at which the text was cut, if any.
+        stop_match: the stop at which the text was cut, if any.
         thinking: whether the output is still reasoning and has not begun its answer.
         reasoning: the text of the reasoning, once the answer has begun.
     """
@@ -35,7 +35,7 @@ class Transcript:
         self.token_masks: list[int] = []
         self.logprobs: list[TokenLogprobs | None] = []
         self.text = ""
-        self.found: Found | None = None
+        self.stop_match: StopMatch | None = None
         self.thinking, self.reasoning = thinking, ""
         self._skip = skip
         self._vocabulary, self._included = vocabulary, stops.included
@@ -56,13 +56,13 @@ class Transcript:
         piece = self._utf8.decode(data[self._skip :])
         self._skip = max(0, self._skip - len(data))
         self.text += piece
-        if self._watch is not None and (found := self._watch.read(piece, counts=stoppable)) is not None:
-            self.found = found
-            self._cut(found.end if self._included else found.begin)
+        if self._watch is not None and (match := self._watch.read(piece, counts=stoppable)) is not None:
+            self.stop_match = match
+            self._cut(match.end if self._included else match.begin)
 
     def close(self) -> None:
         """End the output: an incomplete character becomes U+FFFD."""
-        if self.found is None:
+        if self.stop_match is None:
             self.text += self._utf8.decode(b"", final=True)
         self._watch = None
 
@@ -75,7 +75,7 @@ class Transcript:
     def event(self, budget_bound: BudgetBound) -> StreamEvent:
         """The event for everything that can be streamed now and has not been streamed yet, with this `budget_bound`."""
         decided, tokens = len(self.text), len(self.tokens)
-        if self._watch is not None and self.found is None:
+        if self._watch is not None and self.stop_match is None:
             decided = self._watch.decided
             while tokens > self._streamed_tokens and self._starts[tokens - 1] >= decided:
                 tokens -= 1
@@ -90,5 +90,5 @@ class Transcript:
     def _cut(self, end: int) -> None:
         """Keep only the characters before `end`, and the tokens that begin before it."""
         self.text = self.text[:end]
-        kept = sum(start < end for start in self._starts)
-        del self.tokens[kept:], self.token_masks[kept:], self.logprobs[kept:], self._starts[kept:]
+        count = sum(start < end for start in self._starts)
+        del self.tokens[count:], self.token_masks[count:], self.logprobs[count:], self._starts[count:]

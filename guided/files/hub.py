@@ -73,7 +73,7 @@ def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Pat
     """Where a model is: a known name (fetched on first use), a name of the hub, or the path of a file or directory.
 
     Args:
-        name: see the head.
+        name: see the module docstring.
         revision: of a model of the Hugging Face hub: a branch, a tag or a commit; "name@revision" says the same.
 
     Raises:

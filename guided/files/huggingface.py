@@ -71,7 +71,7 @@ class HubName:
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name has the form of the hub's, see the head."""
+    """Whether a name has the form of the hub's, see the module docstring."""
     return HubName.read(name) is not None
 
 

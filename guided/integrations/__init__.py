@@ -1,1 +1,1 @@
-"""guided inside other systems. Each module imports its system where it is asked for, and not before."""
+"""guided inside other systems. Each module imports its system only when it is used."""

@@ -5,13 +5,12 @@
     generator.generate(prompt, filters=[GuidedFilter({"type": "object", ...}, tokenizer)], max_new_tokens=200,
                        stop_conditions=[tokenizer.eos_token_id])
 
-In: a constraint as `Engine.generate` takes it, and ExLlamaV3's tokenizer. Out: a `Filter`, which is fed the tokens of
-one job and gives packed masks, which the generator computes on its own threads while the model runs. Tokens that the
-generator takes back (banned strings) are taken back from the matcher. A filter is for one job at a time; the next one
-begins anew.
+In: a constraint as `Engine.generate` takes it, and ExLlamaV3's tokenizer. Out: a `Filter`, which reads the tokens of
+one job and returns packed masks. The generator computes the masks on its own threads while the model runs. When it
+rolls tokens back (banned strings), so does the matcher. A filter serves one job at a time and starts anew for the next.
 
-The output ends where the model writes an end token, or where nothing but an end may follow: the filter is completed
-then. The interface is tested with that of version 1.6.5, and not on a device.
+The filter is completed when the model writes an end token, or when only an end token can follow. The tests use the
+interface of version 1.6.5, without a device.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ EXPECTED: Final = {
     "is_completed": ("self",),
     "use_background_worker": ("self",),
 }
-"""The methods of `Filter` that guided relies on. Older versions take no packed masks, and have no `rollback_tokens`."""
+"""The methods of `Filter` that guided relies on. Older versions have neither packed masks nor `rollback_tokens`."""
 
 
 def vocabulary_of(tokenizer: Any) -> Vocabulary:
@@ -63,17 +62,18 @@ class GuidedFilter(Filter):  # type: ignore[misc]
 
     Args:
         constraint: what `Engine.generate` takes.
-        tokenizer: of ExLlamaV3.
+        tokenizer: ExLlamaV3's tokenizer.
         trigger_token: the filter begins after this token; None: at once.
-        prefix_str: text that the output is said to begin with already.
-        eos_after_completed: whether the job ends where the constraint does; otherwise it goes on freely.
-        vocabulary: a `Vocabulary`, or a `GrammarCompiler`, which remembers what it compiled; None: the tokenizer's.
-        max_tokens: what the job is given; its text is then complete within it.
-        **options: of `ConstraintOptions`, as `whitespace="compact"`.
+        prefix_str: text that the output already begins with.
+        eos_after_completed: whether the job ends with the constraint; otherwise it continues unconstrained.
+        vocabulary: a `Vocabulary`, or a `GrammarCompiler`, which caches compiled grammars; None: the tokenizer's.
+        max_tokens: the job's token limit; its text is then complete within it.
+        **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
         SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. GuidedError: this version of ExLlamaV3 has
-        another interface; or the prefix is not allowed. OptionError: `max_tokens` is no number of tokens.
+        a different interface, or the constraint does not allow the prefix. OptionError: `max_tokens` is not a positive
+        integer.
     """
 
     def __init__(
@@ -101,20 +101,20 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start again from the beginning."""
         self._matcher.reset()
         self._written = 0
         if self.prefix_str and not self._matcher.accept_string(self.prefix_str):
             raise GuidedError(f"the constraint does not allow the prefix: {self._matcher.explain(self.prefix_str)}")
 
     def accept_token(self, token: int) -> None:
-        """Go on with a token. GuidedError: it is not allowed."""
+        """Accept a token. GuidedError: it is not allowed."""
         if not self._matcher.accept_token(token):
             raise GuidedError(f"token {token} is not allowed: {self._matcher.explain(token)}")
         self._written += 1
 
     def rollback_tokens(self, num_tokens: int) -> bool:
-        """Take back the last tokens; False: there are not so many, and the generator feeds them again."""
+        """Take back the last tokens. False: there are fewer, so the generator must feed the sequence again."""
         if num_tokens > self._written:
             return False
         self._matcher.rollback(num_tokens)
@@ -146,4 +146,4 @@ def _check_interface() -> None:
     found = {name: getattr(Filter, name, None) for name in EXPECTED}
     wrong = [name for name, own in found.items() if own is None or tuple(signature(own).parameters) != EXPECTED[name]]
     if wrong:
-        raise GuidedError(f"this ExLlamaV3 has other filters than guided expects ({', '.join(wrong)}): install 1.6.5")
+        raise GuidedError(f"this ExLlamaV3 has a different filter interface ({', '.join(wrong)}): install 1.6.5")

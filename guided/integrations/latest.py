@@ -1,7 +1,7 @@
-"""A dictionary that keeps what was used last, and forgets the rest.
+"""A dictionary that keeps its most recently used entries and drops the rest.
 
-For what an engine asks for again and again without saying when it is done: requests, grammars, tokenizers. Not for use
-by several threads at once. Cost: that of a dictionary.
+It serves engines that look things up repeatedly but never release them: requests, grammars, tokenizers. It is not
+thread-safe. Cost: that of a dictionary.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _Value = TypeVar("_Value")
 
 
 class Latest(OrderedDict[_Key, _Value], Generic[_Key, _Value]):
-    """A dictionary of the `most` entries that were set or got last."""
+    """A dictionary of the `most` entries that were set or read most recently."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self._most = most
 
     def get(self, key: _Key, default: Any = None) -> Any:
-        """As of a dictionary; what is found is the latest."""
+        """Like `dict.get`; the entry becomes the most recently used."""
         if key in self:
             self.move_to_end(key)
         return super().get(key, default)

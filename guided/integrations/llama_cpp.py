@@ -6,15 +6,15 @@
     llm.create_chat_completion(messages, logits_processor=[processor], max_tokens=200)
 
 In: a constraint as `Engine.generate` takes it, and the `Llama` (or the path of its GGUF file, or a `Vocabulary`). Out:
-a logits processor, which masks what the constraint does not allow. `LlamaGrammar` has the constructors of the class of
-that name in llama-cpp-python; give its processor where the other is given as `grammar=grammar`. It enforces what that
-does not: a JSON Schema in all of its keywords, and an end within a budget.
+a logits processor, which masks the tokens that the constraint does not allow. `LlamaGrammar` has the constructors of
+llama-cpp-python's class of the same name. Pass its processor instead of `grammar=grammar`. Unlike the original, it
+enforces all keywords of a JSON Schema, and completes the text within a budget.
 
-llama-cpp-python goes on without the mask where a processor raises. So what can be wrong is refused when a processor is
-made, and a text that another processor has led astray ends, with a warning. A `Llama` with a `draft_model` is refused:
-it calls processors with the drafts of all places that it verifies, as if they were written.
+If a processor raises, llama-cpp-python continues without the mask. So errors in the constraint are raised when the
+processor is created. If another processor chooses a token that is not allowed, the text ends with a warning. A `Llama`
+with a `draft_model` is refused: it passes all drafts that it verifies to the processors, as if they were written.
 
-It does not import llama_cpp. Cost: 0.1 ms for a token, and the copies that llama-cpp-python makes of the logits.
+It does not import llama_cpp. Cost: 0.1 ms a token, and the copies that llama-cpp-python makes of the logits.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ def vocabulary_of(llama: Any) -> Vocabulary:
         VocabularyError, ModelFileError: the file cannot be read. GuidedError: the `Llama` has a `draft_model`.
     """
     if getattr(llama, "draft_model", None) is not None:
-        raise GuidedError("llama-cpp-python shows processors what is drafted as written: leave draft_model out")
+        raise GuidedError("llama-cpp-python passes drafts to processors as if written: leave draft_model out")
     path = llama if isinstance(llama, str | os.PathLike) else llama.model_path
     return Vocabulary.from_gguf(Path(path))
 
 
 class GuidedLogitsProcessor:
-    """Masks the logits of one sequence; the next completion begins anew.
+    """Masks the logits of one sequence; it starts anew for the next completion.
 
     Args:
         constraint: what `Engine.generate` takes.
         llama: the `Llama`, or the path of its GGUF file, a `Vocabulary`, or a `GrammarCompiler`.
-        max_tokens: what the completion is given; its text is then complete within it.
+        max_tokens: the token limit of the completion; its text is then complete within it.
         canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
-        **options: of `ConstraintOptions`, as `whitespace="compact"`.
+        **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
-        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has no such value.
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has a wrong value.
         BudgetError: no output of the constraint fits the budget.
         GuidedError: the `Llama` has a `draft_model`.
     """
@@ -90,20 +90,20 @@ class GuidedLogitsProcessor:
             ValueError: there are fewer scores than the vocabulary has tokens.
 
         Warns:
-            RuntimeWarning: a token was chosen that the constraint does not allow, by another processor; the text ends.
+            RuntimeWarning: another processor chose a token that the constraint does not allow; the text ends.
         """
         try:
             row = self._mask.after(input_ids)
         except GuidedError as error:
             warnings.warn(f"the text ends here: {error}", RuntimeWarning, stacklevel=2)
             row = self._ends
-        scores = np.array(scores, np.single)  # llama-cpp-python's own memory stays as it is
+        scores = np.array(scores, np.single)  # leave llama-cpp-python's own memory unchanged
         apply_token_bitmask_inplace(scores, row)
         return scores
 
 
 class LlamaGrammar:
-    """A grammar in GBNF or a JSON Schema, by the names of llama-cpp-python; see the head.
+    """A grammar in GBNF or a JSON Schema, with llama-cpp-python's names; see the module docstring.
 
     Give it as `logits_processor=[grammar.processor(llm)]`.
     """
@@ -118,7 +118,7 @@ class LlamaGrammar:
 
     @classmethod
     def from_file(cls, file: str | Path, verbose: bool = True) -> Self:
-        """A file with such a grammar."""
+        """A file that contains a grammar in GBNF."""
         return cls.from_string(Path(file).read_text("utf-8"))
 
     @classmethod
@@ -127,5 +127,5 @@ class LlamaGrammar:
         return cls(parts.json_schema(json_schema))
 
     def processor(self, llama: Any, *, max_tokens: int | None = None) -> GuidedLogitsProcessor:
-        """What enforces it in one completion at a time; arguments are those of `GuidedLogitsProcessor`."""
+        """A processor that enforces it in one completion at a time; for the arguments see `GuidedLogitsProcessor`."""
         return GuidedLogitsProcessor(self._constraint, llama, max_tokens=max_tokens)

@@ -7,11 +7,11 @@
     mlx_lm.generate(model, tokenizer, prompt, logits_processors=[processor], max_tokens=200)
 
 In: a constraint as `Engine.generate` takes it, and mlx-lm's tokenizer. Out: a callable of ids (n,) and logits (1, V),
-both arrays of MLX. One processor follows one sequence at a time: `BatchGenerator` is given one for each row. Drafts of
-a smaller model (`draft_model`) are followed, as their ids are taken back.
+both MLX arrays. One processor follows one sequence at a time, so give `BatchGenerator` one for each row. Drafts of a
+smaller model (`draft_model`) are supported: rejected ids are rolled back.
 
-MLX is imported when the processor is called. Cost: the ids and the mask go from and to MLX, so a step waits for the
-token before it.
+MLX is imported when the processor is called. Cost: the ids are copied from MLX and the mask to it, so each step waits
+for the previous token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["GuidedLogitsProcessor", "vocabulary_of"]
 
 
 def vocabulary_of(tokenizer: Any) -> Vocabulary:
-    """The vocabulary of mlx-lm's `TokenizerWrapper`, whose end tokens are the model's, or of one of transformers.
+    """The vocabulary of mlx-lm's `TokenizerWrapper`, with the model's end tokens, or of a transformers tokenizer.
 
     Raises:
         VocabularyError: the tokenizer cannot be read.
@@ -39,17 +39,17 @@ def vocabulary_of(tokenizer: Any) -> Vocabulary:
 
 
 class GuidedLogitsProcessor:
-    """Masks the logits of one sequence; the next generation begins anew.
+    """Masks the logits of one sequence; it starts anew for the next generation.
 
     Args:
         constraint: what `Engine.generate` takes.
-        tokenizer: of mlx-lm, or a `Vocabulary`, or a `GrammarCompiler`, which remembers what it compiled.
-        max_tokens: what the generation is given; its text is then complete within it.
+        tokenizer: mlx-lm's tokenizer, or a `Vocabulary`, or a `GrammarCompiler`, which caches compiled grammars.
+        max_tokens: the token limit of the generation; its text is then complete within it.
         canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
-        **options: of `ConstraintOptions`, as `whitespace="compact"`.
+        **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
-        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has no such value.
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has a wrong value.
         BudgetError: no output of the constraint fits the budget.
     """
 
@@ -70,10 +70,11 @@ class GuidedLogitsProcessor:
         """The logits, (1, V), with -inf for each token that is not allowed after `tokens`.
 
         Args:
-            tokens: the ids so far; of the prompt perhaps the last ones alone, as mlx-lm has read others before.
+            tokens: the ids so far. They may lack the beginning of the prompt, which mlx-lm has processed before.
 
         Raises:
-            GuidedError: a token was chosen that the constraint does not allow; or the model is another one.
+            GuidedError: a token that the constraint does not allow was chosen, or the model and the tokenizer do not
+                match.
             ModuleNotFoundError: MLX is not installed.
         """
         check_width(logits.shape[-1], self.vocabulary)

@@ -1,17 +1,17 @@
-"""Constraints in outlines (1.x), whose models are steered by logits processors.
+"""Constraints in outlines (1.x), which steers models by logits processors.
 
     from guided.integrations.outlines import generator
 
     generate = generator(model, list[int], max_new_tokens=100)
     generate("Three numbers: ", max_new_tokens=100)
 
-In: a model of outlines (`Transformers`, `LlamaCpp`) and an output type as outlines takes it, or a constraint as
-`Engine.generate` does. Out: outlines' own generator, with calls, batches and streams.
+In: an outlines model (`Transformers`, `LlamaCpp`), and an output type as outlines takes it or a constraint as
+`Engine.generate` takes it. Out: outlines' own generator, with calls, batches and streams.
 
-outlines has a fixed list of backends, and none can be added by name. So `GuidedBackend` is a `BaseBackend` that makes
-processors, and `generator` gives one to outlines' `Generator(processor=...)`, which is there for that.
+outlines has a fixed list of backends. So `GuidedBackend` is a `BaseBackend` that creates processors, and `generator`
+passes one to outlines' `Generator(processor=...)`, which exists for this purpose.
 
-What it does not do: MLX, of which it says so.
+MLX models are not supported and raise an error.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ __all__ = ["GuidedBackend", "GuidedProcessor", "generator", "vocabulary_of"]
 
 
 def vocabulary_of(model: Any) -> Vocabulary:
-    """The vocabulary of a model of outlines.
+    """The vocabulary of an outlines model.
 
     Raises:
-        VocabularyError: its tokenizer cannot be read. GuidedError: it is a model of another kind.
+        VocabularyError: its tokenizer cannot be read. GuidedError: this kind of model is not supported.
     """
     if isinstance(model, Transformers):
         from guided.integrations import transformers
@@ -70,12 +70,12 @@ def generator(
     """outlines' generator for a type.
 
     Args:
-        model: of outlines.
-        output_type: a type of Python, a term of outlines (`Regex`, `JsonSchema`, `CFG`, ...), or what
-            `Engine.generate` takes and outlines does not: a compiled grammar, parts of `guided`.
-        max_new_tokens: what the generator will be called with: each output is then complete within it.
+        model: an outlines model.
+        output_type: a Python type, an outlines term (`Regex`, `JsonSchema`, `CFG`, ...), or a constraint that only
+            `Engine.generate` takes: a compiled grammar, parts of `guided`.
+        max_new_tokens: the limit that the generator will be called with; each output is then complete within it.
         canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
-        **options: of `ConstraintOptions`, as `whitespace="compact"`.
+        **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
         SpecError, UnsupportedError, VocabularyError: see `Engine.generate`.
@@ -85,15 +85,15 @@ def generator(
 
 
 class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not always installed
-    """Makes logits processors for a model of outlines.
+    """Creates logits processors for an outlines model.
 
     Args:
-        model: whose tokens are meant.
-        max_new_tokens: what `generate` is given: each output is then complete within it. None: no budget.
+        model: the model whose vocabulary is used.
+        max_new_tokens: the limit passed to `generate`; each output is then complete within it. None: no budget.
         canonical: allow only tokens that the tokenizer itself would write.
 
     Raises:
-        OptionError: an option has no such value. UnsupportedError: it is not known how the tokenizer spells.
+        OptionError: an option has a wrong value. UnsupportedError: it is not known how the tokenizer spells.
     """
 
     def __init__(self, model: Any, *, max_new_tokens: int | None = None, canonical: bool = False) -> None:
@@ -104,22 +104,22 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
     def get_json_schema_logits_processor(
         self, json_schema: str, whitespace_pattern: str | None = None
     ) -> GuidedProcessor:
-        """Of a JSON Schema as text. `whitespace_pattern` is for each gap; None: one space after `,` and `:`."""
+        """For a JSON Schema as text. `whitespace_pattern` applies to each gap; None: one space after `,` and `:`."""
         options = (
             ConstraintOptions() if whitespace_pattern is None else ConstraintOptions(whitespace=whitespace_pattern)
         )
         return self._of(parts.json_schema(json_schema), **options)
 
     def get_regex_logits_processor(self, regex: str) -> GuidedProcessor:
-        """Of a regular expression, which the whole output matches."""
+        """For a regular expression, which the whole output matches."""
         return self._of(regex)
 
     def get_cfg_logits_processor(self, grammar: str) -> GuidedProcessor:
-        """Of a grammar, in GBNF (`root ::= ...`) or in Lark's notation."""
+        """For a grammar, in GBNF (`root ::= ...`) or in Lark's notation."""
         return self._of(parts.gbnf(grammar) if is_gbnf(grammar) else parts.lark(grammar))
 
     def processor(self, output_type: Any, **options: Unpack[ConstraintOptions]) -> GuidedProcessor:
-        """Of an output type, see `generator`."""
+        """For an output type, see `generator`."""
         if isinstance(output_type, CompiledGrammar | CompiledBy | Expr):
             return self._of(output_type, **options)
         term: Term = python_types_to_terms(output_type)
@@ -139,7 +139,7 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
 
 
 class GuidedProcessor:
-    """Masks the logits of each row of a batch by one grammar. Which row is which is found from their ids."""
+    """Masks the logits of each row of a batch by one grammar. It recognizes rows by their ids."""
 
     def __init__(
         self, grammar: CompiledGrammar, max_new_tokens: int | None = None, spelling: Spelling | None = None
@@ -148,7 +148,7 @@ class GuidedProcessor:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the rows: a generation begins."""
+        """Forget the rows, so that a new generation can begin."""
         self._rows = RowMatchers([self.grammar], self.max_new_tokens, self._spelling)
 
     def __call__(self, input_ids: Any, logits: Any) -> Any:
@@ -158,8 +158,8 @@ class GuidedProcessor:
             input_ids: int (length,) or (rows, length), prompts and padding included.
 
         Raises:
-            BudgetError: no output fits the budget. GuidedError: the arrays are of another kind, or all that the grammar
-                allows is forbidden by others.
+            BudgetError: no output fits the budget. GuidedError: this kind of array is not supported, or other
+                processors forbid all tokens that the grammar allows.
         """
         ids = _array(input_ids)
         rows = self._rows.follow(ids[None] if ids.ndim == 1 else ids)
@@ -179,4 +179,4 @@ def _array(ids: Any) -> npt.NDArray[np.int64]:
         return np.asarray(ids, np.int64)
     if hasattr(ids, "cpu"):
         return np.asarray(ids.cpu().numpy(), np.int64)
-    raise GuidedError(f"arrays of {type(ids).__module__} are not supported: those of torch and numpy are")
+    raise GuidedError(f"arrays of {type(ids).__module__} are not supported: give arrays of torch or numpy")

@@ -1,21 +1,21 @@
-"""A server on several machines: an application of Ray Serve. In: a model, settings, numbers of replicas. Out: what
-`serve.run` takes.
+"""A server on several machines, as a Ray Serve application. In: a model, settings, numbers of replicas. Out: an
+application for `serve.run`.
 
-A replica is an engine with its thread and the application of `guided.server`: the same routes, answers and errors as
-`guided serve` has. Ray Serve does the rest by its own means.
+A replica is an engine with its thread and the application of `guided.server`. It has the same routes, answers and
+errors as `guided serve`. Ray Serve does the rest.
 
-| what | by |
+| task | mechanism |
 |---|---|
-| how many replicas there are | `num_replicas`, `autoscaling_config` |
-| whether one is well | `check_health`: the engine's thread runs; otherwise Ray replaces the replica |
-| the end of one | no new requests, `graceful_shutdown_timeout_s` for open ones, then the application's own end |
-| too many requests | `max_ongoing_requests` of a replica, `max_queued_requests` of a proxy; past them 503 |
-| which replica is asked | the shorter queue of two; with `affinity` the one that had the session (see `ray_sessions`) |
+| number of replicas | `num_replicas`, `autoscaling_config` |
+| health | `check_health`: the engine's thread runs; otherwise Ray replaces the replica |
+| shutdown | no new requests, `graceful_shutdown_timeout_s` for open ones, then the application shuts down |
+| overload | `max_ongoing_requests` per replica, `max_queued_requests` per proxy; 503 beyond them |
+| routing | the shorter of two queues; with `affinity`, the replica that had the session (see `ray_sessions`) |
 
     serve.run(build("smollm2-135m-instruct", num_replicas=2))
     serve run guided.integrations.ray_serve:app model=smollm2-135m-instruct num_replicas=2
 
-Ray is imported when `build` is called. Nothing is shared between replicas: each has its own weights and cache.
+Ray is imported when `build` is called. Replicas share nothing: each has its own weights and cache.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ class Replica:
     """An engine and its application, as Ray Serve runs them."""
 
     def __init__(self, make_engine: Callable[[], Engine], settings: Settings, api_key_file: str | None = None) -> None:
-        """`api_key_file`: of the machine that the replica is on; its keys are in no configuration of Ray."""
+        """`api_key_file`: a file on the replica's machine; its keys do not appear in Ray's configuration."""
         if api_key_file is not None:
             settings = replace(settings, api_keys=_keys(api_key_file))
         self._engine = make_engine()
         self._application = create_app(self._engine, settings)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        """Ray Serve asks for the application after the constructor, and runs its lifespan."""
+        """The application. Ray Serve calls this after the constructor, and runs the application's lifespan."""
         return self._application
 
     def check_health(self) -> None:
-        """Ray Serve calls it again and again. Raises EngineStopped: the replica is to be replaced."""
+        """Ray Serve calls it periodically. Raises EngineStopped: the replica must be replaced."""
         thread = self._application.state.server.thread
         if not thread.alive:
             raise EngineStopped(f"the engine has stopped: {thread.failure}")
 
     def __del__(self) -> None:
-        """Ray Serve calls it once requests have been answered and the application's lifespan is over."""
+        """Ray Serve calls it when all requests have been answered and the application's lifespan has ended."""
         if hasattr(self, "_engine"):  # the constructor may have failed
             self._engine.close()
 
@@ -80,16 +80,16 @@ def build(
     affinity: bool = False,
     **deployment: Any,
 ) -> Any:
-    """An application of Ray Serve.
+    """A Ray Serve application.
 
     Args:
-        model: a name or a path that each replica's machine can load; or a function that makes the engine there.
-        settings: of the server (default: those of `guided serve`, named after the model).
+        model: a name or a path that each replica's machine can load, or a function that creates the engine there.
+        settings: the server's settings (default: those of `guided serve`, named after the model).
         engine: options of `Engine.from_pretrained`, such as `device`.
-        api_key_file: a key on each line, read by each replica.
-        affinity: requests of one session go to one replica while it has room (`ray_sessions`).
+        api_key_file: a file with one key a line, read by each replica.
+        affinity: send the requests of a session to the same replica while it has capacity (`ray_sessions`).
         deployment: options of `serve.deployment`, such as `num_replicas`, `autoscaling_config`,
-            `ray_actor_options={"num_cpus": 4}` (a replica computes with so many threads) or `max_ongoing_requests`.
+            `ray_actor_options={"num_cpus": 4}` (the number of threads of a replica) or `max_ongoing_requests`.
 
     Returns:
         A `ray.serve.Application`.
@@ -106,7 +106,7 @@ def build(
         raise GuidedError("Ray Serve is not installed: pip install 'guided-decoding[ray]'") from None
     if callable(model):
         if engine:
-            raise GuidedError("options of the engine do not go with a function that makes it: give them there")
+            raise GuidedError("engine= cannot be combined with a function: set the options in the function")
         make_engine, settings = model, settings or Settings()
     else:
         make_engine = partial(Engine.from_pretrained, os.fspath(model), **engine or {})
@@ -120,24 +120,24 @@ def build(
     }
     if affinity:
         if "request_router_config" in deployment:
-            raise GuidedError("affinity is a request_router_config of its own: give one of the two")
+            raise GuidedError("affinity sets request_router_config itself: give one of the two")
         options["request_router_config"] = {"request_router_class": _ROUTER}
     replica = serve.deployment(**options | deployment)(serve.ingress()(Replica))
     return replica.bind(make_engine, settings, None if api_key_file is None else os.fspath(api_key_file))
 
 
 class Arguments(BaseModel):
-    """What `serve run guided.integrations.ray_serve:app` takes, besides the settings of the server.
+    """The arguments of `serve run guided.integrations.ray_serve:app`, besides the settings of the server.
 
     Attributes:
         model: a name or a path.
-        served_model_name: how requests name it.
+        served_model_name: the model's name in requests.
         api_key_file, affinity: see `build`.
-        num_replicas: or "auto": as many as are needed; None: 1, or what a configuration file has.
-        max_ongoing_requests: of a replica.
-        max_queued_requests: of a proxy; past them 503.
-        shutdown_timeout: seconds for open requests when a replica ends.
-        num_cpus, num_gpus: that a replica is given.
+        num_replicas: a number; "auto": as many as are needed; None: 1, or the value of a configuration file.
+        max_ongoing_requests: the limit per replica.
+        max_queued_requests: the limit per proxy; 503 beyond it.
+        shutdown_timeout: seconds for open requests when a replica shuts down.
+        num_cpus, num_gpus: the resources of a replica.
         device, dtype, kv_dtype, adapter: see `Engine.from_pretrained`.
     """
 
@@ -160,10 +160,10 @@ class Arguments(BaseModel):
 
 
 def app(arguments: dict[str, Any]) -> Any:
-    """The application for `serve run` and for a configuration file of Ray Serve, whose `args` are `Arguments`.
+    """The application for `serve run` and for a Ray Serve configuration file, whose `args` are `Arguments`.
 
     Raises:
-        TypeError: there is no such argument. ValueError: a value cannot be read (pydantic's error says which).
+        TypeError: an argument is unknown. ValueError: a value is invalid (pydantic's error says which).
     """
     of_settings = {field.name for field in fields(Settings)} - {
         "api_keys",

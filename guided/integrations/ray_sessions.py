@@ -1,19 +1,19 @@
-"""Requests that begin alike go to one replica of Ray Serve. In: requests at a proxy. Out: the same with a session's id.
+"""Send requests with the same prompt prefix to the same Ray Serve replica. In: requests at a proxy. Out: the same
+requests with a session id.
 
-Problem. A prompt whose beginning an engine has read before is read faster there, and nowhere else. But a proxy of Ray
-Serve chooses a replica before it reads the body: its routers see a request's head alone. (Ray's own
-`PrefixCacheAffinityRouter` belongs to `ray.serve.llm`: it reads prompts that a deployment of that library hands on, and
-needs the packages of `ray[llm]`.) What a proxy does know is the header `x-session-id`, by which `ConsistentHashRouter`
-chooses; when that replica is full, it takes the next one.
+Problem. An engine reads a prompt faster if it has read the prompt's beginning before. But a Ray Serve proxy chooses a
+replica before it reads the body, so its routers see only a request's headers. (Ray's own `PrefixCacheAffinityRouter`
+belongs to `ray.serve.llm`: it reads prompts that a deployment of that library passes on, and needs the packages of
+`ray[llm]`.) `ConsistentHashRouter` chooses by the header `x-session-id`. If that replica is full, it takes the next.
 
-So a client that has conversations may send the header itself. For all others, this middleware of the proxies reads the
-body first, and gives requests without the header the hash of how their prompt begins: of a conversation everything up
-to its first message of the user, so that its later turns have the same; of a text its first characters. It is put in
-by an environment variable of the machines, where Ray starts its proxies:
+A client with conversations can send this header itself. For other clients, this proxy middleware reads the body first
+and adds the header if it is missing. Its value is a hash of the prompt's beginning. For a conversation, that is
+everything up to the first user message, so all turns have the same hash. For a text, it is the first characters. To
+enable the middleware, set an environment variable on the machines where Ray starts its proxies:
 
     RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=guided.integrations.ray_sessions:middlewares
 
-and needs `affinity` of `ray_serve.build`. Cost: the body is parsed once more (30 ms for 4 MiB), and waits in memory.
+It needs `affinity` of `ray_serve.build`. Cost: the body is parsed twice (30 ms for 4 MiB) and buffered in memory.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["SessionOfPrompt", "beginning_of", "middlewares"]
 
-CHARACTERS: Final = 2048  # of a prompt that count
+CHARACTERS: Final = 2048  # how many characters of a prompt are hashed
 _MAX_BODY: Final = 4 << 20  # bytes; longer bodies have no session
 _ROUTES: Final = ("/v1/chat/completions", "/v1/completions", "/v1/responses")
 
 
 def middlewares() -> list[Middleware]:
-    """What Ray Serve's proxies run around themselves."""
+    """The middlewares that Ray Serve's proxies install."""
     return [Middleware(SessionOfPrompt)]
 
 
 def beginning_of(body: Any) -> str:
-    """How the prompt of a request begins, at most `CHARACTERS`; empty, where it has none."""
+    """The beginning of a request's prompt, at most `CHARACTERS` characters; empty if it has no prompt."""
     if not isinstance(body, Mapping):
         return ""
     found: list[Any] = [body.get("instructions") or ""]
@@ -56,14 +56,14 @@ def beginning_of(body: Any) -> str:
 
 
 class SessionOfPrompt:
-    """A middleware of ASGI. See the head."""
+    """An ASGI middleware; see the module docstring."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._header = os.environ.get("RAY_SERVE_SESSION_ID_HEADER_KEY", "x-session-id").lower().encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Add the header and go on."""
+        """Add the header and pass the request on."""
         if scope["type"] == "http" and scope["path"].endswith(_ROUTES) and self._header not in dict(scope["headers"]):
             messages = await _body(receive)
             if session := _session(b"".join(message.get("body", b"") for message in messages)):
@@ -73,7 +73,7 @@ class SessionOfPrompt:
 
 
 async def _body(receive: Receive) -> list[Message]:
-    """The messages up to the end of the body, or up to so many bytes."""
+    """The messages up to the end of the body, or until there are more than `_MAX_BODY` bytes."""
     messages, size = list[Message](), 0
     while size <= _MAX_BODY:
         message = await receive()
@@ -85,7 +85,7 @@ async def _body(receive: Receive) -> list[Message]:
 
 
 def _again(messages: list[Message], receive: Receive) -> Receive:
-    """Receives these messages first."""
+    """A `receive` that returns these messages first."""
 
     async def again() -> Message:
         return messages.pop(0) if messages else await receive()
@@ -98,6 +98,6 @@ def _session(body: bytes) -> bytes:
         return b""
     try:
         beginning = beginning_of(json.loads(body))
-    except (ValueError, RecursionError):  # the replica says what is wrong with it
+    except (ValueError, RecursionError):  # the replica reports the error
         return b""
     return hashlib.sha256(beginning.encode(errors="replace")).hexdigest().encode() if beginning else b""

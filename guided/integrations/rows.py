@@ -1,20 +1,23 @@
-"""A matcher for each row of a batch, where an engine tells nothing but the rows' token ids at each step.
+"""A matcher for each row of a batch, for engines that pass only the rows' token ids at each step.
 
-In: at each step the ids of all rows, prompts included. Out: for each row its matcher, moved to where the row is.
+In: at each step the ids of all rows, prompts included. Out: the matcher of each row, at the row's current position.
 
-Engines copy, reorder, and drop rows (beam search), take tokens back (assisted generation), and begin anew without a
-word. So nothing is assumed of how the rows came about: each row goes on from that row of the step before with which it
-has the most ids in common, by taking back what differs and accepting what is new. Rows that go on from the same one get
-forks of its matcher. The first step's rows are the prompts. Engines ask for a mask before each token, so all of a row
-but its last token was there a step before; where it was not, these rows are other prompts, and a generation begins. So
-does one where tokens were taken back and the last token is refused, since the mask of its place was known.
+Engines copy, reorder and drop rows (beam search), roll tokens back (assisted generation), and start a new generation
+without notice. So a row may come from any row of the previous step. It continues from the one with the longest common
+prefix: tokens that differ are rolled back, new tokens are accepted. Rows that continue from the same row get forks of
+its matcher. The rows of the first step are the prompts.
 
-What it cannot tell: a prompt that is the prompt before with the beginning of its answer and at most one token more.
+Engines ask for a mask before each token. So all of a row except its last token must have been there in the previous
+step. Otherwise the rows are other prompts, and a new generation begins. A new generation also begins if tokens were
+rolled back and the last token is refused, because the engine knew the mask for its position.
 
-With a `Spelling` the masks admit only what the tokenizer itself would write (matching/canonical/).
+One case is not detected: a new prompt that consists of the previous prompt, the beginning of its answer and at most one
+more token.
 
-Cost: where rows only grow, one comparison of the batch and one accepted token for each row; else a comparison of each
-row with those of the step before.
+With a `Spelling`, the masks allow only what the tokenizer itself would write (matching/canonical/).
+
+Cost: if all rows grow by a token, one comparison of the batch and one accepted token for each row; otherwise a
+comparison of each row with those of the previous step.
 """
 
 from __future__ import annotations
@@ -46,9 +49,9 @@ class Row:
     """A row of the batch.
 
     Attributes:
-        matcher: of its constraint; None: it has none.
+        matcher: the matcher of its constraint; None: the row is unconstrained.
         written: how many tokens follow the prompt.
-        is_dead: it has a token that its constraint refuses, which only an engine's beam without a way on may have.
+        is_dead: whether it has a token that its constraint refuses. Only a beam without any allowed token may have one.
     """
 
     matcher: ForkingMatcher | None
@@ -56,7 +59,7 @@ class Row:
     is_dead: bool = False
 
     def read(self, tokens: Sequence[int]) -> None:
-        """Go on with tokens; what follows an end token is padding."""
+        """Accept tokens; those after an end token are padding."""
         self.written += len(tokens)
         for token in tokens:
             if self.matcher is None or self.is_dead or self.matcher.is_terminated():
@@ -64,18 +67,18 @@ class Row:
             self.is_dead = not self.matcher.accept_token(int(token))
 
     def fork(self) -> Row:
-        """A copy that moves by itself."""
+        """An independent copy."""
         return Row(None if self.matcher is None else self.matcher.fork(), self.written, self.is_dead)
 
 
 class RowMatchers:
-    """See the head.
+    """See the module docstring.
 
     Args:
-        grammars: of each prompt, None for a free one; a single one may be that of several prompts. The rows of one
-            prompt (several samples, beams) are neighbours.
-        max_new_tokens: of each row; its mask then leaves room for the end of the shortest completion. None: no budget.
-        spelling: of the tokenizer, whose tokens alone are allowed; None: any spelling.
+        grammars: the grammar of each prompt, None for an unconstrained one; a single grammar may serve several prompts.
+            The rows of one prompt (several samples, beams) are adjacent.
+        max_new_tokens: the budget of each row; masks then leave enough tokens for the shortest end. None: no budget.
+        spelling: allow only tokens that the tokenizer itself would write; None: any spelling.
 
     Raises:
         BudgetError: no output of a constraint fits `max_new_tokens`.
@@ -100,10 +103,10 @@ class RowMatchers:
                     raise BudgetError(least, max_new_tokens)
 
     def follow(self, ids: Ids) -> list[Row]:
-        """The rows whose ids these are, int64 (rows, length).
+        """The rows with these ids, int64 (rows, length).
 
         Raises:
-            GuidedError: the rows cannot be shared out among the prompts.
+            GuidedError: the number of rows is not a multiple of the number of prompts.
         """
         before, grown = self._ids, ids.shape[1] - self._ids.shape[1]
         if grown == 1 and ids.shape[0] == len(self._rows) and np.array_equal(ids[:, :-1], before):
@@ -117,20 +120,20 @@ class RowMatchers:
         return self._rows
 
     def budget(self, row: Row) -> int | None:
-        """Tokens that are left to a row, an end token that need not be written counted."""
+        """The tokens left to a row. The end token counts as one more, since it need not be written."""
         return None if self.max_new_tokens is None else max(1, self.max_new_tokens - row.written + 1)
 
     def fill(self, bitmask: npt.NDArray[np.int32]) -> list[int]:
-        """Fill the rows that have a constraint, as they are now; a dead one may end.
+        """Write the masks of the rows that have a constraint; a dead row may only end.
 
         Args:
-            bitmask: int32 (rows, ceil(size / 32)); others stay as they are.
+            bitmask: int32 (rows, ceil(size / 32)); the other rows are not changed.
 
         Returns:
             Which rows have a constraint.
 
         Raises:
-            BudgetError: a row cannot be completed any more.
+            BudgetError: a row can no longer be completed.
 
         Warns:
             RuntimeWarning: a row is dead.
@@ -150,11 +153,11 @@ class RowMatchers:
         return [number for number, _, _ in guided]
 
     def prompt_of(self, number: int) -> range:
-        """The rows of the prompt that a row belongs to, this one among them: neighbours that begin alike."""
+        """All rows of the prompt that a row belongs to: adjacent rows with the same prompt."""
         return self._prompt_of[number]
 
     def allows_only_ends(self, row: npt.NDArray[np.int32]) -> bool:
-        """Whether no token but end tokens is allowed by a row of the bitmask."""
+        """Whether a row of the bitmask allows only end tokens."""
         return not bool(np.any(row & ~self._ends))
 
     @cached_property
@@ -169,7 +172,7 @@ class RowMatchers:
         return matcher if self._spelling is None else CanonicalMatcher(matcher, self._spelling)
 
     def _may_go_on(self, ids: Ids) -> bool:
-        """Whether each row begins with the prompt of one of its group, and has more."""
+        """Whether each row begins with its prompt and is longer."""
         if not self._rows or len(ids) != len(self._rows) or ids.shape[1] <= self._prompt:
             return False
         return bool(np.array_equal(ids[:, : self._prompt], self._ids[:, : self._prompt]))
@@ -191,7 +194,7 @@ class RowMatchers:
         self._prompt_of = [run for run in runs for _ in run]
 
     def _regrouped(self, ids: Ids, grown: int) -> list[Row] | None:
-        """The rows after some were copied, dropped, or taken back; None: they are other prompts."""
+        """The rows after some were copied, dropped or rolled back; None: they are other prompts."""
         rows = list[Row]()
         for number, own in enumerate(ids):
             common = {at: _common(own, self._ids[at]) for at in self.prompt_of(number)}
@@ -207,7 +210,7 @@ class RowMatchers:
         return rows
 
     def _cut(self, number: int, kept: int) -> Row:
-        """A copy of a row of the step before, as it was after `kept` tokens."""
+        """A copy of a row of the previous step, as it was after `kept` tokens."""
         row = self._rows[number]
         if row.written == kept:
             return row.fork()
@@ -218,7 +221,7 @@ class RowMatchers:
 
 
 def warn_of_dead(number: int) -> None:
-    """Say that a row is dead."""
+    """Warn that a row is dead."""
     warnings.warn(
         f"row {number} has a token that its constraint does not allow, and ends: another processor chose it, or a beam "
         "had no other way on",
@@ -228,7 +231,7 @@ def warn_of_dead(number: int) -> None:
 
 
 def _common(one: Ids, other: Ids) -> int:
-    """How many ids both begin with."""
+    """The length of the common prefix."""
     length = min(len(one), len(other))
     differ = np.flatnonzero(one[:length] != other[:length])
     return int(differ[0]) if len(differ) else length

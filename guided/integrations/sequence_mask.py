@@ -1,8 +1,8 @@
-"""The mask of one sequence, where a library calls a processor with the ids so far and the logits, and says no more.
+"""The mask of one sequence, for libraries that call a processor with only the ids so far and the logits.
 
-In: a constraint, and what knows the vocabulary; at each step the sequence's ids, prompt included. Out: the row of the
-tokens that may come next. What a processor does with it, in the arrays of its library, is its module's: llama_cpp.py,
-mlx_lm.py. Which ids are the prompt, and whether a generation begins anew, is found by `RowMatchers`.
+In: a constraint and the source of the vocabulary; at each step the sequence's ids, prompt included. Out: the bitmask
+row of the tokens that may come next. The modules of the libraries apply it to their arrays: llama_cpp.py, mlx_lm.py.
+`RowMatchers` finds out which ids are the prompt, and whether a new generation begins.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ __all__ = ["SequenceMask", "check_width", "compiler_of", "required_grammar", "sp
 
 
 def compiler_of(source: Any, vocabulary_of: Callable[[Any], Vocabulary]) -> GrammarCompiler:
-    """A compiler: the one that is given, or one for a vocabulary that is given, or that `vocabulary_of` reads."""
+    """The given compiler, or a new one for the given vocabulary, or for the one that `vocabulary_of` reads."""
     if isinstance(source, GrammarCompiler):
         return source
     return GrammarCompiler(source if isinstance(source, Vocabulary) else vocabulary_of(source))
 
 
 def required_grammar(compiler: GrammarCompiler, constraint: Constraint, options: ConstraintOptions) -> CompiledGrammar:
-    """The grammar of a constraint, of which there must be one.
+    """The grammar of a constraint.
 
     Raises:
-        SpecError, UnsupportedError, LimitExceeded, GuidedError: see `compile_constraint`.
+        SpecError, UnsupportedError, LimitExceeded, GuidedError: see `compile_constraint`; or the constraint is None.
     """
     grammar = compile_constraint(compiler, constraint, options)
     if grammar is None:
@@ -46,10 +46,10 @@ def required_grammar(compiler: GrammarCompiler, constraint: Constraint, options:
 
 
 def spelling_if(canonical: bool, vocabulary: Vocabulary) -> Spelling | None:
-    """How the tokenizer spells, where only what it would write itself is allowed.
+    """The tokenizer's spelling if `canonical` is set, otherwise None.
 
     Raises:
-        UnsupportedError: that is not known. OptionError: `canonical` is neither True nor False.
+        UnsupportedError: it is not known how the tokenizer spells. OptionError: `canonical` is neither True nor False.
     """
     if not isinstance(canonical, bool):
         raise OptionError(f"canonical is {brief(canonical)}, it must be True or False")
@@ -57,7 +57,7 @@ def spelling_if(canonical: bool, vocabulary: Vocabulary) -> Spelling | None:
 
 
 def check_width(width: int, vocabulary: Vocabulary) -> None:
-    """Raises GuidedError where a model scores fewer tokens than the vocabulary has."""
+    """Raises GuidedError if a model scores fewer tokens than the vocabulary has."""
     if width < vocabulary.size:
         raise GuidedError(
             f"the model scores {width} tokens, the vocabulary has {vocabulary.size}: this is another model's tokenizer"
@@ -65,16 +65,16 @@ def check_width(width: int, vocabulary: Vocabulary) -> None:
 
 
 class SequenceMask:
-    """See the head.
+    """See the module docstring.
 
     Args:
-        grammar: the constraint, compiled.
-        max_tokens: what the generation is given; its text is then complete within it. None: no budget.
-        canonical: allow only what the tokenizer itself would write.
+        grammar: the compiled constraint.
+        max_tokens: the token limit of the generation; its text is then complete within it. None: no budget.
+        canonical: allow only tokens that the tokenizer itself would write.
 
     Raises:
-        OptionError: `max_tokens` is no number of tokens. UnsupportedError: it is not known how the tokenizer spells.
-        BudgetError: no output of the constraint fits it.
+        OptionError: `max_tokens` is not a positive integer. UnsupportedError: it is not known how the tokenizer spells.
+        BudgetError: no output of the constraint fits `max_tokens`.
     """
 
     def __init__(self, grammar: CompiledGrammar, max_tokens: int | None, *, canonical: bool = False) -> None:
@@ -83,7 +83,7 @@ class SequenceMask:
         self._bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
 
     def after(self, ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
-        """The row after these ids, int32 (ceil(size / 32),); the next call overwrites it.
+        """The mask after these ids, int32 (ceil(size / 32),); the next call overwrites it.
 
         Raises:
             GuidedError: the last token is not allowed.

@@ -3,23 +3,23 @@
     pip install 'guided-decoding[sglang]'
     python -m sglang.launch_server --model-path ... --grammar-backend guided
 
-In: what SGLang starts with: its arguments, the tokenizer, the size of the vocabulary, the end tokens. Out: a grammar
-backend (sglang_backend.py), for `json_schema`, `regex`, `ebnf` and `structural_tag` of requests, and for what their
-equivalents in OpenAI's interface become. SGLang finds `register` by an entry point of this package; it adds a name to
-SGLang's list of backends and does nothing else, so a server that is started with another backend is as it was.
+In: SGLang's startup parameters: its arguments, the tokenizer, the size of the vocabulary, the end tokens. Out: a
+grammar backend (sglang_backend.py), for `json_schema`, `regex`, `ebnf` and `structural_tag` of requests, and for their
+equivalents in OpenAI's interface. SGLang finds `register` by an entry point of this package. `register` only adds a
+name to SGLang's list of backends, so servers that use another backend are not affected.
 
-| what | how |
+| feature | behavior |
 |---|---|
-| a specification that is wrong, or is not enforced | the request is answered with status 400 and guided's message |
-| reasoning (`--reasoning-parser`) | SGLang's own gate, around guided's grammar: the constraint begins after it |
+| invalid or unsupported specification | the request is answered with status 400 and guided's message |
+| reasoning (`--reasoning-parser`) | SGLang's own gate wraps guided's grammar: the constraint begins after reasoning |
 | `--constrained-json-...` | how white space is written: any, none, at most n characters in a gap, or an expression |
-| EBNF | GBNF or xgrammar's EBNF where the text has `::=`, else Lark's notation |
+| EBNF | GBNF or xgrammar's EBNF if the text contains `::=`, otherwise Lark's notation |
 
-Nothing is imported from SGLang before it calls. Its interface is compared with what guided expects when a server is
-started: an unknown one is an error at once, not a wrong answer later.
+SGLang is not imported before it calls guided. When a server starts, SGLang's interface is compared with the expected
+one: a difference is an error at startup, not a wrong answer later.
 
-What it does not do: embed a constraint in the messages of a model whose reasoning parser frames whole turns (Inkling);
-this is refused when the server is started. SGLang itself refuses a specification that holds the character U+0000.
+Models whose reasoning parser frames whole turns (Inkling) are not supported, and are refused at startup. SGLang itself
+refuses a specification that contains the character U+0000.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NAME: Final = "guided"
 """The name of the backend."""
 
 TESTED: Final = ("0.5.23",)
-"""The versions of SGLang that the tests were run with."""
+"""The versions of SGLang that the tests were run against."""
 
 _BASE: Final = "sglang.srt.constrained.base_grammar_backend"
 _REASONER: Final = "sglang.srt.constrained.reasoner_grammar_backend"
@@ -81,14 +81,14 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "sglang.srt.runtime_context:get_serving": (),
     }
 )
-"""What guided relies on: module, name, and names of parameters. Those of methods are all that there are, as guided's
-own methods take their places; a class or a function may have more."""
+"""What guided relies on: module, name, and names of parameters. guided overrides the methods, so their parameters must
+be exactly these. A class or a function may have more."""
 
 _log = logging.getLogger(__name__)
 
 
 def register() -> None:
-    """Add the backend's name to SGLang's. The entry point of this package in SGLang's group of plug-ins calls it."""
+    """Add the backend's name to SGLang's list. SGLang calls this by its plug-in entry point."""
     from sglang.srt.arg_groups.choices import GRAMMAR_BACKEND_CHOICES, add_grammar_backend_choices
     from sglang.srt.constrained.base_grammar_backend import register_grammar_backend
 
@@ -98,16 +98,16 @@ def register() -> None:
 
 
 def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Collection[int] | None) -> Any:
-    """The backend of a server, as SGLang's registry asks for it: a `BaseGrammarBackend`.
+    """Create the backend of a server, a `BaseGrammarBackend`; SGLang's registry calls this.
 
     Args:
-        server_args: not read: SGLang's resolved configuration is.
-        tokenizer: of transformers.
+        server_args: ignored; SGLang's resolved configuration is used instead.
+        tokenizer: a transformers tokenizer.
         vocab_size: the number of logits.
-        eos_token_ids: of the model; those of the tokenizer end an output as well.
+        eos_token_ids: the model's end tokens; the tokenizer's end an output as well.
 
     Raises:
-        GuidedError: this SGLang has another interface, or its options contradict each other or are not supported.
+        GuidedError: this SGLang has a different interface, or its options contradict each other or are not supported.
         VocabularyError: the tokenizer cannot be read.
     """
     _check_interface()
@@ -128,9 +128,9 @@ def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_
 
 
 def _gated(backend: Any, serving: Any, tokenizer: Any) -> Any:
-    """The backend behind SGLang's gate for reasoning, which its registry does not put around other backends.
+    """The backend behind SGLang's gate for reasoning, which SGLang's registry adds only to its own backends.
 
-    As SGLang does it for its own: without a marker that the tokenizer can encode there is no gate, of which it warns.
+    As in SGLang, there is no gate if the tokenizer cannot encode the end marker; SGLang warns of this.
     """
     from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
     from sglang.srt.parser.reasoning_parser import ReasoningParser
@@ -140,7 +140,7 @@ def _gated(backend: Any, serving: Any, tokenizer: Any) -> Any:
         return backend
     if parser.detector.get_answer_frame() is not None:
         raise GuidedError(
-            f"the reasoning parser {serving.reasoning_parser!r} frames whole turns, which guided's backend does not: "
+            f"the reasoning parser {serving.reasoning_parser!r} frames whole turns, which guided does not support: "
             "use --grammar-backend xgrammar with this model"
         )
     return ReasonerGrammarBackend(
@@ -149,14 +149,14 @@ def _gated(backend: Any, serving: Any, tokenizer: Any) -> Any:
 
 
 def _whitespace(serving: Any) -> str:
-    """The option `whitespace` of guided that the server's options mean."""
+    """guided's option `whitespace`, from the server's options."""
     pattern = serving.constrained_json_whitespace_pattern
     none_at_all = serving.constrained_json_disable_any_whitespace
     most = serving.constrained_json_max_whitespace_cnt
     if sum((pattern is not None, bool(none_at_all), most is not None)) > 1:
         raise GuidedError(
             "--constrained-json-whitespace-pattern, --constrained-json-disable-any-whitespace and "
-            "--constrained-json-max-whitespace-cnt each say how white space is written: give one"
+            "--constrained-json-max-whitespace-cnt exclude each other: give one"
         )
     if pattern is not None:
         return str(pattern)
@@ -169,14 +169,14 @@ def _check_interface() -> None:
     """Compare SGLang with `EXPECTED`.
 
     Raises:
-        GuidedError: something that guided relies on is gone or has other parameters.
+        GuidedError: something that guided relies on is missing or has different parameters.
     """
     import sglang
 
     version = getattr(sglang, "__version__", "of an unknown version")
     if differences := [place for place, parameters in EXPECTED.items() if not _has(place, parameters)]:
         raise GuidedError(
-            f"SGLang {version} has another interface than guided expects, which was tested with {', '.join(TESTED)}: "
+            f"the interface of SGLang {version} differs from that of {', '.join(TESTED)}, which guided supports: "
             f"{', '.join(differences)}. Install one of these versions, or use another --grammar-backend"
         )
     if version not in TESTED:
@@ -184,7 +184,7 @@ def _check_interface() -> None:
 
 
 def _has(place: str, parameters: tuple[str, ...]) -> bool:
-    """Whether there is what a place names, with these parameters."""
+    """Whether the named object exists and has these parameters."""
     module, _, path = place.partition(":")
     try:
         found: Any = import_module(module)

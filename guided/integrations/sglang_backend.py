@@ -1,11 +1,11 @@
 """The classes that SGLang's scheduler calls: a grammar backend, and the grammar of one request.
 
-In: a specification's kind and text. Out: a grammar whose tokens are accepted one by one, taken back, and masked in rows
-of SGLang's bitmask (int32, bit `id % 32` of word `id // 32`, 1 is allowed), which is guided's own layout.
+In: a specification's kind and text. Out: a grammar that accepts tokens, rolls them back, and fills rows of SGLang's
+bitmask (int32, bit `id % 32` of word `id // 32`, 1 means allowed), which is guided's own layout.
 
-SGLang compiles on threads and calls all else from its scheduler's thread. A step fills the rows of a batch on several
-OS threads without Python's lock. A drafted token is accepted, masked and taken back as SGLang walks its tree of drafts.
-Grammars that were compiled are kept in two places, both bounded: by SGLang for the same text, by guided by content.
+SGLang compiles on threads and makes all other calls from its scheduler's thread. A step fills the rows of a batch on
+several OS threads without the GIL. As SGLang walks its tree of drafts, each token is accepted, masked and rolled back.
+There are two caches of compiled grammars, both bounded: SGLang's by text, and guided's by content.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["KEPT", "GuidedBackend", "GuidedGrammar"]
 
 _ANY_JSON: Final = "$$ANY$$"  # SGLang's name for JSON without a schema
 KEPT: Final = 1024
-"""Grammars that are kept by a specification's kind and text. SGLang's own dictionary of them has no bound."""
+"""The size of the cache by a specification's kind and text. SGLang's own dictionary is unbounded."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,23 +50,23 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
 
     Args:
         matcher: its state.
-        stats: what SGLang tells of its compilation.
+        stats: SGLang's statistics of its compilation.
     """
 
     def __init__(self, matcher: GrammarMatcher, stats: GrammarStats | None = None) -> None:
         super().__init__()
         self.matcher = matcher
         self.grammar_stats = stats
-        self._after_end = 0  # tokens past the end, which are not the grammar's
+        self._after_end = 0  # tokens after the end, which the matcher has not read
 
     def __repr__(self) -> str:
         return f"GuidedGrammar({self.matcher!r})"
 
     def accept_token(self, token: int) -> None:
-        """Go on with a token; what follows the end counts for `rollback` alone.
+        """Accept a token. Tokens after the end are only counted, for `rollback`.
 
         Raises:
-            ValueError: it is not allowed. SGLang ends the request.
+            ValueError: it is not allowed. SGLang then ends the request.
         """
         self.current_token = token
         if self.matcher.is_terminated():
@@ -75,7 +75,7 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
             raise ValueError(f"token {token} is not allowed: {self.matcher.explain(token)}")
 
     def rollback(self, k: int) -> None:
-        """Take back the last k tokens. ValueError: there are not so many."""
+        """Take back the last k tokens. ValueError: there are fewer."""
         after_end = min(k, self._after_end)
         self.matcher.rollback(k - after_end)
         self._after_end -= after_end
@@ -85,7 +85,7 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
         return self.matcher.is_terminated()
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
-        """Rows that allow everything, int32 (batch_size, ceil(vocab_size / 32)), on the CPU."""
+        """A bitmask that allows everything, int32 (batch_size, ceil(vocab_size / 32)), on the CPU."""
         return GuidedBackend.allocate_vocab_mask(vocab_size, batch_size, device)
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
@@ -95,7 +95,7 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
 
     @staticmethod
     def fill_vocab_mask_batched(entries: list[GrammarRow], vocab_mask: torch.Tensor) -> None:
-        """Fill rows; others stay as they are. On several threads, but behind SGLang's gate one by one."""
+        """Fill some rows, on several threads. Rows behind SGLang's gate for reasoning are filled one by one."""
         if all(isinstance(entry.grammar, GuidedGrammar) for entry in entries):
             fill_batch([entry.grammar.matcher for entry in entries], vocab_mask, [entry.row for entry in entries])
         else:
@@ -108,27 +108,27 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
 
     @staticmethod
     def move_vocab_mask(vocab_mask: torch.Tensor, device: Any) -> torch.Tensor:
-        """The mask on a device."""
+        """Copy the mask to a device."""
         return GuidedBackend.move_vocab_mask(vocab_mask, device)
 
     @staticmethod
     def apply_vocab_mask(logits: torch.Tensor, vocab_mask: torch.Tensor) -> None:
-        """Set the logits of what is not allowed to -inf, in place."""
+        """Set the logits of tokens that are not allowed to -inf, in place."""
         GuidedBackend.apply_vocab_mask(logits, vocab_mask)
 
     def copy(self) -> GuidedGrammar:
-        """The same state, which moves by itself. O(1)."""
+        """An independent copy of the state. O(1)."""
         stats = self.grammar_stats
         again = None if stats is None else replace(stats, is_cache_hit=True, tree_traversal_time=[])
         return GuidedGrammar(self.matcher.fork(), again)
 
 
 class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
-    """Compiles what requests ask for.
+    """Compiles the specifications of requests.
 
     Args:
-        compiler: of the model's vocabulary.
-        whitespace: of JSON, see `JsonSchemaOptions`.
+        compiler: a compiler for the model's vocabulary.
+        whitespace: how white space in JSON is written, see `JsonSchemaOptions`.
     """
 
     def __init__(self, compiler: GrammarCompiler, whitespace: str = "json") -> None:
@@ -138,7 +138,7 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
 
     @property
     def is_support_token_filter(self) -> bool:
-        """Whether `set_token_filter` is there, which strict thinking needs."""
+        """Whether the backend has `set_token_filter`, which strict thinking needs."""
         return True
 
     def dispatch_json(self, key_string: str) -> BaseGrammarObject:
@@ -153,7 +153,7 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
         return self._grammar("regex", lambda: self.compiler.compile_regex(key_string, classes=classes))
 
     def dispatch_ebnf(self, key_string: str) -> BaseGrammarObject:
-        """The grammar of a text in GBNF or EBNF, which has `::=`, or in Lark's notation."""
+        """The grammar of a text in GBNF or EBNF if it contains `::=`, otherwise in Lark's notation."""
 
         def compiled() -> CompiledGrammar:
             if is_gbnf(key_string):
@@ -172,7 +172,7 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
         )
 
     def _grammar(self, kind: str, compile: Callable[[], CompiledGrammar]) -> BaseGrammarObject:
-        """What the request gets: a grammar, or the reason why there is none, which becomes a status of 400."""
+        """A grammar, or an `InvalidGrammarObject`, which SGLang answers with status 400."""
         try:
             return GuidedGrammar(GrammarMatcher(compile()), GrammarStats(dispatch_type=kind))
         except GuidedError as error:
@@ -181,18 +181,18 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
 
     @staticmethod
     def allocate_vocab_mask(vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
-        """Rows that allow everything, int32 (batch_size, ceil(vocab_size / 32)), in memory that CUDA can copy from."""
+        """A bitmask that allows everything, int32 (batch_size, ceil(vocab_size / 32)), pinned if CUDA is available."""
         shape = (batch_size, (vocab_size + 31) // 32)
         return torch.full(shape, -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
 
     @staticmethod
     def move_vocab_mask(vocab_mask: torch.Tensor, device: Any) -> torch.Tensor:
-        """The mask on a device."""
+        """Copy the mask to a device."""
         return vocab_mask.to(device, non_blocking=True)
 
     @staticmethod
     def apply_vocab_mask(logits: torch.Tensor, vocab_mask: torch.Tensor) -> None:
-        """Set the logits of what is not allowed to -inf, in place."""
+        """Set the logits of tokens that are not allowed to -inf, in place."""
         apply_token_bitmask_inplace(logits, vocab_mask)
 
     @staticmethod
@@ -203,7 +203,7 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
         is_allowed: bool = True,
         reset_vocab_mask: bool = True,
     ) -> None:
-        """Allow or forbid some ids in a row; with `reset_vocab_mask` all others become the opposite."""
+        """Allow or forbid some ids in a row. With `reset_vocab_mask`, all other ids get the opposite."""
         row = vocab_mask[batch_idx]
         if reset_vocab_mask:
             row.fill_(0 if is_allowed else -1)
@@ -215,11 +215,11 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
 
 
 def _read_tag(text: str) -> Mapping[str, Any]:
-    """A structural tag, where what SGLang alone has is written as guided reads it.
+    """A structural tag, with SGLang's extensions rewritten to what guided reads.
 
-    That is `at_least_one` beside `structures`, and schemas that are null, as those of functions without parameters.
+    These are `at_least_one` beside `structures`, and null schemas, such as those of functions without parameters.
     """
-    read_json(text, Limits(), "structural_tag")  # its errors have a place, and it refuses members that come twice
+    read_json(text, Limits(), "structural_tag")  # its errors have a place, and it refuses duplicate members
     document = json.loads(text)
     if not isinstance(document, dict):
         raise SpecError("a structural tag is an object", hint='write {"type": "structural_tag", "format": {...}}')
@@ -242,7 +242,7 @@ def _read_tag(text: str) -> Mapping[str, Any]:
 
 
 def _without_null_schemas(format: Any) -> Any:
-    """A format in which a missing or null schema of JSON is the one that allows everything."""
+    """A format in which missing and null JSON schemas are replaced by the schema that allows everything."""
     if isinstance(format, list):
         return [_without_null_schemas(each) for each in format]
     if not isinstance(format, dict):

@@ -5,15 +5,15 @@
     processor = GuidedLogitsProcessor({"type": "object", ...}, "path/of/the/model/tokenizer.json", max_tokens=200)
     llm.generate(prompts, SamplingParams(logits_processor=processor, max_tokens=200))
 
-In: a constraint as `Engine.generate` takes it, and the tokenizer. Out: callables of the signatures that
-`tensorrt_llm.sampling_params` documents, which set logits in place. They follow requests by their ids, and the beams of
-a request by their tokens (rows.py), so one processor serves any number of requests. TensorRT-LLM takes any callable, so
-nothing of it is imported.
+In: a constraint as `Engine.generate` takes it, and the tokenizer. Out: callables with the signatures that
+`tensorrt_llm.sampling_params` documents, which set logits in place. They recognize requests by their ids, and the beams
+of a request by their tokens (rows.py), so one processor serves any number of requests. TensorRT-LLM accepts any
+callable, so this module does not import it.
 
-Limits. TensorRT-LLM may run in other processes, to which processors are sent; there they compile their constraint
-again. What it accepts from such a message is its own matter (its class must be approved there, or the engine run in one
-process). It tells nobody that a request has ended, so what is known of requests is kept for the latest 1,024. The
-interface is tested with its signatures on a CPU, and not on a device.
+Limits. TensorRT-LLM may send processors to other processes, where they compile their constraint again. Its
+deserialization must accept the processor: approve the class there, or run the engine in one process. It does not report
+the end of a request, so the state of only the latest 1,024 requests is kept. The tests use its signatures on a CPU,
+without a device.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ _KEPT: Final = 1024
 
 
 class GuidedLogitsProcessor:
-    """Masks the logits of requests; each is followed by its id.
+    """Masks the logits of requests, which it recognizes by their ids.
 
     Args:
         constraint: what `Engine.generate` takes.
-        tokenizer: of transformers, or the path of a tokenizer.json; or a `Vocabulary`, or a `GrammarCompiler`, which
-            remembers what it compiled, but cannot be sent to other processes.
-        max_tokens: what the requests are given; their texts are then complete within it.
+        tokenizer: a transformers tokenizer, the path of a tokenizer.json, a `Vocabulary`, or a `GrammarCompiler`, which
+            caches compiled grammars but cannot be sent to other processes.
+        max_tokens: the token limit of the requests; their texts are then complete within it.
         canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
-        **options: of `ConstraintOptions`, as `whitespace="compact"`.
+        **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
-        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has no such value.
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has a wrong value.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class GuidedLogitsProcessor:
         self._requests = Latest[int, RowMatchers](_KEPT)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """How it is made again in another process."""
+        """How it is created again in another process."""
         return self._again
 
     def __call__(
@@ -88,17 +88,17 @@ class GuidedLogitsProcessor:
         stream_ptr: int | None,
         client_id: int | None,
     ) -> None:
-        """Set what is not allowed to -inf, in place.
+        """Set the logits of tokens that are not allowed to -inf, in place.
 
         Args:
-            req_id: of the request.
+            req_id: the id of the request.
             logits: (..., beams, vocabulary), on any device.
-            token_ids: of each beam, so far, all of one length.
+            token_ids: the ids of each beam so far, all of the same length.
             stream_ptr: the CUDA stream of the logits; None: the current one.
             client_id: not used.
 
         Raises:
-            GuidedError: the logits do not fit the vocabulary, or the beams.
+            GuidedError: the logits do not fit the vocabulary or the beams.
             BudgetError: no output of the constraint fits the budget.
         """
         rows = logits.view(-1, logits.shape[-1])
@@ -113,7 +113,7 @@ class GuidedLogitsProcessor:
             apply_token_bitmask_inplace(rows, bitmask)
 
     def _matchers(self, req_id: int) -> RowMatchers:
-        """What is known of a request."""
+        """The matchers of a request's beams."""
         found: RowMatchers | None = self._requests.get(req_id)
         if found is None:
             found = self._requests[req_id] = RowMatchers([self._grammar], self._max_tokens, self._spelling)
@@ -121,7 +121,7 @@ class GuidedLogitsProcessor:
 
 
 class GuidedBatchedLogitsProcessor(GuidedLogitsProcessor):
-    """The same for `LLM(batched_logits_processor=...)`, and requests with `apply_batched_logits_processor`."""
+    """The same for `LLM(batched_logits_processor=...)` and requests with `apply_batched_logits_processor`."""
 
     def __call__(  # type: ignore[override]  # the signature that TensorRT-LLM asks for
         self,
@@ -131,7 +131,7 @@ class GuidedBatchedLogitsProcessor(GuidedLogitsProcessor):
         stream_ptr: int | None,
         client_ids: Sequence[int | None],
     ) -> None:
-        """Set what is not allowed to -inf, in place, for each request; see `GuidedLogitsProcessor.__call__`."""
+        """Mask the logits of each request in place; see `GuidedLogitsProcessor.__call__`."""
         for one in zip(req_ids, logits, token_ids, client_ids, strict=True):
             super().__call__(one[0], one[1], one[2], stream_ptr, one[3])
 

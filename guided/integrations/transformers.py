@@ -6,15 +6,15 @@
     model.generate(**inputs, logits_processor=[processor], max_new_tokens=200)
 
 In: constraints as `Engine.generate` takes them, one for all prompts or one for each; the tokenizer. Out: a
-`LogitsProcessor`, or a `prefix_allowed_tokens_fn`. Where the rows of a batch are, is found from their ids at each step
-(rows.py), so left padding, several samples, beams, assisted generation, and another prompt later need no help. An
-assistant with a tokenizer of its own drafts badly, or is refused, since the constraint is of the model's tokens.
+`LogitsProcessor`, or a `prefix_allowed_tokens_fn`. The processor derives the state of each row from its ids at each
+step (rows.py), so left padding, several samples, beams, assisted generation and later prompts just work. An assistant
+with its own tokenizer drafts badly or is refused, since the constraint is compiled for the model's tokens.
 
-A constraint wins over `min_new_tokens` and the like: where it leaves only an end, the row ends there, as with
-`min_tokens` of guided's own engine. Where it leaves others, and all of them are forbidden, that is an error.
+A constraint takes precedence over `min_new_tokens` and the like: if it allows only an end token, the row ends there, as
+with `min_tokens` of guided's own engine. If it allows other tokens but all of them are forbidden, that is an error.
 
-What it does not do: skip forced tokens, and spell a prompt's end anew (`heal_prompt`), which `generate` has no place
-for; see `guided.from_transformers`.
+`generate` has no hooks for skipping forced tokens or for token healing (`heal_prompt`); `guided.from_transformers` has
+both.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from guided.vocabulary import Vocabulary
 __all__ = ["GuidedLogitsProcessor", "leave_a_way_on", "prefix_allowed_tokens_fn", "vocabulary_of"]
 
 Tokenizer = Any
-_LAST_RESORT: Final = -1e4  # the score of an end that others have forbidden: a beam that may go on is better
+_LAST_RESORT: Final = -1e4  # the score of an end that others have forbidden: a beam that can continue scores higher
 
 
 def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
-    """The vocabulary of a tokenizer of transformers.
+    """The vocabulary of a transformers tokenizer.
 
     Args:
-        model: where it is given, its logits say the vocabulary's size, and its `generation_config` further end tokens.
+        model: if given, its logits determine the vocabulary's size, and its `generation_config` adds end tokens.
 
     Raises:
         VocabularyError: the tokenizer cannot be read.
@@ -59,7 +59,7 @@ def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
         return Vocabulary.from_huggingface(tokenizer)
     ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
-    own = getattr(tokenizer, "eos_token_id", None)  # what is no tokenizer at all is refused below
+    own = getattr(tokenizer, "eos_token_id", None)  # anything but a tokenizer is refused below
     size = model.get_output_embeddings().weight.shape[0] if hasattr(model, "get_output_embeddings") else None
     return Vocabulary.from_huggingface(
         tokenizer, eos_token_ids={*ends, *([] if own is None else [own])} or None, size=size
@@ -71,14 +71,14 @@ class GuidedLogitsProcessor(LogitsProcessor):
 
     Args:
         constraint: what `Engine.generate` takes: a compiled grammar, a JSON Schema as a dict, a type, a regular
-            expression, a list of texts, parts. A tuple gives one for each prompt of the batch, None for a free one.
-        tokenizer: of transformers, or a `Vocabulary`, or a `GrammarCompiler`, which remembers what it compiled.
-        max_new_tokens: what `generate` is given: each row is then complete within it.
+            expression, a list of texts, parts. A tuple gives one for each prompt of the batch; None: unconstrained.
+        tokenizer: a transformers tokenizer, a `Vocabulary`, or a `GrammarCompiler`, which caches compiled grammars.
+        max_new_tokens: the limit passed to `generate`; each row is then complete within it.
         canonical: allow only tokens that the tokenizer itself would write, see `Engine.generate`.
-        **options: of `ConstraintOptions`, as `whitespace="compact"`.
+        **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
-        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has no such value.
+        SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has a wrong value.
         BudgetError: no output of a constraint fits `max_new_tokens`.
     """
 
@@ -94,40 +94,40 @@ class GuidedLogitsProcessor(LogitsProcessor):
         check_integer("max_new_tokens", max_new_tokens, least=1, optional=True)
         each = constraint if isinstance(constraint, tuple) else (constraint,)
         compiler = compiler_of(tokenizer, vocabulary_of)
-        of_none = options if all(one is None for one in each) else ConstraintOptions()  # an error where there are some
+        of_none = options if all(one is None for one in each) else ConstraintOptions()  # options for None are an error
         grammars = [compile_constraint(compiler, one, of_none if one is None else options) for one in each]
         self.vocabulary, self._one_for_all = compiler.vocabulary, not isinstance(constraint, tuple)
         self._new_rows = partial(RowMatchers, grammars, max_new_tokens, spelling_if(canonical, compiler.vocabulary))
         self._of_width = {self.vocabulary.size: self._new_rows()}
 
     def reset(self) -> None:
-        """Forget the rows: the next call is the first one of a generation.
+        """Forget the rows, so that the next call begins a new generation.
 
-        It is only needed where a prompt is the one before with a part of its answer, see rows.py.
+        This is needed only if a prompt consists of the previous prompt and a part of its answer, see rows.py.
         """
         self._of_width.clear()
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor) -> torch.Tensor:
-        """The scores with -inf where a row's constraint allows no token; the argument stays as it is.
+        """The scores, with -inf for each token that a row's constraint does not allow. The argument is not changed.
 
         Args:
             input_ids: int64 (rows, length), prompts and padding included.
             scores: float (rows, vocabulary).
 
         Raises:
-            GuidedError: the model is another one, the rows do not fit the constraints, or all that a constraint allows
-                is forbidden by others.
+            GuidedError: the model and the tokenizer do not match, the number of rows does not fit the constraints, or
+                other processors forbid all tokens that a constraint allows.
         """
         width = scores.shape[-1]
         check_width(width, self.vocabulary)
-        # An assistant whose logits are of another width may have another tokenizer: its rows are none of the model's.
+        # An assistant with logits of a different width may have a different tokenizer, so its rows are kept separate.
         if width not in self._of_width:
             self._of_width[width] = self._new_rows()
         matchers = self._of_width[width]
         rows = matchers.follow(input_ids.cpu().numpy())
         bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
         if guided := matchers.fill(bitmask):
-            scores = scores.clone()  # `generate` gives them away as the raw logits
+            scores = scores.clone()  # `generate` returns them as the raw logits
             apply_token_bitmask_inplace(scores, bitmask, None if len(guided) == len(rows) else guided)
             leave_a_way_on(matchers, guided, bitmask, scores)
         return scores
@@ -136,24 +136,24 @@ class GuidedLogitsProcessor(LogitsProcessor):
 def leave_a_way_on(
     matchers: RowMatchers, guided: list[int], bitmask: npt.NDArray[np.int32], scores: torch.Tensor
 ) -> None:
-    """Let rows end in which a constraint allows nothing else, and others have forbidden that.
+    """Let a row end if its constraint allows only an end token, which another processor has forbidden.
 
-    `generate` would otherwise take token 0, whatever it is.
+    Otherwise `generate` would choose token 0, whatever it is.
 
     Args:
         guided: the rows that have a constraint.
-        bitmask: what the constraints allow.
+        bitmask: the masks of the constraints.
         scores: float (rows, vocabulary), masked, changed in place.
 
     Raises:
-        GuidedError: in all rows of a prompt another token may come, but each is forbidden.
+        GuidedError: in all rows of a prompt, the constraint allows other tokens, but each of them is forbidden.
     """
     stuck = rows_without_tokens(guided, bitmask, scores)
     for row in [row for row in stuck if matchers.allows_only_ends(bitmask[row])]:
         scores[row, allowed_tokens(bitmask, row)] = _LAST_RESORT
         stuck.remove(row)
     for row in stuck:
-        if set(matchers.prompt_of(row)).issubset(stuck):  # else it is a beam, and others go on
+        if set(matchers.prompt_of(row)).issubset(stuck):  # otherwise it is a beam, and other beams continue
             raise GuidedError(
                 f"each token that the constraint of row {row} allows is forbidden by another processor or an option "
                 "of generate, such as bad_words_ids, suppress_tokens or no_repeat_ngram_size: leave it out"
@@ -165,17 +165,17 @@ def prefix_allowed_tokens_fn(
 ) -> Callable[[int, torch.Tensor], list[int]]:
     """A function for `generate(prefix_allowed_tokens_fn=...)`: the ids that may come next in a row.
 
-    It has no budget, cannot see what other options of `generate` forbid (`min_new_tokens` among them, beyond what the
-    constraint allows), remembers all that a generation has written, and lists of ids are slower than masks: prefer
-    `GuidedLogitsProcessor`. An assistant with a tokenizer of its own must not be used beside it.
+    Prefer `GuidedLogitsProcessor`. This function has no budget, does not see what other options of `generate` forbid
+    (`min_new_tokens` among them), and keeps all rows of a generation in memory. Its lists of ids are slower than masks.
+    Do not combine it with an assistant that has its own tokenizer.
 
     Warns:
-        RuntimeWarning: a row has a token that the constraint does not allow; it ends there.
+        RuntimeWarning: a row has a token that the constraint does not allow; the row ends there.
     """
     compiler = compiler_of(tokenizer, vocabulary_of)
     grammar = compile_constraint(compiler, constraint, options)
     bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
-    begun: dict[int, tuple[npt.NDArray[np.int64], dict[bytes, Row]]] = {}  # the prompt; the rows by what follows it
+    begun: dict[int, tuple[npt.NDArray[np.int64], dict[bytes, Row]]] = {}  # the prompt; the rows by their further ids
 
     def row_of(batch_id: int, ids: npt.NDArray[np.int64]) -> Row:
         prompt, rows = begun.get(batch_id, (ids, {}))

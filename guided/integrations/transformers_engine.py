@@ -1,13 +1,13 @@
 """The engine on any causal model of transformers: `guided.from_transformers(model, tokenizer)`.
 
 In: a model and its tokenizer, as transformers has loaded them. Out: an `Engine`, with its `generate`, `stream`,
-budgets, forced tokens, tools and values. The model runs as transformers runs it: each sequence with a cache of its own,
-as the model makes it, so every architecture works, one sequence after the other. What `Engine.from_pretrained` can load
-itself is faster there: its sequences share forward passes, and what they have in common.
+budgets, forced tokens, tools and values. The model runs as in transformers: one sequence after the other, each with a
+cache that the model creates. So every architecture works. Models that `Engine.from_pretrained` can load run faster
+there, since their sequences share forward passes and common prefixes.
 
-Cost: a forward pass of transformers for each sequence of a step. A model that gives no cache (a state-space model has
-none that can be handed over) reads its whole sequence again each time. Tokens that are taken back, as drafts are, drop
-the cache of their sequence.
+Cost: a forward pass of transformers for each sequence of a step. A model that returns no cache (such as a state-space
+model, whose cache cannot be passed in) reads its whole sequence again each time. Rolling tokens back, as for drafts,
+drops the cache of their sequence.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ from guided.models.model import Attend
 
 __all__ = ["from_transformers"]
 
-_CONTEXT = 4096  # positions, where the model's configuration says nothing
+_CONTEXT = 4096  # positions, if the model's configuration does not specify them
 _NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
 
 
 def from_transformers(model: Any, tokenizer: Any) -> Engine:
-    """An engine that runs a causal model of transformers; see the head.
+    """An engine that runs a causal model of transformers; see the module docstring.
 
     Args:
-        model: what `AutoModelForCausalLM.from_pretrained` gives, on any device, of any dtype. It is put into `eval()`.
-        tokenizer: its tokenizer, a fast one.
+        model: a model from `AutoModelForCausalLM.from_pretrained`, on any device, of any dtype. It is put into
+            `eval()` mode.
+        tokenizer: its fast tokenizer.
 
     Raises:
-        VocabularyError: the tokenizer cannot be read. GuidedError: the model gives no logits of next tokens, or reads
-            its prompt with an encoder.
+        VocabularyError: the tokenizer cannot be read. GuidedError: the model does not compute next-token logits, or it
+            reads its prompt with an encoder.
     """
     can_generate = getattr(model, "can_generate", None)
     if can_generate is None or not can_generate() or model.get_output_embeddings() is None:
@@ -61,7 +62,7 @@ def from_transformers(model: Any, tokenizer: Any) -> Engine:
 
 
 def _before_text(tokenizer: Any) -> list[int]:
-    """The ids that the tokenizer puts before a text."""
+    """The special ids that the tokenizer puts before a text."""
     alone: list[int] = tokenizer("a", add_special_tokens=False)["input_ids"]
     whole: list[int] = tokenizer("a")["input_ids"]
     starts = (at for at in range(len(whole)) if whole[at : at + len(alone)] == alone)
@@ -70,7 +71,7 @@ def _before_text(tokenizer: Any) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Config:
-    """See `guided.models.model.ModelConfig`; what a cache of ours would hold is not asked for."""
+    """See `guided.models.model.ModelConfig`; the fields for guided's own cache are placeholders."""
 
     vocab_size: int
     context: int
@@ -82,7 +83,7 @@ class _Config:
 
 
 class _TransformersModel:
-    """The model as the engine sees it. It is run by `_TransformersRunner` alone."""
+    """The model as the engine sees it. Only `_TransformersRunner` runs it."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -95,21 +96,21 @@ class _TransformersModel:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights."""
+        """The dtype of the weights."""
         return self.model.dtype  # type: ignore[no-any-return]
 
     @property
     def device(self) -> torch.device:
-        """Of the embeddings."""
+        """The device of the embeddings."""
         return self.model.get_input_embeddings().weight.device  # type: ignore[no-any-return]
 
     def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Not used: transformers' models hold their keys and values themselves."""
-        raise GuidedError("a model of transformers runs whole sequences: use its runner")
+        """Not used: transformers models store their keys and values themselves."""
+        raise GuidedError("a transformers model runs whole sequences: use its runner")
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Not used, either."""
-        raise GuidedError("a model of transformers runs whole sequences: use its runner")
+        """Not used either."""
+        raise GuidedError("a transformers model runs whole sequences: use its runner")
 
 
 class _Sequence(Lease):
@@ -124,37 +125,37 @@ class _Sequences:
 
     @property
     def capacity(self) -> int:
-        """Positions that fit in all."""
+        """The total number of positions."""
         return self._capacity
 
     @property
     def available(self) -> int:
-        """Positions that could still be stored."""
+        """The number of free positions."""
         return self._capacity - self._used
 
     def touch(self) -> None:
-        """Nothing: the model allocates."""
+        """Does nothing: the model allocates memory."""
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
         """An empty sequence: nothing is shared."""
         return _Sequence(salt=salt)
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Whether there is room."""
+        """Whether there are enough free positions."""
         return new <= self.available
 
     def fork(self, lease: Lease) -> Lease:
         """A copy of the cache."""
         assert isinstance(lease, _Sequence)
         if lease.length > self.available:
-            raise MemoryError(f"there is room for {self.available} positions, a copy takes {lease.length}")
+            raise MemoryError(f"only {self.available} positions are free, and a copy takes {lease.length}")
         twin = _Sequence(tokens=list(lease.tokens), salt=lease.salt)
         twin.cache = copy.deepcopy(lease.cache)
         self._used += twin.length
         return twin
 
     def truncate(self, lease: Lease, length: int) -> None:
-        """Forget all: caches of transformers differ in what they can take back."""
+        """Drop the whole cache, since not all caches of transformers can be truncated."""
         assert isinstance(lease, _Sequence)
         if length < lease.length:
             self._used -= lease.length
@@ -162,16 +163,16 @@ class _Sequences:
             lease.cache = None
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan | SegmentedPlan:
-        """There is none: the model holds its keys and values itself."""
-        raise GuidedError("a model of transformers holds its keys and values itself")
+        """Not used: the model stores its keys and values itself."""
+        raise GuidedError("a transformers model stores its keys and values itself")
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
-        """The new positions hold these tokens."""
+        """Record that the new positions hold these tokens."""
         lease.tokens += tokens
         self._used += len(tokens)
 
     def close(self, lease: Lease) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         assert isinstance(lease, _Sequence)
         if not lease.closed:
             lease.closed, lease.cache = True, None
@@ -200,7 +201,7 @@ class _TransformersRunner(ModelRunner):
     def _logits(self, chunk: Chunk) -> Tensor:
         lease, it = chunk.lease, self._model
         assert isinstance(lease, _Sequence)
-        again = lease.cache is None  # nothing was read, or the model gives no cache
+        again = lease.cache is None  # nothing has been read, or the model returns no cache
         ids = [*lease.tokens, *chunk.tokens] if again else list(chunk.tokens)
         options = {"logits_to_keep": max(1, chunk.keep)} if it.keeps else {}
         tokens = torch.tensor([ids], dtype=torch.int64, device=it.device)

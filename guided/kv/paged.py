@@ -185,10 +185,10 @@ class PagedCache:
         """Forget the positions at `length` and after it, and release their blocks."""
         assert isinstance(lease, _Table)
         lease.forget(length)
-        kept = -(-length // self.block_size)
-        for block in reversed(lease.blocks[kept:]):
+        count = -(-length // self.block_size)
+        for block in reversed(lease.blocks[count:]):
             self._release(block)
-        del lease.blocks[kept:]
+        del lease.blocks[count:]
         del lease.pages[length // self.block_size :]
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> PagedPlan:

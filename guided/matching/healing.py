@@ -70,7 +70,7 @@ class _Step(NamedTuple):
 
 
 class HealingMatcher:
-    """See the head. For its methods, see `GrammarMatcher`.
+    """See the module docstring. For its methods, see `GrammarMatcher`.
 
     Attributes:
         inner: the matcher of the text after the prefix.

@@ -37,7 +37,7 @@ class LeastTokens:
 
 
 def least_tokens(matcher: GrammarMatcher, most_steps: int = MOST_STEPS) -> LeastTokens:
-    """See the head. The state of the matcher does not change."""
+    """See the module docstring. The state of the matcher does not change."""
     bound, grammar = matcher.min_tokens_to_finish(), matcher.grammar
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
     ends, rebuilds = grammar.vocabulary.eos_token_ids, grammar.native.rebuilds

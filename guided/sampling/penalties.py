@@ -89,8 +89,8 @@ class Penalties:
         shared = self.params.shared
         if name not in shared:
             shared[name] = make()
-        found: npt.NDArray[Any] = shared[name]
-        return found
+        array: npt.NDArray[Any] = shared[name]
+        return array
 
 
 class _Seen:
@@ -155,10 +155,10 @@ def _forbid(changes: Changes, logits: Tensor, position: int) -> None:
     if (changes.permitted is not None or changes.banned) and _is_empty(logits):
         raise all_banned(position)
     if changes.ends:
-        kept = logits[changes.ends]
+        end_logits = logits[changes.ends]
         logits[changes.ends] = _NOTHING
         if _is_empty(logits):
-            logits[changes.ends] = kept
+            logits[changes.ends] = end_logits
 
 
 def _is_empty(logits: Tensor) -> bool:

@@ -94,6 +94,6 @@ def _nucleus(weights: Tensor, share: float) -> tuple[Tensor, Tensor]:
         greatest, order = torch.topk(weights, count)
         cumulative = greatest.cumsum(0, dtype=torch.float64)
         if count == size or cumulative[-1] >= needed:
-            kept = int(torch.searchsorted(cumulative, needed)) + 1
-            return greatest[:kept], order[:kept]
+            count = int(torch.searchsorted(cumulative, needed)) + 1
+            return greatest[:count], order[:count]
         count = min(16 * count, size)

@@ -40,7 +40,7 @@ __all__ = ["create_app"]
 
 
 def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
-    """The application. See the head."""
+    """The application. See the module docstring."""
     settings = settings or Settings()
     server = Server(engine, settings)
 
@@ -69,14 +69,14 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
 
 def _add_errors(app: FastAPI, server: Server) -> None:
     async def answer(request: Request, error: Exception) -> JSONResponse:
-        found = server.refusal(error, getattr(request.state, "param", None))
+        response = server.refusal(error, getattr(request.state, "param", None))
         request_context_of(request).ended = body_of(error)["error"]["code"]
-        return found
+        return response
 
     async def no_route(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        told = RequestError(f"{request.method} {request.url.path}: {error.detail}", status=error.status_code)
-        return JSONResponse(body_of(told), error.status_code, headers=error.headers)
+        request_error = RequestError(f"{request.method} {request.url.path}: {error.detail}", status=error.status_code)
+        return JSONResponse(body_of(request_error), error.status_code, headers=error.headers)
 
     app.add_exception_handler(HTTPException, no_route)
     for kind in (RequestError, GuidedError, MemoryError):  # others are defects, for the access middleware

@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from guided.engine import Engine
-from guided.engine.driver import Take
+from guided.engine.driver import OutcomeCallback
 from guided.engine.request import Request
 from guided.engine.result import Result, StreamEvent
 from guided.engine.stepper import Stepper
@@ -38,9 +38,9 @@ from guided.server.preparing import Preparing
 
 __all__ = ["EngineStopped", "EngineThread", "Observer", "Stream"]
 
-_Note: TypeAlias = Callable[[], None]
-_Arrival: TypeAlias = "tuple[Task, Outcome, float]"  # the float: the arrival time, by perf_counter
-_Found = TypeVar("_Found")
+_Command: TypeAlias = Callable[[], None]
+_TimedOutcome: TypeAlias = "tuple[Task, Outcome, float]"  # the float: the arrival time, by perf_counter
+_Result = TypeVar("_Result")
 _PATIENCE: Final = 30.0  # seconds that `stop` waits for the current step
 
 
@@ -72,7 +72,7 @@ class Stream:
         self.error: Exception | None = None
         self.on_end = list[Callable[[], object]]()
         self._left = dict[Task, int]()  # samples not yet read to the end, with their numbers
-        self._arrived = deque[tuple[Task | None, Outcome]]()
+        self._outcomes = deque[tuple[Task | None, Outcome]]()
         self.awake = asyncio.Event()  # set when an outcome arrives; streams that are read together share one event
 
     def begin(self, tasks: list[Task]) -> None:
@@ -89,10 +89,10 @@ class Stream:
         """Seconds from submission to the first token; None: no token yet."""
         return None if self.first is None else self.first - self.submitted
 
-    async def begun(self) -> None:
+    async def wait_for_first_event(self) -> None:
         """Wait for the first outcome. If it is an error, raise as iteration does."""
         await self._wait()
-        if isinstance(error := self._arrived[0][1], Exception):
+        if isinstance(error := self._outcomes[0][1], Exception):
             raise error
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, StreamEvent]]:
@@ -103,7 +103,7 @@ class Stream:
         """
         while self.left:
             await self._wait()
-            for item in self.taken():
+            for item in self.take_events():
                 yield item
 
     @property
@@ -111,10 +111,10 @@ class Stream:
         """The number of samples not yet read to the end."""
         return len(self._left)
 
-    def taken(self) -> Iterator[tuple[int, StreamEvent]]:
+    def take_events(self) -> Iterator[tuple[int, StreamEvent]]:
         """The events that have arrived and were not read yet, without waiting. Raises as iteration does."""
-        while self._arrived:
-            task, outcome = self._arrived.popleft()
+        while self._outcomes:
+            task, outcome = self._outcomes.popleft()
             if isinstance(outcome, Exception):
                 raise outcome
             assert task is not None
@@ -124,14 +124,14 @@ class Stream:
             yield number, outcome
 
     async def _wait(self) -> None:
-        while not self._arrived:
+        while not self._outcomes:
             self.awake.clear()
             await self.awake.wait()
 
     def cancel(self) -> None:
         """Stop the unfinished samples within one step. Does nothing if all have ended."""
         left, self._left = list(self._left), {}
-        self._arrived.clear()
+        self._outcomes.clear()
         self._thread.cancel(left)
 
     def fail(self, error: Exception) -> None:
@@ -139,7 +139,7 @@ class Stream:
         self.put(None, error)
         self._thread.cancel(list(self._left))
 
-    def note(self, task: Task, outcome: Outcome, now: float) -> bool:
+    def record(self, task: Task, outcome: Outcome, now: float) -> bool:
         """Record times, token counts and results of an outcome. Return whether the sample has ended."""
         if isinstance(outcome, Exception):
             self.error = self.error or outcome
@@ -155,7 +155,7 @@ class Stream:
         """Queue an outcome. Without a task it ends the whole request."""
         if task is None and isinstance(outcome, Exception):
             self.error = outcome
-        self._arrived.append((task, outcome))
+        self._outcomes.append((task, outcome))
         self.awake.set()
 
 
@@ -164,7 +164,7 @@ Observer: TypeAlias = Callable[[Stream, Task, Outcome, float], object]
 
 
 class EngineThread:
-    """See the head. A context manager: the thread runs between enter and exit.
+    """See the module docstring. A context manager: the thread runs between enter and exit.
 
     Attributes:
         engine: the engine.
@@ -184,11 +184,11 @@ class EngineThread:
         self.observers = list[Observer]()
         self.draining, self.cut_off = False, 0
         self.failure: BaseException | None = None
-        self._lock, self._noted = threading.Lock(), list[_Note]()
+        self._lock, self._commands = threading.Lock(), list[_Command]()
         self._wake, self._stopping = threading.Event(), False
         self._streams = dict[Task, Stream]()  # of unfinished tasks; used by the loop only
-        self._arrived, self._due = list[_Arrival](), False  # outcomes not handed out yet, and whether they are due
-        self._freed = FreedMemory()
+        self._undelivered, self._delivery_is_due = list[_TimedOutcome](), False  # outcomes for the loop
+        self._freed_memory = FreedMemory()
         self._calls = set[Future[Any]]()  # without a result yet; used by the loop only
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -215,7 +215,7 @@ class EngineThread:
     @property
     def pending(self) -> int:
         """The number of commands not yet taken: `pending_submit` of /health."""
-        return len(self._noted)
+        return len(self._commands)
 
     @property
     def requests(self) -> int:
@@ -250,15 +250,15 @@ class EngineThread:
         tasks = self.preparing.tasks(request, owner, lambda tokens: admit(stream, tokens), size)
         stream.begin(tasks)
         self.open.add(stream)
-        if (coming := tasks[0].coming) is not None:  # report a refusal at once, not after the next step
-            coming.add_done_callback(lambda coming: self._refuse(stream, coming))
+        if (future := tasks[0].future) is not None:  # report a refusal at once, not after the next step
+            future.add_done_callback(lambda future: self._refuse(stream, future))
         for task in tasks:
             task.priority = priority
             self._streams[task] = stream
-        self._note(lambda: self.engine.driver.add(tasks, self._taker(interval)))
+        self._enqueue(lambda: self.engine.driver.add(tasks, self._make_callback(interval)))
         return stream
 
-    async def call(self, work: Callable[[], _Found]) -> _Found:
+    async def call(self, work: Callable[[], _Result]) -> _Result:
         """Run some work on the model between two steps, on the engine's thread, and return its result.
 
         Raises:
@@ -266,7 +266,7 @@ class EngineThread:
         """
         if not self.alive:
             raise EngineStopped("the engine has stopped")
-        call = Future[_Found]()
+        call = Future[_Result]()
         self._calls.add(call)
 
         def act() -> None:
@@ -276,7 +276,7 @@ class EngineThread:
                 except Exception as error:
                     call.set_exception(error)
 
-        self._note(act)
+        self._enqueue(act)
         try:
             return await asyncio.wrap_future(call)
         finally:
@@ -295,60 +295,60 @@ class EngineThread:
     def cancel(self, tasks: list[Task]) -> None:
         """Stop tasks; call it on the event loop. Tasks that have ended are ignored."""
         if left := [task for task in tasks if task in self._streams]:
-            self._note(lambda: self.engine.driver.cancel(left))
+            self._enqueue(lambda: self.engine.driver.cancel(left))
             for task in left:
                 self._close(task)
 
-    def _refuse(self, stream: Stream, coming: Future[list[Stepper]]) -> None:
+    def _refuse(self, stream: Stream, future: Future[list[Stepper]]) -> None:
         """Report why a request could not be prepared, if it could not. Runs on any thread."""
-        error = None if coming.cancelled() else coming.exception()
+        error = None if future.cancelled() else future.exception()
         if isinstance(error, Exception):
             self._to_loop(lambda: stream.fail(error))
 
-    def _note(self, what: _Note) -> None:
+    def _enqueue(self, command: _Command) -> None:
         with self._lock:
-            self._noted.append(what)
+            self._commands.append(command)
         self._wake.set()
 
     # ---- on the engine's thread
     def _run(self) -> None:
         try:
             while not self._stopping:
-                self._round()
+                self._run_once()
         except BaseException as error:  # the scheduler catches the errors of single requests; this one ends the engine
             self.failure, self._stopping = error, True
             stopped = EngineStopped(f"the engine has stopped: {error}")
             self._to_loop(lambda: self._end_streams(stopped))
 
-    def _round(self) -> None:
+    def _run_once(self) -> None:
         self._wake.clear()
         with self._lock:
-            noted, self._noted = self._noted, []
-        for act in noted:
+            commands, self._commands = self._commands, []
+        for act in commands:
             act()
         if self.engine.driver.step():
             self.steps += 1
-            if self._due:
-                arrived, self._arrived, self._due = self._arrived, [], False
-                self._to_loop(lambda: self._hand_out(arrived))
-        elif not noted:
-            self._freed.give_back()
+            if self._delivery_is_due:
+                outcomes, self._undelivered, self._delivery_is_due = self._undelivered, [], False
+                self._to_loop(lambda: self._deliver(outcomes))
+        elif not commands:
+            self._freed_memory.release()
             self._wake.wait()
 
-    def _taker(self, interval: int) -> Take:
-        """A function that takes the outcomes of a request. All outcomes that have arrived are handed out together: each
+    def _make_callback(self, interval: int) -> OutcomeCallback:
+        """A function that takes the outcomes of a request. All outcomes that have arrived are delivered together: each
         delivery costs the loop a call and a thread switch, so batching makes non-streamed answers cheap."""
-        begun = False
+        has_begun = False
 
-        def take(task: Task, outcome: Outcome) -> None:
-            nonlocal begun
-            self._arrived.append((task, outcome, perf_counter()))
+        def callback(task: Task, outcome: Outcome) -> None:
+            nonlocal has_begun
+            self._undelivered.append((task, outcome, perf_counter()))
             if isinstance(outcome, Exception) or outcome.result is not None:
-                self._due = True
-            elif interval and (not begun or self.steps % interval == 0):
-                self._due = begun = True
+                self._delivery_is_due = True
+            elif interval and (not has_begun or self.steps % interval == 0):
+                self._delivery_is_due = has_begun = True
 
-        return take
+        return callback
 
     def _to_loop(self, act: Callable[[], None]) -> None:
         assert self._loop is not None
@@ -356,13 +356,13 @@ class EngineThread:
             self._loop.call_soon_threadsafe(act)
 
     # ---- on the loop
-    def _hand_out(self, arrived: list[_Arrival]) -> None:
-        for task, outcome, now in arrived:
+    def _deliver(self, outcomes: list[_TimedOutcome]) -> None:
+        for task, outcome, now in outcomes:
             stream = self._streams.get(task)
             if stream is not None:
                 for observe in self.observers:
                     observe(stream, task, outcome, now)
-                is_last = stream.note(task, outcome, now)
+                is_last = stream.record(task, outcome, now)
                 stream.put(task, outcome)
                 if is_last:
                     self._close(task)

@@ -24,13 +24,13 @@ _PAUSE: Final = 2.0  # seconds between two calls
 
 
 class FreedMemory:
-    """See the head."""
+    """See the module docstring."""
 
     def __init__(self) -> None:
         self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
         self._last = monotonic()
 
-    def give_back(self) -> bool:
+    def release(self) -> bool:
         """Release free memory, at most once every `_PAUSE` seconds. Return whether it was released now."""
         if self._trim is None or monotonic() < self._last + _PAUSE:
             return False

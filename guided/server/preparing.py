@@ -36,7 +36,7 @@ from typing import Final, TypeAlias
 from guided.engine import Engine
 from guided.engine.polite_pool import PolitePool
 from guided.engine.request import Prompt, Request
-from guided.engine.stepper import Stepper, begun
+from guided.engine.stepper import Stepper, begin_steppers
 from guided.engine.task import Task
 from guided.errors import GuidedError, LimitExceeded
 from guided.limits import Limits
@@ -44,13 +44,13 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.gc_pause import gc_paused
 from guided.server.http.lanes import Lanes
 
-__all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "Preparing", "bounded", "in_time"]
+__all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "Preparing", "report_timeout", "with_time_limit"]
 
 QUICK: Final = 0.5  # seconds
 _MOST_WAITING: Final = 8  # in the slow lane
 _MOST_OF_A_KEY: Final = 2
 
-Told: TypeAlias = Callable[[float, Exception | None], object]
+CompiledCallback: TypeAlias = Callable[[float, Exception | None], object]
 """Is given the seconds of a compilation and its error, on the thread that has compiled."""
 
 
@@ -63,18 +63,18 @@ class CompileTimeout(GuidedError):
 
 
 class Preparing:
-    """See the head.
+    """See the module docstring.
 
     Attributes:
         seconds: the time limit of one compilation.
-        told: called after each compilation; None: no callback.
+        on_compiled: called after each compilation; None: no callback.
         lanes: the threads that read requests, by size.
     """
 
     def __init__(self, engine: Engine, seconds: float | None = None) -> None:
         self._engine = engine
         self.seconds = Limits().seconds if seconds is None else seconds
-        self.told: Told | None = None
+        self.on_compiled: CompiledCallback | None = None
         self.lanes = Lanes()
         self._quick = PolitePool(2, "guided compiler")
         self._slow = PolitePool(1, "guided slow compiler")
@@ -96,9 +96,9 @@ class Preparing:
             admit: called on another thread with the number of prompt tokens; raises if there is no room.
             size: bytes of the request's body.
         """
-        coming = Future[list[Stepper]]()
-        self.lanes.of(size).submit(self._read, coming, request, owner, admit)
-        return [Task.later(coming, number) for number in range(request.n)]
+        future = Future[list[Stepper]]()
+        self.lanes.of(size).submit(self._read, future, request, owner, admit)
+        return [Task.later(future, number) for number in range(request.n)]
 
     def close(self) -> None:
         """Start no further work."""
@@ -107,69 +107,71 @@ class Preparing:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _read(
-        self, coming: Future[list[Stepper]], request: Request, owner: str, admit: Callable[[int], object]
+        self, future: Future[list[Stepper]], request: Request, owner: str, admit: Callable[[int], object]
     ) -> None:
-        if coming.cancelled():
+        if future.cancelled():
             return
         try:
             ids = self._engine.encode_prompt(request.prompt, raw=request.options.get("raw", False))
             admit(len(ids))
-            made = self._made(request, ids, self.seconds) if request.constraint is None else None
+            steppers = self._make_steppers(request, ids, self.seconds) if request.constraint is None else None
         except Exception as error:
-            _end(coming, error)
+            _end(future, error)
             return
-        if made is not None:
-            _end(coming, made)
+        if steppers is not None:
+            _end(future, steppers)
         else:
-            self._quick.submit(self._compile_quickly, coming, request, ids, owner)
+            self._quick.submit(self._compile_quickly, future, request, ids, owner)
 
-    def _compile_quickly(self, coming: Future[list[Stepper]], request: Request, ids: Prompt, owner: str) -> None:
+    def _compile_quickly(self, future: Future[list[Stepper]], request: Request, ids: Prompt, owner: str) -> None:
         begin = perf_counter()
-        if coming.cancelled():
+        if future.cancelled():
             return
         try:
-            found: list[Stepper] | Exception = self._made(request, ids, min(QUICK, self.seconds))
+            outcome: list[Stepper] | Exception = self._make_steppers(request, ids, min(QUICK, self.seconds))
         except Exception as error:
-            found = error
-        if not _is_over(found) or self.seconds <= QUICK:
-            self._end(coming, begin, found)
+            outcome = error
+        if not _is_over(outcome) or self.seconds <= QUICK:
+            self._end(future, begin, outcome)
             return
         with self._lock:
             full = self.slow >= _MOST_WAITING or (owner and self._waiting[owner] >= _MOST_OF_A_KEY)
             self._waiting[owner] += not full
         if full:
-            _end(coming, CompilerBusy("too many specifications that take long wait to be compiled: come again"))
+            _end(future, CompilerBusy("too many specifications that take long wait to be compiled: come again"))
         else:
-            self._slow.submit(self._compile_slowly, coming, request, ids, owner)
+            self._slow.submit(self._compile_slowly, future, request, ids, owner)
 
-    def _compile_slowly(self, coming: Future[list[Stepper]], request: Request, ids: Prompt, owner: str) -> None:
+    def _compile_slowly(self, future: Future[list[Stepper]], request: Request, ids: Prompt, owner: str) -> None:
         begin = perf_counter()
         try:
-            if not coming.cancelled():
-                self._end(coming, begin, self._made(request, ids, self.seconds))
+            if not future.cancelled():
+                self._end(future, begin, self._make_steppers(request, ids, self.seconds))
         except Exception as error:
-            self._end(coming, begin, error)
+            self._end(future, begin, error)
         finally:
             with self._lock:
                 self._waiting[owner] -= 1
 
-    def _made(self, request: Request, ids: Prompt, seconds: float) -> list[Stepper]:
+    def _make_steppers(self, request: Request, ids: Prompt, seconds: float) -> list[Stepper]:
         with gc_paused():
             try:
-                return begun(self._engine.outputs(request, ids, bounded(self._engine.compiler, seconds)))
+                return begin_steppers(
+                    self._engine.outputs(request, ids, with_time_limit(self._engine.compiler, seconds))
+                )
             except Exception as error:
                 _forget_frames(error)
                 raise
 
-    def _end(self, coming: Future[list[Stepper]], begin: float, found: list[Stepper] | Exception) -> None:
-        if _is_over(found):
-            found = _timeout(self.seconds)
-        if self.told is not None:
-            self.told(perf_counter() - begin, found if isinstance(found, Exception) else None)
-        _end(coming, found)
+    def _end(self, future: Future[list[Stepper]], begin: float, outcome: list[Stepper] | Exception) -> None:
+        if _is_over(outcome):
+            outcome = _timeout(self.seconds)
+        if self.on_compiled is not None:
+            self.on_compiled(perf_counter() - begin, outcome if isinstance(outcome, Exception) else None)
+        _end(future, outcome)
 
 
-def bounded(compiler: GrammarCompiler, seconds: float) -> GrammarCompiler:
+def with_time_limit(compiler: GrammarCompiler, seconds: float) -> GrammarCompiler:
     """A compiler that shares the cache and has a time limit for each specification. It logs no warnings: clients get
     them in their answers (warnings.py)."""
     own = copy(compiler)
@@ -179,8 +181,8 @@ def bounded(compiler: GrammarCompiler, seconds: float) -> GrammarCompiler:
 
 
 @contextmanager
-def in_time(seconds: float) -> Iterator[None]:
-    """Run a compilation with a `bounded` compiler. Raises CompileTimeout if its time is over."""
+def report_timeout(seconds: float) -> Iterator[None]:
+    """Run a compilation with a compiler of `with_time_limit`. Raises CompileTimeout if its time is over."""
     try:
         yield
     except LimitExceeded as error:
@@ -206,14 +208,14 @@ def _forget_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def _is_over(found: object) -> bool:
-    return isinstance(found, LimitExceeded) and found.limit == "seconds"
+def _is_over(outcome: object) -> bool:
+    return isinstance(outcome, LimitExceeded) and outcome.limit == "seconds"
 
 
-def _end(coming: Future[list[Stepper]], found: list[Stepper] | Exception) -> None:
-    if not coming.set_running_or_notify_cancel():
+def _end(future: Future[list[Stepper]], outcome: list[Stepper] | Exception) -> None:
+    if not future.set_running_or_notify_cancel():
         return
-    if isinstance(found, Exception):
-        coming.set_exception(found)
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
     else:
-        coming.set_result(found)
+        future.set_result(outcome)

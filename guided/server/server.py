@@ -35,9 +35,9 @@ from guided.server.preparing import Preparing
 from guided.server.settings import Settings
 from guided.tools.toolbox import Toolbox
 
-__all__ = ["Server", "stream_response", "unless_gone"]
+__all__ = ["Server", "run_while_connected", "stream_response"]
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 class Server:
@@ -50,7 +50,7 @@ class Server:
         admission: admits or refuses requests.
         metrics: the metrics at `/metrics`.
         bodies: reads the bodies of requests.
-        visits: the contexts of open requests.
+        open_requests: the contexts of open requests.
         started: when the server started, in seconds since 1970.
     """
 
@@ -67,13 +67,13 @@ class Server:
         self.thread = EngineThread(engine, preparing)
         self.admission = Admission(self.thread, settings)
         self.metrics = Metrics(self.thread, self.admission, settings.model_name)
-        self.visits = set[RequestContext]()
+        self.open_requests = set[RequestContext]()
         self.bodies, self._lanes = Bodies(settings, preparing.lanes), preparing.lanes
         self.started = int(time.time())
         engine.scheduler.max_running = settings.max_running
         engine.compiler.limits = replace(engine.compiler.limits, memory=settings.grammar_memory)
 
-    async def read(self, request: Request, make: Callable[[Any], _Found]) -> _Found:
+    async def read(self, request: Request, make: Callable[[Any], _Result]) -> _Result:
         """Call `make` with the JSON of a request and return its result; see `Bodies.read`."""
         return await self.bodies.read(request, make)
 
@@ -115,7 +115,7 @@ class Server:
                 message = "a request's id has 1 to 128 letters, digits and characters of ._:-"
                 raise RequestError(message, param="rid")
             context.id = known
-        self.admission.make_room(sum(part.n for part in parts))
+        self.admission.check_outputs(sum(part.n for part in parts))
         owner = "" if context.key is None else str(context.key)
         interval = self.settings.stream_interval if streams else 0
         for part in parts:
@@ -123,22 +123,22 @@ class Server:
                 part,
                 priority,
                 owner=owner,
-                admit=self.admission.make_room_for_prompt,
+                admit=self.admission.check_prompt_tokens,
                 interval=interval,
                 size=context.size,
             )
             context.streams.append(stream)
             self.admission.watch(stream)
-        self.visits.add(context)
+        self.open_requests.add(context)
         return context.streams
 
     def abort(self, key: int | None, id: str | None = None) -> int:
         """Abort the open requests of a key with this id (None: all of them), and return how many there were."""
-        found = [context for context in self.visits if context.key == key and id in (None, context.id)]
-        for context in found:
+        contexts = [context for context in self.open_requests if context.key == key and id in (None, context.id)]
+        for context in contexts:
             for stream in context.streams:
                 stream.fail(RequestError("the request was aborted", code="aborted", status=499))
-        return len(found)
+        return len(contexts)
 
     def cut(self) -> None:
         """End all open requests, because the server shuts down."""
@@ -158,7 +158,7 @@ class Server:
 
     def ended(self, context: RequestContext) -> None:
         """Log a finished request."""
-        self.visits.discard(context)
+        self.open_requests.discard(context)
         left = sum(len(stream.tasks) - len(stream.results) for stream in context.streams)
         if left:
             if context.status != 400:  # a refused request never began
@@ -197,19 +197,19 @@ def stream_response(events: AsyncGenerator[str, None], headers: Mapping[str, str
     return _EventStream(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache", **headers})
 
 
-async def unless_gone(request: Request, work: Awaitable[_Found]) -> _Found:
+async def run_while_connected(request: Request, work: Awaitable[_Result]) -> _Result:
     """Await some work; cancel it if the client disconnects first."""
 
-    async def gone() -> None:
+    async def wait_for_disconnect() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
+    work_task, disconnect_task = asyncio.ensure_future(work), asyncio.ensure_future(wait_for_disconnect())
     try:
-        await asyncio.wait([doing, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not doing.done():
+        await asyncio.wait([work_task, disconnect_task], return_when=asyncio.FIRST_COMPLETED)
+        if not work_task.done():
             raise RequestError("the client has gone away", status=499)
-        return doing.result()
+        return work_task.result()
     finally:
-        doing.cancel()
-        leaving.cancel()
+        work_task.cancel()
+        disconnect_task.cancel()

@@ -79,7 +79,7 @@ def check_masks(
     reference: bool = False,
     **options: Unpack[ConstraintOptions],
 ) -> None:
-    """Compare an engine's masks with guided's; see the head.
+    """Compare an engine's masks with guided's; see the module docstring.
 
     Args:
         start: makes a follower at the empty text.

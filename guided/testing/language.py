@@ -50,7 +50,7 @@ def over_bytes(constraint: Constraint, **options: Unpack[ConstraintOptions]) -> 
 
 
 class Language:
-    """See the head.
+    """See the module docstring.
 
     Attributes:
         start: the state of the empty text.

@@ -1,7 +1,7 @@
 """The interface of llguidance 1.9.1 over guided: `import guided.compat.llguidance as llguidance`.
 
-In: what llguidance takes. Out: what it gives, where that is right. `docs/migration.md` lists what differs and why.
-`.numpy`, `.torch`, `.hf`, `.tiktoken` and `.gbnf_to_lark` are imported when they are asked for.
+It takes llguidance's arguments and returns its results, except where those are wrong. `docs/migration.md` lists the
+differences and the reasons. `.numpy`, `.torch`, `.hf`, `.tiktoken` and `.gbnf_to_lark` are imported only on request.
 """
 
 from guided.compat.llguidance.compilers import (
@@ -21,7 +21,7 @@ from guided.compat.llguidance.struct_tag import StructTag
 from guided.compat.llguidance.tokenizer import LLTokenizer, TokenizerWrapper
 
 __version__ = "1.9.1"
-"""The version of llguidance whose interface this is."""
+"""The version of llguidance with this interface."""
 
 __all__ = [
     "GrammarFormat",
@@ -44,5 +44,5 @@ __all__ = [
 
 
 def get_version() -> str:
-    """Which interface this is, and that guided answers."""
+    """The version of the interface, and that guided implements it."""
     return f"llguidance@{__version__} by guided"

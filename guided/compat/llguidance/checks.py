@@ -1,4 +1,4 @@
-"""What llguidance asks of bitmasks and logits, in arrays of any library. In: an array. Out: nothing, or its error."""
+"""llguidance's checks of bitmasks and logits, for arrays of any library. In: an array. Out: nothing, or its error."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ __all__ = ["check_bitmask", "check_pair", "require"]
 
 
 def require(holds: bool, message: str) -> None:
-    """Raise an AssertionError with this message where something does not hold, also under `python -O`."""
+    """Raise an AssertionError with this message if the condition does not hold, also under `python -O`."""
     if not holds:
         raise AssertionError(message)
 
 
 def check_bitmask(bitmask: Any, int32: Any, *, contiguous: bool = True) -> tuple[int, int]:
-    """The shape of a bitmask, which must be of the type `int32` of its library, and have two dimensions."""
+    """The shape of a bitmask, which must have its library's dtype `int32` and two dimensions."""
     require(bitmask.dtype == int32, "Mask must be int32")
     require(bitmask.ndim == 2, "Mask must be 2D")
     require(contiguous, "Mask must be contiguous")
@@ -22,7 +22,7 @@ def check_bitmask(bitmask: Any, int32: Any, *, contiguous: bool = True) -> tuple
 
 
 def check_pair(logits: Any, mask: Any, int32: Any) -> None:
-    """Whether a bitmask fits the rows of logits."""
+    """Check that a bitmask fits the rows of logits."""
     require(mask.dtype == int32, "Mask must be int32")
     require(logits.ndim == 2, "Logits must be 2D")
     require(logits.shape[0] == mask.shape[0], "Batch size mismatch")

@@ -1,4 +1,4 @@
-"""The older ways to make grammars. In: a schema, a Lark text or an expression. Out: the text of a grammar."""
+"""The older grammar compilers. In: a schema, a Lark text or an expression. Out: the text of a grammar."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class JsonCompiler:
         )  # fmt: skip
 
     def compile(self, schema: str, check: bool = True) -> str:
-        """The grammar of a schema. ValueError: it is wrong, if it is to be checked."""
+        """The grammar of a schema. ValueError: `check` is set and the schema is invalid."""
         return _checked(LLMatcher.grammar_from_json_schema(schema, overrides=self._options), check)
 
 
@@ -45,7 +45,7 @@ class LarkCompiler:
     """Grammars of Lark texts."""
 
     def compile(self, lark: str, check: bool = True) -> str:
-        """The grammar of a text. ValueError: it is wrong, if it is to be checked."""
+        """The grammar of a text. ValueError: `check` is set and the text is invalid."""
         top = {"grammars": [{"name": "lark_grammar", "json_schema": None, "lark_grammar": lark}], "max_tokens": None}
         return _checked(json.dumps(top, separators=(",", ":"), ensure_ascii=False), check)
 
@@ -54,16 +54,16 @@ class RegexCompiler:
     """Grammars of regular expressions."""
 
     def compile(self, regex: str, check: bool = True) -> str:
-        """The grammar of an expression. ValueError: it is wrong, if it is to be checked."""
+        """The grammar of an expression. ValueError: `check` is set and the expression is invalid."""
         return _checked(LLMatcher.grammar_from_regex(regex), check)
 
 
 def grammar_from(format: GrammarFormat, text: str) -> str:
-    """The grammar of a text in some format: "lark"; "gbnf", "ebnf", "cfg" or "grammar" (GBNF, or Lark where it is not);
-    "json_schema" or "json"; "regex"; "choice" (a JSON list of strings); "llguidance" (as it is).
+    """The grammar of a text. Formats: "lark"; "gbnf", "ebnf", "cfg" or "grammar" (GBNF, otherwise Lark);
+    "json_schema" or "json"; "regex"; "choice" (a JSON list of strings); "llguidance" (returned unchanged).
 
     Raises:
-        ValueError: the format is unknown, or the text is no JSON where it must be.
+        ValueError: the format is unknown, or the text is not JSON although the format requires it.
     """
     match format:
         case "lark":
@@ -83,8 +83,8 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
 
 
 def regex_to_lark(regex: str, use_ascii: str | None = None) -> str:
-    r"""An expression that may stand between slashes in Lark. `use_ascii` names the classes of \d, \w and \s, and their
-    opposites, that are to be ASCII's: "d", "dw", "dws"; None: none of them."""
+    r"""An expression that can be written between slashes in Lark. `use_ascii` names the classes of \d, \w and \s that
+    become ASCII, together with their complements: "d", "dw", "dws"; None: none of them."""
     ascii_sets = {"d": "0-9", "w": "0-9a-zA-Z_", "s": r" \t\n\r\f\v"}
     out, at, in_class, text = [], 0, False, regex_between_slashes(regex)
     while at < len(text):

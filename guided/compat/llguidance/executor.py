@@ -1,7 +1,7 @@
-"""`LLExecutor`: many matchers at once. In: matchers, and where their masks go, or their tokens. Out: the masks, or
-whether the tokens were allowed.
+"""`LLExecutor`: many matchers at once. In: matchers, and the addresses of their masks or their tokens. Out: the masks,
+or whether the tokens were allowed.
 
-Masks are filled on several OS threads (`fill_batch`), with drafts one after the other. A matcher may be named once.
+Masks are filled on several OS threads (`fill_batch`); with drafts, one after the other. Each matcher may occur once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class LLExecutor:
     """Fills masks of many matchers.
 
     Args:
-        num_threads: how many OS threads; None: four fifths of the cores, at most 32.
+        num_threads: the number of OS threads; None: four fifths of the cores, at most 32.
     """
 
     def __init__(self, num_threads: int | None = None) -> None:
@@ -37,8 +37,8 @@ class LLExecutor:
         """Write the mask of each matcher at `trg_pointer + index * one_mask_bytes`.
 
         Raises:
-            ValueError: the address or a size is wrong, an index is out of bounds. TypeError: what is no matcher.
-            RuntimeError: a matcher is named twice.
+            ValueError: the address or a size is wrong, or an index is out of bounds. TypeError: an entry is not a
+            matcher. RuntimeError: a matcher occurs twice.
         """
         given = _checked(interpreters, 2)
         rows = _rows(given, trg_pointer, one_mask_bytes, trg_batch_size)
@@ -58,7 +58,7 @@ class LLExecutor:
         one_mask_bytes: int,
         trg_batch_size: int,
     ) -> None:
-        """As `unsafe_compute_mask_ptr`, and after each mask one behind each draft token, up to one not allowed."""
+        """Like `unsafe_compute_mask_ptr`, with further masks after each draft token, up to one that is not allowed."""
         given = _checked(interpreters, 3)
         rows = _rows(given, trg_pointer, one_mask_bytes, trg_batch_size)
         for matcher, index, drafts in given:

@@ -1,7 +1,7 @@
-"""Grammars of llama.cpp in Lark's notation. In: a text in GBNF. Out: a Lark text with the same language.
+"""Translates llama.cpp's grammars to Lark's notation. In: a text in GBNF. Out: a Lark text with the same language.
 
-Each rule becomes a rule, `root` becomes `start`, a class of characters a regular expression. `LLMatcher` needs none of
-it: `grammar_from("gbnf", text)` is read as llama.cpp reads it. Cost: linear in the text.
+Each rule becomes a rule, `root` becomes `start`, and a class of characters becomes a regular expression. `LLMatcher`
+does not need this: it reads `grammar_from("gbnf", text)` as llama.cpp does. Cost: linear in the text.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ def is_lark_syntax(text: str) -> bool:
 
 
 def any_to_lark(text: str) -> str:
-    """A grammar in either notation, in Lark's. SpecError: see `gbnf_to_lark`."""
+    """The Lark text of a grammar in either notation. SpecError: see `gbnf_to_lark`."""
     return text if is_lark_syntax(text) else gbnf_to_lark(text)
 
 
 def gbnf_to_lark(text: str) -> str:
-    """See the head.
+    """See the module docstring.
 
     Raises:
-        SpecError: what begins no token, with its place.
+        SpecError: a character begins no token; with its place.
     """
     names: dict[str, str] = {}
     out = ["%llguidance {}"]
@@ -74,14 +74,14 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise SpecError("this begins nothing that GBNF has", text=text, span=(at, at + 1))
+            raise SpecError("this character begins no token of GBNF", text=text, span=(at, at + 1))
         at = found.end()
         if found.lastgroup != "space":
             yield found
 
 
 def _name(name: str, names: dict[str, str]) -> str:
-    """The name of a rule in Lark: in small letters, not that of another one."""
+    """The name of a rule in Lark: in lower case, and unique."""
     if name not in names:
         plain = "start" if name == "root" else name.lower().replace("-", "_")
         plain = plain if plain[0].isalpha() else f"r_{plain}"
@@ -92,7 +92,7 @@ def _name(name: str, names: dict[str, str]) -> str:
 
 
 def _codes(text: str) -> Iterator[int]:
-    """The characters of a literal or class, escapes read."""
+    """The characters of a literal or class, with escapes decoded."""
     for found in _ESCAPE.finditer(text):
         digits = found[1] or found[2] or found[3]
         yield int(digits, 16) if digits else ord(found[5] or _SHORT.get(found[4], found[4]))

@@ -1,13 +1,13 @@
-"""Grammars as llguidance takes them, one text: a Lark grammar, or JSON that holds one or more of them. In: such a text
+"""Grammars as llguidance takes them: a text that is a Lark grammar, or JSON with one or more grammars. In: such a text
 and a tokenizer. Out: a compiled grammar.
 
     {"grammars": [{"lark_grammar": "start: @b"}, {"name": "b", "json_schema": {...}}]}
 
-A grammar in GBNF is `{"grammars": [{"gbnf_grammar": "root ::= ..."}]}` here, so that it is read as llama.cpp reads it.
+A grammar in GBNF is `{"grammars": [{"gbnf_grammar": "root ::= ..."}]}` here, and is read as llama.cpp reads it.
 
-How: a Lark text is read with every way to cut it into lexemes counted (`semantics="scannerless"`), of which those that
-llguidance finds, with the longest lexemes, are some. Regular expressions are rewritten from Rust's notation
-(`rust_regex.py`), schemas with options of their own become parts, and `<[*]>` has the control tokens, too.
+How: a Lark text is compiled with `semantics="scannerless"`, which accepts every way to cut a text into lexemes,
+including llguidance's with the longest lexemes. Regular expressions are rewritten from Rust's notation
+(`rust_regex.py`). Schemas with their own options become parts, and `<[*]>` includes the control tokens.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Definition:
     """A grammar of a text.
 
     Attributes:
-        name: for `@name`; "" without one.
+        name: its name, for `@name`; "" if it has none.
         kind: "lark_grammar", "json_schema" or "gbnf_grammar".
         content: the text, or the schema.
     """
@@ -53,10 +53,10 @@ class Definition:
 
 
 def definition_of(text: str) -> tuple[Definition, ...]:
-    """The grammars of a text, the first of which is the output's.
+    """The grammars of a text. The first one is the grammar of the output.
 
     Raises:
-        SpecError: it is malformed. UnsupportedError: it has a limit of tokens.
+        SpecError: the text is malformed. UnsupportedError: it limits the number of tokens.
     """
     if not text.strip():
         raise SpecError("Empty grammar", hint="write start: ...")
@@ -65,7 +65,7 @@ def definition_of(text: str) -> tuple[Definition, ...]:
     try:
         read = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"the grammar is no JSON: {str(error)[:200]}", text=text[:200]) from None
+        raise SpecError(f"the grammar is not JSON: {str(error)[:200]}", text=text[:200]) from None
     grammars = read.get("grammars")
     if not isinstance(grammars, list):
         raise SpecError("missing field `grammars`", text=text[:200], hint='write {"grammars": [...]}')
@@ -92,13 +92,13 @@ def _definition(given: Any, number: int) -> Definition:
 
 
 def compiled(text: str, tokenizer: LLTokenizer, limits: Limits, final_skip: bool = True) -> CompiledGrammar:
-    """The grammar of a text.
+    """Compile the grammar of a text.
 
     Args:
-        final_skip: whether ignored text may stand at the end of a Lark text.
+        final_skip: whether ignored text may come at the end of the output of a Lark grammar.
 
     Raises:
-        GuidedError: the text, a part of it, or the limits; see `GrammarCompiler`.
+        GuidedError: the text or a part of it is invalid, or exceeds the limits; see `GrammarCompiler`.
     """
     first, *others = definition_of(text)
     compiler = tokenizer.compiler(limits)
@@ -127,7 +127,7 @@ def _part(definition: Definition, tokenizer: LLTokenizer) -> Any:
 
 
 def _schema(content: Any) -> tuple[Any, Any]:
-    """A schema without its options, and these."""
+    """A schema without its options, and the options."""
     if not isinstance(content, dict):
         return content, schema_options({})
     given = content.get("x-guidance")
@@ -137,14 +137,14 @@ def _schema(content: Any) -> tuple[Any, Any]:
 
 
 def _refuse_formats(schema: Any, findings: Sequence[Finding]) -> None:
-    """Raises for a format that is not enforced, unless it stands where no string can, which says nothing."""
+    """Raises UnsupportedError for a format that is not enforced, unless no string is allowed there anyway."""
     for finding in findings:
         if finding.keyword == "format" and "string" in _types(schema, finding.pointer):
             raise UnsupportedError(finding.reason, pointer=finding.pointer, hint=finding.hint)
 
 
 def _types(schema: Any, pointer: str) -> Sequence[str]:
-    """What `type` is beside the keyword at a pointer; a string may stand where it says nothing."""
+    """The value of `type` beside the keyword at a pointer; "string" without it, since strings are then allowed."""
     for part in pointer.split("/")[1:-1]:
         name = unquote(part).replace("~1", "/").replace("~0", "~")
         try:
@@ -157,23 +157,23 @@ def _types(schema: Any, pointer: str) -> Sequence[str]:
 
 @lru_cache(maxsize=256)
 def _embedded(text: str) -> Expr:
-    """A schema as a part. Kept, so that a grammar that has it is compiled once."""
+    """A schema as a part. It is cached, so a grammar with it is compiled once."""
     schema, options = _schema(json.loads(text))
     return json_schema(schema, **options)
 
 
 class _Rewritten:
-    """A Lark text of llguidance in the notation of guided; see the head.
+    """A Lark text of llguidance in the notation of guided; see the module docstring.
 
     Args:
-        parts: takes the schemas that have options of their own, by the names that the text then has for them.
+        parts: collects the schemas with their own options, by the names that the rewritten text uses for them.
     """
 
     def __init__(self, text: str, tokenizer: LLTokenizer, parts: dict[str, Any]) -> None:
         self._text, self._tokenizer, self._parts = text, tokenizer, parts
 
     def text(self) -> str:
-        """The text; as it is where it is malformed, which the compiler says."""
+        """The rewritten text. A malformed text is not changed; the compiler reports the error."""
         try:
             tokens = scan(self._text)
         except SpecError:
@@ -189,13 +189,13 @@ class _Rewritten:
         return "".join(out) + ("" if options else _START_ONLY)
 
     def _written(self, token: Token) -> str | None:
-        """What stands for a token; None: what is written."""
+        """The replacement of a token; None: it is not changed."""
         if token.kind == "regex":
             end = token.text.rindex("/")
             pattern = token.text[1:end]
             python = python_regex(without_anchors(pattern))
             if "|" in python:
-                python = f"(?:{python})"  # else what stands beside it in a terminal would be a part of an alternative
+                python = f"(?:{python})"  # otherwise its neighbors in a terminal would become parts of an alternative
             return None if python == pattern else f"/{_escaped(python)}/{token.text[end + 1 :]}"
         if token.kind == "special" and token.text.startswith(("<[*", "<[^")):
             return self._all_tokens(token.text)
@@ -209,7 +209,7 @@ class _Rewritten:
         return None
 
     def _all_tokens(self, written: str) -> str | None:
-        """`<[*]>` and `<[^..]>` are about tokens with text alone here: the control tokens are added."""
+        """In guided, `<[*]>` and `<[^..]>` contain only tokens with text, so this adds the control tokens."""
         vocabulary = self._tokenizer.vocabulary
         listed: set[int] = set()
         for piece in written[3:-2].split(",") if written[2] == "^" else ():
@@ -223,12 +223,12 @@ class _Rewritten:
 
 
 def _escaped(pattern: str) -> str:
-    """A pattern that may stand between slashes on one line."""
+    """A pattern that can be written between slashes on one line."""
     return pattern.replace("\n", "\\n") if "\n" in pattern else pattern
 
 
 def message_of(error: GuidedError, text: str = "") -> str:
-    """The text of an error. Words that programs look for in those of llguidance stand first."""
+    """The text of an error. It begins with the words of llguidance's messages that programs search for."""
     if isinstance(error, LimitExceeded):
         return f"initial lexer configuration (grammar) too big: {error}"
     if isinstance(error, UnsupportedError) and error.pointer.endswith("/format"):
@@ -242,13 +242,13 @@ def message_of(error: GuidedError, text: str = "") -> str:
 
 
 def forces(text: str) -> bool:
-    """Whether forced text is written as the tokenizer spells it, and not by the model's choice."""
+    """Whether forced text is written as the tokenizer spells it, instead of as the model chooses."""
     content = definition_of(text)[0].content
     return not (isinstance(content, str) and _NOT_FORCED.search(content))
 
 
 def ignores(text: str) -> bool:
-    """Whether the output may have ignored text at its end."""
+    """Whether the output may end with ignored text."""
     first = definition_of(text)[0]
     return first.kind == "lark_grammar" and "%ignore" in first.content
 

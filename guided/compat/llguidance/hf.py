@@ -1,4 +1,4 @@
-"""Tokenizers of transformers, as `llguidance.hf` takes them. It imports transformers nowhere."""
+"""Tokenizers of transformers, as `llguidance.hf` takes them. It does not import transformers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def from_tokenizer(
     eos_token: int | list[int] | None = None,
     slices: list[str] | None = None,
 ) -> LLTokenizer:
-    """The tokenizer of a fast tokenizer of transformers.
+    """The `LLTokenizer` of a fast tokenizer of transformers.
 
     Args:
-        n_vocab: the number of logits, where there are more than tokens.
-        eos_token: end tokens, in place of the tokenizer's own.
-        slices: says nothing here.
+        n_vocab: the number of logits, if there are more logits than tokens.
+        eos_token: end tokens, instead of the tokenizer's own.
+        slices: ignored.
 
     Raises:
-        ValueError: it is no fast tokenizer, or its tokens have no fixed bytes.
+        ValueError: it is not a fast tokenizer, or its tokens have no fixed bytes.
     """
     if not hasattr(hf_tokenizer, "backend_tokenizer"):
         raise ValueError("Only fast tokenizers are supported")

@@ -1,7 +1,8 @@
-"""`LLInterpreter`: a matcher for engines that ask before and after each token. In: a tokenizer and a grammar. Out: at
-each step a mask and what was written as JSON; after a token, the tokens that follow it without the model.
+"""`LLInterpreter`: a matcher for engines that call it before and after each token. In: a tokenizer and a grammar. Out:
+at each step a mask, and the new output as JSON; after a token, the tokens that are forced to follow it.
 
-It raises where `LLMatcher` would be in an error. It never takes tokens back, so `enable_backtrack` says nothing here.
+It raises an exception where `LLMatcher` would enter its error state. It never takes tokens back, so `enable_backtrack`
+has no effect.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ __all__ = ["LLInterpreter"]
 
 
 class LLInterpreter:
-    """See the head.
+    """See the module docstring.
 
     Args:
-        tokenizer: whose tokens come.
+        tokenizer: the model's tokenizer.
         grammar: as for `LLMatcher`.
-        enable_backtrack: says nothing here.
-        enable_ff_tokens: whether forced tokens are given without asking the model.
-        log_level: kept, and says nothing else here.
+        enable_backtrack: ignored.
+        enable_ff_tokens: whether forced tokens are returned without running the model.
+        log_level: stored, but otherwise ignored.
         limits: bounds on the grammar.
 
     Raises:
-        ValueError: the grammar is wrong.
+        ValueError: the grammar is invalid.
     """
 
     def __init__(
@@ -43,19 +44,19 @@ class LLInterpreter:
         self._matcher = LLMatcher(tokenizer, grammar, log_level=log_level, limits=limits)
         self._tokenizer, self._ff, self.log_level = tokenizer, enable_ff_tokens, log_level
         self._written: list[int] = []
-        self._told = self._told_captures = 0
+        self._reported = self._reported_captures = 0
         self._is_started = self._is_over = self._is_generated = self._may_end = False
         self._check()
 
     def deep_copy(self) -> LLInterpreter:
-        """A copy that moves by itself."""
+        """An independent copy."""
         other = object.__new__(LLInterpreter)
         other.__dict__.update(self.__dict__)
         other._matcher, other._written = self._matcher.deep_copy(), list(self._written)
         return other
 
     def is_accepting(self) -> bool:
-        """Whether the output might end at the last call of `compute_mask`."""
+        """Whether the output could have ended at the last call of `compute_mask`."""
         return self._may_end
 
     def stop_reason(self) -> StopReason:
@@ -63,46 +64,46 @@ class LLInterpreter:
         return self._matcher.stop_reason()
 
     def process_prompt(self, prompt: list[int]) -> list[int]:
-        """Begin after a prompt. Returns the prompt, and the tokens that the output begins with in any case."""
+        """Begin after a prompt. Returns the prompt and the forced tokens at the beginning of the output."""
         self.start_without_prompt()
         return [*prompt, *self._forced()]
 
     def start_without_prompt(self) -> None:
-        """Begin."""
+        """Begin without a prompt."""
         if self._is_started:
-            raise ValueError("the interpreter has begun already")
+            raise ValueError("the interpreter has already started")
         self._is_started = True
 
     def validate_tokens_raw(self, tokens: list[int]) -> int:
-        """How many tokens could be read."""
+        """The number of tokens that could be read."""
         return self._matcher.validate_tokens(tokens)
 
     def compute_mask(self) -> tuple[bytes | None, str]:
-        """The mask, one byte for each id (200: allowed, 0: not), or None at the end; and what is new, as JSON.
+        """The mask, one byte for each id (200: allowed, 0: not), or None at the end; and the new output, as JSON.
 
         Raises:
-            ValueError: something was wrong, or the end was told already.
+            ValueError: there was an error, or the end was already reported.
         """
-        told = self._step()
-        return (None if self.has_pending_stop() else self._matcher.compute_logit_bias()), told
+        progress = self._step()
+        return (None if self.has_pending_stop() else self._matcher.compute_logit_bias()), progress
 
     def compute_mask_into(self, trg: bytearray) -> str:
-        """As `compute_mask`, with the mask written into an array of bits, or of one byte for each id."""
-        told = self._step()
+        """Like `compute_mask`, but writes the mask into an array of bits, or of one byte for each id."""
+        progress = self._step()
         bits, octets = self._matcher.compute_bitmask(), self._matcher.compute_logit_bias()
         mask = octets if len(trg) >= len(octets) else bits
         trg[:] = mask[: len(trg)].ljust(len(trg), b"\0")
-        return told
+        return progress
 
     def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> str:
-        """As `compute_mask`, with the bits of the mask written to an address. Raises as `LLMatcher`'s."""
-        told = self._step()
+        """Like `compute_mask`, but writes the mask's bits to an address. Raises as `LLMatcher`'s method."""
+        progress = self._step()
         self._matcher.unsafe_compute_mask_ptr(trg_pointer, trg_byte_size)
-        return told
+        return progress
 
     def commit_token(self, sampled_token: int | None) -> tuple[int, list[int]]:
-        """Read the token that was chosen; None where there was no mask. Returns 0, and the tokens to go on with: this
-        one, and those that follow it in any case.
+        """Read the chosen token; None if there was no mask. Returns 0, and the tokens to continue with: the chosen one
+        and the forced tokens after it.
 
         Raises:
             ValueError: the token is not allowed, or there was a mask and no token.
@@ -122,7 +123,7 @@ class LLInterpreter:
         return self._matcher.is_stopped()
 
     def _forced(self) -> list[int]:
-        """Reads the tokens that must come next, and returns them."""
+        """Read the forced tokens, and return them."""
         tokens = self._matcher.compute_ff_tokens() if self._ff else []
         self._matcher.consume_tokens(tokens)
         self._check()
@@ -145,16 +146,16 @@ class LLInterpreter:
         return self._matcher.live.temperature() or 0.0
 
     def _progress(self) -> list[dict[str, Any]]:
-        """What is new since the last call: text, captures, and at the end the whole text."""
+        """The output since the last call: text, captures, and at the end the whole text."""
         ends = self._tokenizer.eos_tokens
-        new, number = self._written[self._told :], len(self._written) - self._told
+        new, number = self._written[self._reported :], len(self._written) - self._reported
         text = self._tokenizer.decode_bytes([token for token in new if token not in ends])
-        said = {"log_prob": 0.0, "num_tokens": number, "is_generated": self._is_generated, "stats": {}}
-        out = [{"object": "text", **_spelled(text), **said}]
+        token_fields = {"log_prob": 0.0, "num_tokens": number, "is_generated": self._is_generated, "stats": {}}
+        out = [{"object": "text", **_spelled(text), **token_fields}]
         captures = self._matcher.get_captures()
-        for name, captured in captures[self._told_captures :]:
+        for name, captured in captures[self._reported_captures :]:
             out.append({"object": "capture", "name": name, **_spelled(captured), "log_prob": 0.0})
-        self._told, self._told_captures, self._is_generated = len(self._written), len(captures), False
+        self._reported, self._reported_captures, self._is_generated = len(self._written), len(captures), False
         if self._is_over:
             whole = self._tokenizer.decode_bytes([token for token in self._written if token not in ends])
             out.append({"object": "final_text", **_spelled(whole), "stop_reason": self.stop_reason()})

@@ -1,8 +1,8 @@
-"""`LLParserLimits`, and what of it guided has.
+"""`LLParserLimits`, and its translation to guided's `Limits`.
 
-A compilation is bounded by `Limits`: a limit of llguidance that bounds one is taken in proportion to its default. What
-a step may cost is bounded otherwise here: `max_items_in_row`, `step_lexer_fuel` and `step_max_items` are not reached.
-`precompute_large_lexemes` and `verbose_errors` change no output.
+llguidance's limits of a compilation are scaled: `Limits` change in proportion to llguidance's default. guided bounds
+the cost of a step differently, so `max_items_in_row`, `step_lexer_fuel` and `step_max_items` are never reached.
+`precompute_large_lexemes` and `verbose_errors` do not change the output.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GRAMMAR_SIZE: Final = 500_000
 
 
 class LLParserLimits:
-    """Bounds on what a grammar may cost, in the units of llguidance; None is its default. See the head."""
+    """Bounds on the cost of a grammar, in llguidance's units; None: its default. See the module docstring."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ def limits_of(limits: LLParserLimits | None) -> Limits:
         return _DEFAULTS
     fuel = limits.initial_lexer_fuel
     states = _part(_DEFAULTS.states, limits.max_lexer_states, _LEXER_STATES)
-    if fuel < _INITIAL_FUEL:  # small expressions take no work that is counted, but states
+    if fuel < _INITIAL_FUEL:  # the work on small expressions is not counted, but their states are
         states = min(states, _part(_DEFAULTS.states, fuel, _INITIAL_FUEL))
     return Limits(
         work=_part(_DEFAULTS.work, fuel, _INITIAL_FUEL),

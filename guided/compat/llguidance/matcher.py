@@ -1,10 +1,10 @@
-"""`LLMatcher`. In: a tokenizer and the text of a grammar. Out: the state of one output, which never raises: what goes
-wrong with the grammar or a token is told by `is_error` and `get_error`, and stays.
+"""`LLMatcher`. In: a tokenizer and the text of a grammar. Out: the state of one output. It never raises for an invalid
+grammar or token: `is_error` and `get_error` report the error, which is permanent.
 
-How: a `GrammarMatcher`. What is forced is spelled as the tokenizer spells it: while some text is forced, its first
-token alone is in the mask. An output *stops* where nothing but an end token can follow.
+How: a `GrammarMatcher`. Forced text is spelled as the tokenizer spells it: while text is forced, the mask contains only
+its first token. An output *stops* when only an end token can follow.
 
-What differs: an end token is a step like any other, so `rollback` takes it back.
+Unlike in llguidance, an end token is a step like any other, so `rollback` takes it back.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class LLMatcher:
     """The state of one output under a grammar.
 
     Args:
-        tokenizer: whose tokens come.
-        grammar: a Lark grammar, or what the `grammar_from_...` functions give.
-        log_level: says nothing here: nothing is logged.
+        tokenizer: the model's tokenizer.
+        grammar: a Lark grammar, or the result of a `grammar_from_...` function.
+        log_level: ignored: nothing is logged.
         limits: bounds on the grammar.
     """
 
@@ -61,9 +61,9 @@ class LLMatcher:
         if not isinstance(tokenizer, LLTokenizer):
             raise TypeError(f"'{type(tokenizer).__name__}' object is not an instance of 'LLTokenizer'")
         self._tokenizer, self._error = tokenizer, ""
-        self._ended: StopReason = "EndOfSentence"  # why it stopped, once an end token was read
+        self._ended: StopReason = "EndOfSentence"  # why it stopped, after an end token was read
         self._matcher: GrammarMatcher | None = None
-        self._strict: GrammarMatcher | None = None  # without ignored text at the end: says whether the output stops
+        self._strict: GrammarMatcher | None = None  # without ignored text at the end: decides whether the output stops
         self._warnings: list[str] = []
         self._bitmask, self._is_filled = allocate_token_bitmask(1, tokenizer.vocab_size), False
         self._is_verbose = limits is None or limits.verbose_errors
@@ -80,7 +80,7 @@ class LLMatcher:
     def validate_grammar(
         grammar: str, tokenizer: LLTokenizer | None = None, *, limits: LLParserLimits | None = None
     ) -> str:
-        """What is wrong with a grammar, or "". Without a tokenizer, tokens that it names are not looked for."""
+        """The error in a grammar, or "". Without a tokenizer, the tokens that it names are not looked up."""
         is_error, messages = LLMatcher.validate_grammar_with_warnings(grammar, tokenizer, limits=limits)
         return messages[0] if is_error else ""
 
@@ -88,8 +88,8 @@ class LLMatcher:
     def validate_grammar_with_warnings(
         grammar: str, tokenizer: LLTokenizer | None = None, *, limits: LLParserLimits | None = None
     ) -> tuple[bool, list[str]]:
-        """Whether a grammar is wrong, and the error, or else the warnings."""
-        told: list[str] = []
+        """Whether a grammar is invalid; and the error if it is, otherwise the warnings."""
+        warnings: list[str] = []
         try:
             found = compiled(grammar, tokenizer or LLTokenizer("byte"), limits_of(limits))
         except VocabularyError as error:
@@ -98,10 +98,10 @@ class LLMatcher:
         except GuidedError as error:
             return True, [message_of(error, grammar)]
         else:
-            told = _warnings_of(found)
+            warnings = _warnings_of(found)
         if tokenizer is None:
-            told += [f"no tokenizer - can't validate {name}" for name in named_tokens(definition_of(grammar))]
-        return False, told
+            warnings += [f"no tokenizer - can't validate {name}" for name in named_tokens(definition_of(grammar))]
+        return False, warnings
 
     @staticmethod
     def grammar_from_json_schema(
@@ -109,10 +109,10 @@ class LLMatcher:
         defaults: JsonCompileOptions | None = None,
         overrides: JsonCompileOptions | None = None,
     ) -> str:
-        """The grammar of a JSON Schema. Options: `defaults`, then the schema's "x-guidance", then `overrides`.
+        """The grammar of a JSON Schema. `overrides` win over the schema's "x-guidance", which wins over `defaults`.
 
         Raises:
-            ValueError: the schema is no JSON.
+            ValueError: the schema is not JSON.
         """
         read = json.loads(schema) if isinstance(schema, str) else schema
         if isinstance(read, dict) and (defaults or overrides or "x-guidance" in read):
@@ -132,19 +132,19 @@ class LLMatcher:
         return _top({"name": "regex", "json_schema": None, "lark_grammar": f"start: /{slashed}/"})
 
     def is_error(self) -> bool:
-        """Whether the grammar or a token was wrong. It stays so, until the matcher is dropped."""
+        """Whether the grammar or a token was invalid. An error is permanent."""
         return bool(self._error)
 
     def get_error(self) -> str:
-        """What was wrong, or ""."""
+        """The error, or ""."""
         return self._error
 
     def get_grammar_warnings(self) -> list[str]:
-        """What of the grammar is read and not enforced."""
+        """The parts of the grammar that are not enforced."""
         return list(self._warnings)
 
     def deep_copy(self) -> LLMatcher:
-        """A copy that moves by itself."""
+        """An independent copy."""
         other = object.__new__(LLMatcher)
         other.__dict__.update(self.__dict__)
         other._matcher = None if self._matcher is None else self._matcher.fork()
@@ -157,7 +157,7 @@ class LLMatcher:
         return not self._error and self.live.is_accepting()
 
     def is_stopped(self) -> bool:
-        """Whether nothing but an end token can follow, or something was wrong."""
+        """Whether only an end token can follow, or there was an error."""
         return bool(self._error) or self.stop_reason() != "NotStopped"
 
     def stop_reason(self) -> StopReason:
@@ -170,7 +170,7 @@ class LLMatcher:
         return "NoExtension" if judge.is_accepting() and self._has_no_extension() else "NotStopped"
 
     def rollback(self, num_tokens: int) -> bool:
-        """Take back the last tokens. False: there are not so many, which is an error."""
+        """Take back the last tokens. False: there are fewer, which is an error."""
         return self._changed(num_tokens)
 
     def reset(self) -> bool:
@@ -178,18 +178,18 @@ class LLMatcher:
         return not self._error and self._changed(self.live.steps)
 
     def compute_ff_tokens(self) -> list[int]:
-        """The tokens that must come next; none where the output stopped."""
+        """The tokens that must come next; none if the output has ended."""
         return [] if self._error or self.live.is_terminated() else self.live.forced_tokens()
 
     def compute_ff_bytes(self) -> bytes:
-        """The bytes that must come next; of a control token, 0xFF and its id in brackets."""
+        """The bytes that must come next. A control token is 0xFF and its id in brackets."""
         if self._error or self.live.is_terminated():
             return b""
         symbols = self.live._forced(_FORCED_BYTES)
         return b"".join(bytes([one]) if one < 256 else b"\xff[%d]" % (one - 256) for one in symbols)
 
     def try_consume_tokens(self, tokens: list[int]) -> int:
-        """Read tokens up to the first one that is not allowed, and say how many they were."""
+        """Read tokens up to the first one that is not allowed, and return how many were read."""
         if self._error or not self._are_ids(tokens):
             return 0
         read = 0
@@ -214,7 +214,7 @@ class LLMatcher:
         return True
 
     def validate_tokens(self, tokens: list[int]) -> int:
-        """How many tokens could be read. The state stays as it is."""
+        """The number of tokens that could be read. The state is unchanged."""
         if self.is_stopped() or not self._are_ids(tokens):
             return 0
         ends = self.live.grammar.vocabulary.eos_token_ids
@@ -224,11 +224,11 @@ class LLMatcher:
         return self.live.validate_tokens(tokens[: first_end + 1])
 
     def compute_bitmask(self) -> bytes:
-        """The mask: one bit for each id, int32 words."""
+        """The mask: one bit for each id, in int32 words."""
         return self.row().tobytes()
 
     def compute_logit_bias(self) -> bytes:
-        """The mask: one byte for each id, 200 where it is allowed, else 0."""
+        """The mask: one byte for each id, 200 if it is allowed, otherwise 0."""
         bits = bits_of(self.row())[: self._tokenizer.vocab_size]
         return (bits * np.uint8(_ALLOWED)).tobytes()
 
@@ -236,22 +236,22 @@ class LLMatcher:
         """Write the mask to an address.
 
         Raises:
-            ValueError: the address is null or not a multiple of 4, or the size is not that of a mask.
+            ValueError: the address is null or not a multiple of 4, or the size is not the size of a mask.
         """
         self._rows_at(trg_pointer, trg_byte_size, 1)[0] = self.row()
 
     def unsafe_compute_mask_ptr_with_draft_token(
         self, trg_pointer: int, trg_byte_size: int, draft_tokens: list[int]
     ) -> None:
-        """Write the mask to an address, and after it one mask behind each draft token that is allowed.
+        """Write the mask to an address, followed by the mask after each draft token that is allowed.
 
         Raises:
-            ValueError: as `unsafe_compute_mask_ptr`; the size is that of one mask.
+            ValueError: see `unsafe_compute_mask_ptr`; the size is that of one mask.
         """
         self.write_rows(self._rows_at(trg_pointer, trg_byte_size, len(draft_tokens) + 1), draft_tokens)
 
     def write_rows(self, rows: Row, draft_tokens: Sequence[int]) -> None:
-        """The masks here and behind each draft token into int32 (drafts + 1, words), up to one that is not allowed."""
+        """Write the masks here and after each allowed draft token into int32 (drafts + 1, words)."""
         rows[0] = self.row()
         read = 0
         for token in draft_tokens:
@@ -263,7 +263,7 @@ class LLMatcher:
             self._changed(read)
 
     def get_capture(self, name: str) -> bytes | None:
-        """The last text that was captured by a name; None: there is none."""
+        """The last text captured under a name; None: there is none."""
         return next((text for found, text in reversed(self.get_captures()) if found == name), None)
 
     def get_captures(self) -> list[tuple[str, bytes]]:
@@ -272,7 +272,7 @@ class LLMatcher:
 
     @property
     def live(self) -> GrammarMatcher:
-        """The matcher behind it. There is none where the grammar was wrong."""
+        """The matcher behind it; an invalid grammar has none."""
         assert self._matcher is not None
         return self._matcher
 
@@ -284,10 +284,10 @@ class LLMatcher:
         return rows_at(pointer, rows, words)
 
     def _are_ids(self, tokens: Sequence[int]) -> bool:
-        """Whether all are ids of the vocabulary; else it is an error."""
+        """Whether all are ids of the vocabulary; otherwise, enter the error state."""
         for token in tokens:
             if token < 0:
-                raise OverflowError(f"{token} is no token id")
+                raise OverflowError(f"{token} is not a token id")
             if token >= self._tokenizer.vocab_size:
                 self._error = f"token id {token} out of range: there are {self._tokenizer.vocab_size}"
         return not self._error
@@ -311,7 +311,7 @@ class LLMatcher:
             self._error = f"rollback: {steps} > {self.live.steps}"
             return False
         self.live.rollback(steps)
-        if self._strict is not None:  # which has not read an end token
+        if self._strict is not None:  # it never reads end tokens
             self._strict.rollback(max(0, self._strict.steps - self.live.steps))
         self._is_filled = False
         return True
@@ -332,11 +332,11 @@ class LLMatcher:
 
     @property
     def needs_mask(self) -> bool:
-        """Whether the mask of `live` is to be filled before the next row can be had."""
+        """Whether the mask of `live` must be filled before the next call of `row`."""
         return not (self._error or self._is_filled)
 
     def take_mask(self, mask: Row) -> None:
-        """The mask of `live`, int32 (words,), which was filled elsewhere."""
+        """Set the mask of `live`, int32 (words,), which was filled elsewhere."""
         self._bitmask[0] = mask
         if self._strict is not None:
             strict = allocate_token_bitmask(1, self._tokenizer.vocab_size)
@@ -350,7 +350,7 @@ class LLMatcher:
         return not (row & ~ends).any()
 
     def row(self) -> Row:
-        """The mask; where something was wrong, that of the end tokens."""
+        """The mask; after an error, only the end tokens."""
         if self._error:
             return row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
         row = self._fill()
@@ -359,7 +359,7 @@ class LLMatcher:
 
 
 def regex_between_slashes(pattern: str) -> str:
-    """A pattern that may stand between slashes."""
+    """A pattern that can be written between slashes."""
     out, at = [], 0
     while at < len(pattern):
         if pattern[at] == "\\":
@@ -372,8 +372,8 @@ def regex_between_slashes(pattern: str) -> str:
 
 
 def _warnings_of(grammar: CompiledGrammar) -> list[str]:
-    told = [f"{finding.reason}: {finding.keyword} (at {finding.pointer})" for finding in grammar.findings]
-    return [f"Unknown format: {text}" if ": format (" in text else text for text in told]
+    messages = [f"{finding.reason}: {finding.keyword} (at {finding.pointer})" for finding in grammar.findings]
+    return [f"Unknown format: {text}" if ": format (" in text else text for text in messages]
 
 
 def _top(grammar: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Bitmasks as arrays of numpy for logits of MLX, as `llguidance.mlx` has them: int32 (batch, ceil(vocab / 32))."""
+"""Bitmasks as numpy arrays for MLX logits, as in `llguidance.mlx`: int32 (batch, ceil(vocab / 32))."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = [
     "get_bitmask_shape",
 ]
 
-mlx()  # who imports this learns at once what is missing
+mlx()  # fail at import if MLX is missing
 
 
 def apply_token_bitmask_kernel(data: Any, mask: Any) -> Any:
-    """Logits (batch, vocab) with -inf for what is not allowed; both are arrays of MLX. It runs on a CPU, too."""
+    """Logits (batch, vocab) with -inf for tokens that are not allowed. Both are MLX arrays. It also runs on a CPU."""
     return masked(data, np.array(mask))
 
 
 def apply_token_bitmask(logits: Any, mask_np: npt.NDArray[np.int32]) -> Any:
-    """Logits, (vocab,) or (batch, vocab), with -inf for what is not allowed: (batch, vocab).
+    """Logits, (vocab,) or (batch, vocab), with -inf for tokens that are not allowed. The result is (batch, vocab).
 
     Raises:
         AssertionError: the mask is not int32, or the shapes do not fit.

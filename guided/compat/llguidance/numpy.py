@@ -1,4 +1,4 @@
-"""Bitmasks as arrays of numpy, as `llguidance.numpy` has them: int32 (batch, ceil(vocab / 32)), 1 is allowed."""
+"""Bitmasks as numpy arrays, as in `llguidance.numpy`: int32 (batch, ceil(vocab / 32)), 1 means allowed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.i
 
 
 def apply_token_bitmask_inplace(logits: npt.NDArray[Any], mask: npt.NDArray[np.int32]) -> None:
-    """Set the logits, (vocab,) or (batch, vocab), of what is not allowed to -inf.
+    """Set the logits, (vocab,) or (batch, vocab), of tokens that are not allowed to -inf.
 
     Raises:
         AssertionError: the mask is not int32, or the shapes do not fit.
@@ -47,7 +47,7 @@ def apply_token_bitmask_inplace(logits: npt.NDArray[Any], mask: npt.NDArray[np.i
 
 
 def apply_token_bitmask_inplace_kernel(logits: npt.NDArray[Any], mask: npt.NDArray[np.int32]) -> None:
-    """The same for two dimensions; of a mask that is wider than the logits, the rest says nothing."""
+    """The same for two dimensions. If the mask is wider than the logits, the rest of it is ignored."""
     _logits.apply_token_bitmask_inplace(logits, np.ascontiguousarray(mask[:, : (logits.shape[1] + 31) // 32]))
 
 
@@ -70,13 +70,13 @@ def fill_next_token_bitmask_par(
 def fill_next_token_bitmask_par_with_draft_tokens(
     executor: LLExecutor, matchers: list[tuple[LLMatcher, int, list[int]]], bitmask: npt.NDArray[np.int32]
 ) -> None:
-    """The same, and in the rows after it the masks behind each draft token, up to one that is not allowed."""
+    """The same, and write the masks after each allowed draft token into the rows after it."""
     batch, words = _whole(bitmask)
     executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.ctypes.data, words * 4, batch)
 
 
 def consume_token_par(executor: LLExecutor, matchers: list[tuple[LLMatcher, int]]) -> list[bool]:
-    """Let each matcher read its token. One that is not allowed leaves its matcher in an error."""
+    """Let each matcher read its token. A token that is not allowed puts its matcher into the error state."""
     return executor.consume_token_par(matchers)
 
 

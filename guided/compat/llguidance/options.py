@@ -1,14 +1,14 @@
-"""`JsonCompileOptions`: how llguidance writes JSON, and the options of guided that write the same.
+"""`JsonCompileOptions`: llguidance's options for writing JSON, and their equivalents in guided.
 
-Without options, any white space stands between tokens, an integer has no fraction and no exponent, and of the escapes
-those stand in strings that a character needs.
+By default, any white space may come between tokens, integers have no fraction and no exponent, and strings contain only
+necessary escapes.
 
-    item_separator, key_separator    `separators`: regular expressions there and here
+    item_separator, key_separator    `separators`: regular expressions in both libraries
     whitespace_flexible, whitespace_pattern    `whitespace`; the pattern is matched at most once
     json_allowed_escapes    `escapes`
-    json_allow_general_unicode_escapes    `U` among them, if there is `u`: any character may be `\\uXXXX`
-    lenient    formats that are not enforced are warned of; without it, they are refused
-    coerce_one_of    changes nothing: `oneOf` is enforced exactly
+    json_allow_general_unicode_escapes    adds `U` if there is `u`: any character may be written as `\\uXXXX`
+    lenient    formats that are not enforced cause warnings; by default, they are refused
+    coerce_one_of    no effect: `oneOf` is enforced exactly
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _JSON_SPACE: Final = r"[ \t\n\r]*"
 
 
 class JsonCompileOptions(TypedDict, total=False):
-    """The options of llguidance, see the head."""
+    """llguidance's options; see the module docstring."""
 
     item_separator: str | None
     key_separator: str | None
@@ -39,10 +39,10 @@ class JsonCompileOptions(TypedDict, total=False):
 
 
 def schema_options(given: Mapping[str, Any]) -> JsonSchemaKeywords:
-    """The options of guided for what a schema has under "x-guidance".
+    """guided's options for a schema's "x-guidance".
 
     Raises:
-        SpecError: an option that llguidance does not have.
+        SpecError: llguidance has no such option.
     """
     for name in given:
         if name not in JsonCompileOptions.__annotations__:

@@ -10,13 +10,13 @@ __all__ = ["StructTag"]
 
 
 class StructTag:
-    """A part of a text that is constrained, between a beginning and an end.
+    """A constrained part of a text, between a beginning and an end.
 
     Args:
-        trigger: what says that the tag begins: a text, or `<name>` for a control token.
+        trigger: the text, or `<name>` for a control token, that begins the tag.
         begin: the whole beginning, which starts with the trigger.
-        grammar: what stands inside: a JSON Schema (a dict, or text that begins with a brace) or a Lark grammar.
-        end: what follows.
+        grammar: the content: a JSON Schema (a dict, or text that begins with a brace) or a Lark grammar.
+        end: the text after the content.
 
     Raises:
         AssertionError: the trigger is empty, or `begin` does not start with it.
@@ -38,10 +38,11 @@ class StructTag:
 
         Args:
             assume_special: whether a trigger `<...>` is a control token.
-            text_regex: the free text, without a slash.
+            text_regex: a regular expression for free text, without a slash.
 
         Raises:
-            AssertionError: there are no tags, or a slash. ValueError: a grammar is neither text nor a dict.
+            AssertionError: there are no tags, or `text_regex` has a slash. ValueError: a grammar is neither text nor a
+                dict.
         """
         if not tags:
             raise AssertionError("tags must not be empty")
@@ -69,7 +70,7 @@ def _text(text: str) -> str:
 
 
 def _inside(grammar: str | dict[str, Any], name: str, others: list[Mapping[str, str]]) -> str:
-    """The grammar of a tag in Lark; a Lark text becomes another grammar, by its name."""
+    """The grammar of a tag in Lark. A Lark text becomes a separate grammar, referenced by its name."""
     if isinstance(grammar, dict):
         return "%json " + json.dumps(grammar)
     if not isinstance(grammar, str):

@@ -1,10 +1,11 @@
 """`LLTokenizer` and `TokenizerWrapper`. In: a tokenizer in one of llguidance's forms, or a `Vocabulary`. Out: the same
-methods, answered by a `Vocabulary`, and the compilers of it.
+methods over a `Vocabulary`, and its compilers.
 
-Bytes may name control tokens, as there: 0xFF, which no UTF-8 has, then a token's name, or its id as `[13]`.
+As in llguidance, bytes may name control tokens: 0xFF, which never occurs in UTF-8, then a token's name, or its id as
+`[13]`.
 
-What it does not do: slices, which make masks of llguidance faster, say nothing here; `recent_tokens` is a hint there
-and is not needed here.
+Slices, which speed up llguidance's masks, are ignored. So is `recent_tokens`, a hint in llguidance that is not needed
+here.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _BYTE_SPECIALS: Final = ("<|tool|>", "<|/tool|>", "<|user|>", "<|system|>", "<|a
 
 
 class TokenizerWrapper:
-    """What llguidance wants to know of any tokenizer.
+    """llguidance's view of any tokenizer.
 
     Args:
-        gtokenizer: has `eos_token_id`, `bos_token_id`, `tokens` (the bytes of each id) and `special_token_ids`, and
-            encodes text (bytes, or a str if it takes no bytes) when it is called.
+        gtokenizer: an object with `eos_token_id`, `bos_token_id`, `tokens` (the bytes of each id) and
+            `special_token_ids`. Calling it encodes text (bytes, or a str if it does not accept bytes).
     """
 
     def __init__(self, gtokenizer: Any) -> None:
@@ -58,18 +59,18 @@ class TokenizerWrapper:
 
 
 class LLTokenizer:
-    """A tokenizer, as matchers take it.
+    """A tokenizer for matchers.
 
     Args:
         tokenizer: "byte" (256 bytes and six control tokens), the path or the text of a tokenizer.json, a
             `TokenizerWrapper`, or a `guided.Vocabulary`.
-        n_vocab: the number of logits, where there are more than tokens.
-        eos_token: the end token or tokens, in place of the tokenizer's own.
-        slices: says nothing here.
+        n_vocab: the number of logits, if there are more logits than tokens.
+        eos_token: the end token or tokens, instead of the tokenizer's own.
+        slices: ignored.
 
     Attributes:
-        vocab_size, eos_token, eos_tokens: the number of logits, the first end token, all of them.
-        is_canonical: whether texts are encoded as the model's own tokenizer does it.
+        vocab_size, eos_token, eos_tokens: the number of logits, the first end token, all end tokens.
+        is_canonical: whether texts are encoded as by the model's own tokenizer.
         vocabulary: the `Vocabulary` behind it.
 
     Raises:
@@ -97,7 +98,7 @@ class LLTokenizer:
         self._compilers: dict[Limits, GrammarCompiler] = {}
 
     def compiler(self, limits: Limits) -> GrammarCompiler:
-        """The compiler for this vocabulary under some limits, made once."""
+        """The compiler for this vocabulary and these limits, created once."""
         return self._compilers.setdefault(limits, GrammarCompiler(self.vocabulary, limits=limits, warn=False))
 
     @staticmethod
@@ -120,35 +121,35 @@ class LLTokenizer:
         return LLTokenizer(Vocabulary.from_tiktoken(encoding, eos_token_ids=ends, size=size), eos_token=ends)
 
     def with_slices(self, slices: list[str]) -> Self:
-        """The same tokenizer: slices say nothing here."""
+        """The same tokenizer: slices are ignored."""
         return self
 
     @staticmethod
     def general_slices() -> list[str]:
-        """The slices that llguidance takes for most grammars."""
+        """The slices that llguidance uses for most grammars."""
         return list(_JSON_SLICES)
 
     @staticmethod
     def json_slices() -> list[str]:
-        """The slices that llguidance takes for JSON."""
+        """The slices that llguidance uses for JSON."""
         return list(_JSON_SLICES)
 
     def greedy_tokenize(self, text: str) -> list[int]:
-        """The longest token at each place of a text. Bytes that no token spells are left out."""
+        """The longest token at each position of a text. Bytes that no token spells are left out."""
         return self._greedy(text.encode())
 
     def tokenize_bytes(self, utf8bytes: bytes, *, parse_special: bool = False) -> list[int]:
-        """The ids of bytes: of valid UTF-8 as the tokenizer has it, of the rest the longest tokens. See the head."""
+        """The ids of bytes: valid UTF-8 as by the tokenizer, the rest as longest tokens. See the module docstring."""
         if parse_special:
             return self.tokenize_str(utf8bytes.decode(errors="replace"), parse_special=True)
         return [number for number, _ in self._cut(utf8bytes)]
 
     def tokenize_str(self, text: str, *, parse_special: bool = False) -> list[int]:
-        """The ids of a text; with `parse_special` names of control tokens in it are these tokens."""
+        """The ids of a text. With `parse_special`, names of control tokens in it become these tokens."""
         return self.vocabulary.encode_with_special(text) if parse_special else self.tokenize_bytes(text.encode())
 
     def tokenize_partial(self, new_bytes: bytes, recent_tokens: list[int] | None = None) -> tuple[list[int], bytes]:
-        """The first ids of bytes, as far as they stay the same whatever follows, and the bytes that are left."""
+        """The ids at the beginning of bytes that do not depend on what follows, and the remaining bytes."""
         native, at = native_vocabulary(self.vocabulary), 0
         out: list[int] = []
         for number, end in self._cut(new_bytes):
@@ -159,11 +160,11 @@ class LLTokenizer:
         return out, new_bytes[at:]
 
     def decode_bytes(self, tokens: list[int]) -> bytes:
-        """The bytes of ids; a control token's are its name, and those of an id without text `<[id]>`."""
+        """The bytes of ids. A control token becomes its name, an id without text `<[id]>`."""
         return b"".join(map(self._spelled, tokens))
 
     def decode_str(self, tokens: list[int]) -> str:
-        """The text of ids, with U+FFFD where the bytes are no UTF-8."""
+        """The text of ids, with U+FFFD for bytes that are not UTF-8."""
         return self.decode_bytes(tokens).decode(errors="replace")
 
     def is_special_token(self, token: int) -> bool:
@@ -171,7 +172,7 @@ class LLTokenizer:
         return token in self._names
 
     def dbg_tokens(self, tokens: list[int]) -> str:
-        """Tokens for people to read, one beside the other."""
+        """Tokens in a readable form."""
         return f"\u27e6{self.test_trace_tokens(tokens)}\u27e7".replace("\n", "\\n")
 
     def test_trace_tokens(self, tokens: list[int]) -> str:
@@ -200,7 +201,7 @@ class LLTokenizer:
         return self._text(token) or f"<[{token}]>".encode()
 
     def _named(self, piece: bytes) -> tuple[int | None, int]:
-        """The control token that bytes after a marker name, and how many of them do."""
+        """The control token that the bytes after a marker name, and the length of the name."""
         if (found := _NUMBERED.match(piece)) and int(found[1]) < self.vocab_size:
             return int(found[1]), found.end()
         for name, number in self._by_name:
@@ -214,7 +215,7 @@ class LLTokenizer:
         return sorted(named, key=lambda each: (-len(each[0]), each[1]))
 
     def _cut(self, data: bytes) -> list[tuple[int, int]]:
-        """The ids of bytes, and where each one ends; -1 where the ids do not spell the bytes."""
+        """The ids of bytes, and the end of each one; -1 if the ids do not spell the bytes."""
         out: list[tuple[int, int]] = []
         at = 0
         for number, piece in enumerate(data.split(bytes([_MARKER]))):
@@ -270,7 +271,7 @@ class _Called:
 
 
 def _is_cut(data: bytes) -> bool:
-    """Whether the bytes are UTF-8 but for their last character, which is not finished."""
+    """Whether the bytes are UTF-8 except for an incomplete last character."""
     try:
         data.decode()
     except UnicodeDecodeError as error:

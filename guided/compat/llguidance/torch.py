@@ -1,4 +1,4 @@
-"""Bitmasks as tensors, as `llguidance.torch` has them: int32 (batch, ceil(vocab / 32)), filled on the CPU."""
+"""Bitmasks as tensors, as in `llguidance.torch`: int32 (batch, ceil(vocab / 32)), filled on the CPU."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = [
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
-    """A bitmask on the CPU that allows everything, in pinned memory where there is a device."""
+    """A bitmask on the CPU that allows everything, in pinned memory if CUDA is available."""
     shape = get_bitmask_shape(batch_size, vocab_size)
     return torch.full(shape, -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
 
 
 def apply_token_bitmask_inplace(logits: torch.Tensor, mask: torch.Tensor) -> None:
-    """Set the logits, (vocab,) or (batch, vocab), of what is not allowed to -inf.
+    """Set the logits, (vocab,) or (batch, vocab), of tokens that are not allowed to -inf.
 
     Raises:
         AssertionError: the mask is not int32, or the shapes do not fit.
@@ -43,7 +43,7 @@ def apply_token_bitmask_inplace(logits: torch.Tensor, mask: torch.Tensor) -> Non
 
 
 def apply_token_bitmask_inplace_kernel(logits: torch.Tensor, mask: torch.Tensor) -> None:
-    """The same for two dimensions; of a mask that is wider than the logits, the rest says nothing."""
+    """The same for two dimensions. If the mask is wider than the logits, the rest of it is ignored."""
     _logits.apply_token_bitmask_inplace(logits, mask[:, : (logits.shape[1] + 31) // 32].contiguous())
 
 
@@ -67,7 +67,7 @@ def fill_next_token_bitmask_par(
 def fill_next_token_bitmask_par_with_draft_tokens(
     executor: LLExecutor, matchers: list[tuple[LLMatcher, int, list[int]]], bitmask: torch.Tensor
 ) -> None:
-    """The same, and in the rows after it the masks behind each draft token, up to one that is not allowed."""
+    """The same, and write the masks after each allowed draft token into the rows after it."""
     batch, words = _whole(bitmask)
     executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.data_ptr(), words * 4, batch)
 

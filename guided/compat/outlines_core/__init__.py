@@ -1,6 +1,6 @@
 """The interface of outlines-core 0.2.14 over guided: `import guided.compat.outlines_core as outlines_core`.
 
-`docs/migration.md` lists what differs and why. The kernels are imported when they are asked for.
+`docs/migration.md` lists the differences and the reasons. The kernels are imported only on request.
 """
 
 from guided.compat.outlines_core import json_schema

@@ -1,15 +1,15 @@
-"""`Index` and `Guide` as outlines-core has them: numbered states, and a place among them.
+"""`Index` and `Guide` as in outlines-core: numbered states, and a position among them.
 
-In: a regular expression in Rust's notation, or what `build_regex_from_schema` gives, and a vocabulary. Out: the allowed
+In: a regular expression in Rust's notation or a result of `build_regex_from_schema`, and a vocabulary. Out: the allowed
 tokens of a state, and the state after one of them.
 
-How: a compiled grammar, whose states are made when they are reached. They are numbered in the order in which they are
-found, 0 first, so numbers mean something within one index and its copies only. `get_transitions` and `get_final_states`
-look for all states: seconds for a large vocabulary, and up to `MOST_STATES`, for which outlines-core takes the time
-when it builds the index.
+How: a compiled grammar, whose states are created when they are reached. They are numbered in the order in which they
+are found, beginning with 0, so numbers are valid only within one index and its copies. `get_transitions` and
+`get_final_states` explore all states, up to `MOST_STATES`. This takes seconds for a large vocabulary; outlines-core
+spends this time when it builds the index.
 
-What differs: a token after which no text of the vocabulary can complete the output is not allowed, where outlines-core
-refuses the whole index; a token without text is not allowed.
+Differences: a token is not allowed if the vocabulary cannot complete the output after it; outlines-core refuses the
+whole index instead. A token without text is not allowed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_STATES: Final = 100_000
 
 
 class _States:
-    """The states of a grammar that were found, each with a matcher that stands there."""
+    """The states of a grammar found so far, each with a matcher in that state."""
 
     def __init__(self, grammar: CompiledGrammar) -> None:
         self.end = min(grammar.vocabulary.eos_token_ids)
@@ -72,7 +72,7 @@ class _States:
             if not matcher.accept_token(token):
                 return None
             number = self._numbers.get(matcher.state)
-            if number is None or self._matchers[number].state != matcher.state:  # states were dropped and made again
+            if number is None or self._matchers[number].state != matcher.state:  # states were dropped and created again
                 self._numbers = {each.state: at for at, each in enumerate(self._matchers)}
                 number = self._numbers.get(matcher.state)
             if number is None:
@@ -82,7 +82,7 @@ class _States:
             return number
 
     def explore(self) -> int:
-        """Finds all states, and says how many there are. LimitExceeded: they are too many."""
+        """Find all states, and return their number. LimitExceeded: there are too many."""
         state = 0
         while state < len(self._matchers):
             for token in self.allowed(state) or ():
@@ -102,17 +102,17 @@ class _States:
 
 
 class Index:
-    """See the head.
+    """See the module docstring.
 
     Args:
         regex: a pattern in Rust's notation; the whole output matches it.
-        vocabulary: the tokens, as they are now.
+        vocabulary: the tokens; later changes have no effect.
 
     Raises:
-        ValueError: the pattern is wrong or not enforced, or the vocabulary can write nothing that matches.
+        ValueError: the pattern is invalid or not supported, or the vocabulary cannot write any matching text.
     """
 
-    __hash__ = None  # type: ignore[assignment]  # as there
+    __hash__ = None  # type: ignore[assignment]  # as in outlines-core
 
     def __init__(self, regex: str, vocabulary: Vocabulary) -> None:
         self._regex, self._vocabulary = regex, vocabulary.__deepcopy__({})
@@ -126,7 +126,7 @@ class Index:
             raise ValueError(f"Failed to build the index: {error}") from error
 
     def get_initial_state(self) -> int:
-        """The state to begin with."""
+        """The initial state."""
         return 0
 
     def get_allowed_tokens(self, state: int) -> list[int] | None:
@@ -142,11 +142,11 @@ class Index:
         return self._states.is_final(state)
 
     def get_final_states(self) -> set[int]:
-        """All states in which the output may end. LimitExceeded: see the head."""
+        """All states in which the output may end. LimitExceeded: there are more than `MOST_STATES` states."""
         return {state for state in range(self._states.explore()) if self._states.is_final(state)}
 
     def get_transitions(self) -> dict[int, dict[int, int]]:
-        """State -> token -> the state after it; an end token stays. LimitExceeded: see the head."""
+        """State -> token -> the next state; an end token leads to the same state. LimitExceeded: too many states."""
         out: dict[int, dict[int, int]] = {}
         for state in range(self._states.explore()):
             after = {token: self._states.after(state, token) for token in self._states.allowed(state) or ()}
@@ -158,7 +158,7 @@ class Index:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Index:
         out = object.__new__(Index)
-        out.__dict__.update(self.__dict__)  # what is shared never changes for its users
+        out.__dict__.update(self.__dict__)  # shared state never changes visibly
         return out
 
     def __repr__(self) -> str:
@@ -172,7 +172,7 @@ class Index:
         """An index from JSON: `{"regex": ..., "vocabulary": ...}`, the latter as `Vocabulary.from_binary` takes it.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the data is not an index.
         """
         try:
             read = json.loads(bytes(binary_data))
@@ -190,14 +190,14 @@ def _compiled(regex: str, vocabulary: Vocabulary) -> CompiledGrammar:
 
 
 class Guide:
-    """A place in an index: the state of one output.
+    """A position in an index: the state of one output.
 
     Args:
-        index: whose states are meant.
-        max_rollback: how many states are kept to go back to.
+        index: the index.
+        max_rollback: how many previous states are kept.
     """
 
-    __hash__ = None  # type: ignore[assignment]  # it moves
+    __hash__ = None  # type: ignore[assignment]  # it is mutable
 
     def __init__(self, index: Index, max_rollback: int = 32) -> None:
         self._index, self._state = index, index.get_initial_state()
@@ -215,11 +215,11 @@ class Guide:
         return tokens
 
     def get_allowed_rollback(self) -> int:
-        """How many steps can be taken back."""
+        """The number of steps that can be taken back."""
         return len(self._past)
 
     def advance(self, token_id: int, return_tokens: bool | None = None) -> list[int] | None:
-        """Move on by a token, and give what is allowed then, unless `return_tokens` is False.
+        """Read a token, and return the tokens allowed after it, unless `return_tokens` is False.
 
         Raises:
             ValueError: it is not allowed, or it is the end token.
@@ -232,7 +232,7 @@ class Guide:
         return None if return_tokens is False else self.get_tokens()
 
     def rollback_state(self, n: int) -> None:
-        """Take back n steps. ValueError: not so many are kept."""
+        """Take back n steps. ValueError: fewer are kept."""
         if n > len(self._past):
             raise ValueError(
                 f"Cannot roll back {n} step(s): only {len(self._past)} states stored "
@@ -242,7 +242,7 @@ class Guide:
             self._state = self._past.pop()
 
     def accepts_tokens(self, sequence: list[int]) -> bool:
-        """Whether all tokens could be read one after the other."""
+        """Whether all tokens could be read in sequence."""
         state: int | None = self._state
         for token in sequence:
             state = None if state is None else self._index.get_next_state(state, token)
@@ -273,7 +273,7 @@ class Guide:
         rows_at(data_ptr, 1, numel)[0] = np.packbits(bits, bitorder="little").view("<i4")
 
     def reset(self) -> None:
-        """Go to the initial state. The states to go back to stay."""
+        """Go to the initial state. The states for `rollback_state` are kept."""
         self._state = self._index.get_initial_state()
 
     def __eq__(self, other: object) -> bool:
@@ -282,7 +282,7 @@ class Guide:
         return self._places(self._index._states) == other._places(self._index._states)
 
     def _places(self, states: _States) -> list[int | None]:
-        """The states here and before, as numbers of an index that may be a copy."""
+        """The current and previous states, as numbers of `states`, which may be those of a copy of the index."""
         own, out = self._index._states, list[int | None]()
         for state in (*self._past, self._state):
             number: int | None = state
@@ -302,12 +302,12 @@ class Guide:
 
     @staticmethod
     def from_binary(binary_data: bytes | list[int]) -> Guide:
-        """A guide at the beginning of an index, which `Index.from_binary` reads. ValueError: it is something else."""
+        """A guide in the initial state of an index that `Index.from_binary` reads. ValueError: it is not an index."""
         return Guide(Index.from_binary(binary_data))
 
 
 def _restored(index: Index, max_rollback: int, paths: list[list[int]]) -> Guide:
-    """A guide that stands where the last path leads, and was where the others do."""
+    """A guide in the state that the last path leads to; the other paths lead to its previous states."""
     out = Guide(index, max_rollback)
     places = []
     for path in paths:

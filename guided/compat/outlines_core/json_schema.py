@@ -1,10 +1,10 @@
-"""Regular expressions of JSON Schemas, as `outlines_core.json_schema` gives them. In: a schema as text. Out: a pattern.
+"""Regular expressions of JSON Schemas, as in `outlines_core.json_schema`. In: a schema as text. Out: a pattern.
 
-The pattern means the schema exactly: keywords are enforced, or refused. Where no regular expression can (a schema that
-contains itself, objects with any members), the text `(?json_schema:...)` stands for it, which `Index` reads, and which
-is an error anywhere else.
+The pattern is exactly equivalent to the schema: keywords are enforced or refused. Some schemas have no regular
+expression, such as recursive schemas and objects with any members. For these, the result is the text
+`(?json_schema:...)`, which `Index` can read, and which is an error anywhere else.
 
-As there, objects that name members have no others, and `[ ]?` is the white space in each gap.
+As in outlines-core, objects that name members have no others, and `[ ]?` is the white space in each gap.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 WHITESPACE: Final = "[ ]?"
-BOOLEAN: str  # these are made when they are asked for, see `__getattr__`
+BOOLEAN: str  # these are created on first access, see `__getattr__`
 DATE: str
 DATE_TIME: str
 EMAIL: str
@@ -53,15 +53,15 @@ _CONSTANTS: Final[dict[str, Any]] = {
 def build_regex_from_schema(
     json_schema: str, whitespace_pattern: str | None = None, max_recursion_depth: int = 3
 ) -> str:
-    """A pattern of the texts of a schema; see the head.
+    """A pattern for the texts of a schema; see the module docstring.
 
     Args:
         json_schema: the schema as JSON text.
-        whitespace_pattern: a regular expression for each gap; None is `WHITESPACE`.
-        max_recursion_depth: says nothing here: a schema that contains itself is not cut.
+        whitespace_pattern: a regular expression for each gap; None: `WHITESPACE`.
+        max_recursion_depth: ignored: recursive schemas are not cut off.
 
     Raises:
-        TypeError: the text is no JSON. ValueError: the schema is wrong, or a part of it is not enforced.
+        TypeError: the text is not JSON. ValueError: the schema is invalid, or a part of it is not supported.
     """
     if not isinstance(json_schema, str):
         raise TypeError(f"argument 'json_schema': '{type(json_schema).__name__}' object is not a str")
@@ -74,7 +74,7 @@ def build_regex_from_schema(
 
 
 def schema_options(gap: str) -> JsonSchemaKeywords:
-    """How JSON is written here: the options of guided."""
+    """guided's options for writing JSON as outlines-core does."""
     return JsonSchemaKeywords(
         whitespace=gap, escapes=ESCAPES, numbers="plain_integers", additional_properties="minimal",
         unknown_format="refuse",
@@ -82,7 +82,7 @@ def schema_options(gap: str) -> JsonSchemaKeywords:
 
 
 def marked_schema(regex: str) -> tuple[Any, JsonSchemaKeywords] | None:
-    """The schema that a text stands for, and its options; None for any other pattern."""
+    """The schema in a `(?json_schema:...)` text, and its options; None for any other pattern."""
     if not regex.startswith(MARKER):
         return None
     given = json.loads(regex[len(MARKER) : -1])
@@ -101,7 +101,7 @@ def _pattern(schema: str, gap: str) -> str:
 
 
 def __getattr__(name: str) -> str:
-    """The constants: patterns of a type or a format, made when one is asked for."""
+    """The constants: patterns of a type or a format, created on first access."""
     if name == "STRING_INNER":
         return _pattern('{"type": "string", "minLength": 1, "maxLength": 1}', "")[1:-1]
     if name in _CONSTANTS:

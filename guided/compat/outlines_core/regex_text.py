@@ -1,9 +1,9 @@
-"""Regular expressions of JSON Schemas, as text. In: a schema. Out: a pattern that Python's `re` and Rust's `regex` read
-alike, or None where there is none.
+"""Regular expressions of JSON Schemas, as text. In: a schema's grammar. Out: a pattern with the same meaning in
+Python's `re` and Rust's `regex`, or None if there is none.
 
-How: the rules of the schema (`json_schema_to_grammar`) are written as one expression, references replaced by what they
-stand for. A rule that contains itself has no expression, and neither have values that must differ or members in any
-order; a pattern of more than `MOST` characters is not written.
+How: write the rules of the schema (`json_schema_to_grammar`) as one expression, with references expanded. Recursive
+rules have no expression, and neither have values that must differ, or members in any order. A pattern of more than
+`MOST` characters is not written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from guided.meter import compiling
 __all__ = ["ESCAPES", "MOST", "pattern_of"]
 
 ESCAPES: Final = '"\\/bfnrt'
-"""The escapes in strings, as `JsonSchemaOptions.escapes` has them."""
+"""The escapes in strings, in the form of `JsonSchemaOptions.escapes`."""
 MOST: Final = 200_000
 
 _SHORT: Final = {0x22: '"', 0x5C: "\\\\", 0x2F: "/", 8: "b", 12: "f", 10: "n", 13: "r", 9: "t"}
@@ -35,7 +35,7 @@ class _NoPattern(Exception):
 
 
 def pattern_of(grammar: Grammar) -> str | None:
-    """See the head. The strings of the grammar are those of `ESCAPES`."""
+    """See the module docstring. The strings of the grammar must use `ESCAPES`."""
     try:
         return _Writer(grammar).rule(grammar.start)
     except (_NoPattern, LimitExceeded, UnsupportedError, RecursionError):
@@ -58,7 +58,7 @@ class _Writer:
         return self._known[name]
 
     def text(self, node: Node, spelled: bool = False) -> str:
-        """The expression of a node; `spelled`: as the content of a JSON string."""
+        """The expression of a node. `spelled`: as the content of a JSON string."""
         match node:
             case Text():
                 out = "".join(self._char(ord(char), spelled) for char in node.text)
@@ -129,7 +129,7 @@ def _set(ranges: tuple[tuple[int, int], ...]) -> str:
 
 
 def _spelled_set(ranges: tuple[tuple[int, int], ...]) -> str:
-    """Characters of a JSON string: as they are, or after a backslash."""
+    """Characters of a JSON string, raw or escaped with a backslash."""
     ways = [_set(raw)] if (raw := intersect(ranges, _RAW)) else []
     ways += [rf"\\{letter}" for code, letter in _SHORT.items() if any(low <= code <= high for low, high in ranges)]
     if not ways:

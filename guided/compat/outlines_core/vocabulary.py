@@ -1,4 +1,4 @@
-"""`Vocabulary` as outlines-core has it: a table from tokens to ids that may be changed, and an end token."""
+"""`Vocabulary` as in outlines-core: a mutable table from tokens to ids, and an end token."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Vocabulary:
         map: token, all as str or all as bytes -> its ids.
 
     Raises:
-        TypeError: it is no such table. ValueError: the end token is in it.
+        TypeError: `map` is not such a table. ValueError: the end token is in it.
     """
 
-    __hash__ = None  # type: ignore[assignment]  # it may be changed
+    __hash__ = None  # type: ignore[assignment]  # it is mutable
 
     def __init__(self, eos_token_id: int, map: Mapping[Any, Sequence[int]]) -> None:
         self._end, self._ids = eos_token_id, dict[bytes, list[int]]()
@@ -40,10 +40,10 @@ class Vocabulary:
 
     @staticmethod
     def from_pretrained(model: str, revision: str | None = None, token: str | None = None) -> Vocabulary:
-        """The vocabulary of a model on the Hugging Face hub, or of a folder.
+        """The vocabulary of a model on the Hugging Face Hub, or in a folder.
 
         Raises:
-            ValueError: it is no name, there is no such model, or its tokens have no fixed bytes.
+            ValueError: the name is invalid, there is no such model, or its tokens have no fixed bytes.
         """
         check_path("model", model, "the name of a model on the hub, or the path of a folder")
         folder = model if Path(model).is_dir() else _downloaded(model, revision, token)
@@ -63,13 +63,13 @@ class Vocabulary:
         return out
 
     def insert(self, token: str | bytes, token_id: int) -> None:
-        """Add an id of a token. ValueError: it is the end token."""
+        """Add an id to a token. ValueError: it is the end token."""
         if token_id == self._end:
             raise ValueError("EOS token should not be inserted into Vocabulary")
         self._ids.setdefault(_data(token), []).append(token_id)
 
     def remove(self, token: str | bytes) -> None:
-        """Take a token out, if it is there."""
+        """Remove a token, if it exists."""
         self._ids.pop(_data(token), None)
 
     def get(self, token: str | bytes) -> list[int] | None:
@@ -93,7 +93,7 @@ class Vocabulary:
         return vocabularies.Vocabulary(tokens, eos_token_ids=[self._end])
 
     def __len__(self) -> int:
-        """The number of ids, the end token counted."""
+        """The number of ids, including the end token."""
         return sum(map(len, self._ids.values())) + 1
 
     def __eq__(self, other: object) -> bool:
@@ -113,7 +113,7 @@ class Vocabulary:
 
     @staticmethod
     def from_binary(binary_data: bytes | list[int]) -> Vocabulary:
-        """What `pickle` keeps of a vocabulary: JSON. ValueError: it is something else."""
+        """A vocabulary from JSON, as `pickle` stores it. ValueError: the data is not a vocabulary."""
         try:
             read = json.loads(bytes(binary_data))
             return Vocabulary(read["eos_token_id"], {bytes.fromhex(data): ids for data, ids in read["tokens"].items()})
@@ -122,7 +122,7 @@ class Vocabulary:
 
 
 def _downloaded(model: str, revision: str | None, token: str | None) -> str:
-    """The folder with the tokenizer of a model on the hub."""
+    """The folder with the tokenizer of a model on the Hub."""
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
@@ -130,7 +130,7 @@ def _downloaded(model: str, revision: str | None, token: str | None) -> str:
     files = ["tokenizer.json", "tokenizer_config.json", "generation_config.json"]
     try:
         return str(snapshot_download(model, revision=revision, token=token, allow_patterns=files))
-    except Exception as error:  # of the hub, of its client, or of the network: each has its own classes
+    except Exception as error:  # from the Hub, its client, or the network: each has its own classes
         raise ValueError(f"{model} cannot be fetched: {str(error)[:300]}") from error
 
 

@@ -7,12 +7,12 @@
     matcher = xgr.GrammarMatcher(grammar)
     bitmask = xgr.allocate_token_bitmask(1, info.vocab_size)
 
-What is compiled and matched is guided's: what a specification says is enforced, and what cannot be enforced is refused
-with a RuntimeError. docs/migration.md lists where this differs from xgrammar, and what is left out.
+guided compiles and matches: it enforces what a specification says, and refuses what it cannot enforce with a
+RuntimeError. docs/migration.md lists the differences from xgrammar, and what is left out.
 
-How: a `Grammar` keeps the specification itself (`recipe.py`) and its IR; a `CompiledGrammar` keeps guided's, and makes
-another one for other stop tokens; a `GrammarMatcher` wraps guided's. torch is imported when a tensor is asked for,
-pydantic with the models of structural tags, transformers with `contrib.hf`.
+How: a `Grammar` keeps the specification itself (`recipe.py`) and its IR. A `CompiledGrammar` keeps guided's, and
+compiles another one for other stop tokens. A `GrammarMatcher` wraps guided's. torch is imported when a tensor is
+requested, pydantic with the models of structural tags, transformers with `contrib.hf`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ _LAZY: Final = {
     "hf": "contrib",
     "bitmask_dtype": "matcher",
 }  # fmt: skip
-"""Where the names are that need torch, pydantic or transformers, which are imported when they are asked for."""
+"""The modules of names that need torch, pydantic or transformers; they are imported on first access."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the classes of the facade share: each wraps one object of guided, and is equal where that is the same object."""
+"""The base class of the facade. Each object wraps one object of guided; two are equal if they wrap the same one."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ __all__ = ["XGRObject"]
 
 
 class XGRObject:
-    """A thin object around one of guided's, its `_handle`. Two are equal if they wrap the same one, as in xgrammar."""
+    """A thin wrapper of an object of guided, its `_handle`. Two are equal if they wrap the same one, as in xgrammar."""
 
     __hash__ = None  # type: ignore[assignment]
 
     @classmethod
     def _create_from_handle(cls, handle: Any) -> Self:
-        """An object of this class around `handle`, without a call of `__init__`."""
+        """An object of this class around `handle`, created without `__init__`."""
         made = cls.__new__(cls)
         made._init_handle(handle)
         return made
 
     def _init_handle(self, handle: Any) -> None:
-        """Set what is wrapped."""
+        """Set the wrapped object."""
         self.__handle = handle
 
     @property
     def _handle(self) -> Any:
-        """What is wrapped."""
+        """The wrapped object."""
         return self.__handle
 
     def __eq__(self, other: object) -> bool:

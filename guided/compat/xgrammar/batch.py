@@ -19,13 +19,13 @@ __all__ = ["BatchGrammarMatcher"]
 
 
 class BatchGrammarMatcher(XGRObject):
-    """Fills the rows of many matchers on several OS threads, without Python's lock.
+    """Fills the rows of many matchers on several OS threads, without the GIL.
 
     Args:
-        max_threads: how many; "auto": half as many as there are cores.
+        max_threads: the number of threads; "auto": half the number of cores.
 
     Raises:
-        RuntimeError: it is neither "auto" nor at least 1.
+        RuntimeError: `max_threads` is neither "auto" nor at least 1.
     """
 
     def __init__(self, max_threads: int | Literal["auto"] = "auto") -> None:
@@ -48,12 +48,12 @@ class BatchGrammarMatcher(XGRObject):
         """Fill a row for each matcher, see `GrammarMatcher.fill_next_token_bitmask`.
 
         Args:
-            bitmask: int32 (batch, words), on the CPU. Other rows stay as they are.
+            bitmask: int32 (batch, words), on the CPU. Other rows are not changed.
             indices: the row of each matcher; None: 0, 1, 2, ...
 
         Raises:
-            RuntimeError: the bitmask is of another type or shape, it lacks a row, the numbers of matchers and indices
-                differ, or an output is over.
+            RuntimeError: the bitmask has a wrong type or shape or lacks a row, the numbers of matchers and indices
+                differ, or an output has ended.
         """
         if indices is not None and len(indices) != len(matchers):
             raise RuntimeError(
@@ -96,11 +96,11 @@ class BatchGrammarMatcher(XGRObject):
         temperatures: torch.Tensor,
         indices: list[int] | None = None,
     ) -> None:
-        """Write the temperature of each matcher, -1 where there is none, into a float32 tensor on the CPU.
+        """Write the temperature of each matcher, or -1 if it has none, into a float32 tensor on the CPU.
 
         Raises:
-            RuntimeError: the tensor is of another type or shape, it is too short, or the numbers of matchers and
-                indices differ.
+            RuntimeError: the tensor has a wrong type or shape or is too short, or the numbers of matchers and indices
+                differ.
         """
         heat = as_array(temperatures, np.float32, "temperatures")
         if indices is not None and len(indices) != len(matchers):
@@ -114,7 +114,7 @@ class BatchGrammarMatcher(XGRObject):
 
     @staticmethod
     def batch_accept_token(matchers: list[GrammarMatcher], tokens: list[int], debug_print: bool = False) -> list[bool]:
-        """Whether each matcher accepted its token. RuntimeError where the numbers of both differ."""
+        """Whether each matcher accepted its token. RuntimeError: the numbers of matchers and tokens differ."""
         _check_same(matchers, tokens, "token_ids")
         return [
             matcher.accept_token(int(token), debug_print=debug_print)
@@ -125,7 +125,7 @@ class BatchGrammarMatcher(XGRObject):
     def batch_accept_string(
         matchers: list[GrammarMatcher], strings: list[str | bytes], debug_print: bool = False
     ) -> list[bool]:
-        """Whether each matcher accepted its text. RuntimeError where the numbers of both differ."""
+        """Whether each matcher accepted its text. RuntimeError: the numbers of matchers and texts differ."""
         _check_same(matchers, strings, "input_strs")
         return [
             matcher.accept_string(text, debug_print=debug_print)
@@ -134,7 +134,7 @@ class BatchGrammarMatcher(XGRObject):
 
     @staticmethod
     def batch_rollback(matchers: list[GrammarMatcher], num_tokens: list[int] | int = 1) -> None:
-        """Take back steps of each matcher, as many for all or a number for each. RuntimeError where these differ."""
+        """Take back the same number of steps for all matchers, or one for each. RuntimeError: the lengths differ."""
         counts = [num_tokens] * len(matchers) if isinstance(num_tokens, int) else num_tokens
         _check_same(matchers, counts, "num_tokens")
         for matcher, count in zip(matchers, counts, strict=True):

@@ -1,7 +1,7 @@
-"""Bitmasks as torch tensors, as xgrammar has them: int32 (batch, ceil(vocab_size / 32)), 1 is allowed.
+"""Bitmasks as torch tensors, as in xgrammar: int32 (batch, ceil(vocab_size / 32)), 1 means allowed.
 
-The layout is guided's own, so a tensor on the CPU is filled and read where it lies. torch is imported when a tensor is
-asked for.
+The layout is guided's own, so tensors on the CPU are filled and read in place. torch is imported when a tensor is
+requested.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
-    """An int32 tensor on the CPU, (batch_size, ceil(vocab_size / 32)), in which everything is allowed."""
+    """An int32 tensor on the CPU, (batch_size, ceil(vocab_size / 32)), that allows everything."""
     library = imported("torch")
     return cast("torch.Tensor", library.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=library.int32))
 
@@ -47,18 +47,19 @@ def apply_token_bitmask_inplace(
     """Set the logits of all tokens that the bitmask does not allow to -inf, in place.
 
     Args:
-        logits: (vocab,) or (batch, vocab), of a floating type.
+        logits: (vocab,) or (batch, vocab), floating point.
         bitmask: int32, (words,) or (batch, words), on the same device.
-        vocab_size: so many logits of a row are masked; None: as many as both have.
-        indices: the rows, which have the same number in both; None: all rows.
-        backend: one of xgrammar's; the device alone decides what runs.
+        vocab_size: how many logits of a row are masked; None: as many as both have.
+        indices: the rows to mask, with the same number in both; None: all rows.
+        backend: one of xgrammar's; it has no effect, since the device decides.
 
     Raises:
-        ValueError: other devices, an unknown backend, shapes that do not fit. TypeError: dtypes. IndexError: a row.
+        ValueError: the devices differ, the backend is unknown, or the shapes do not fit. TypeError: a wrong dtype.
+        IndexError: a row does not exist.
 
     Warns:
-        UserWarning: the bitmask covers fewer tokens than there are logits. Those past its end are left as they are, as
-            in xgrammar; `guided.apply_token_bitmask_inplace` masks them.
+        UserWarning: the bitmask covers fewer tokens than there are logits. The other logits are not changed, as in
+            xgrammar; `guided.apply_token_bitmask_inplace` masks them.
     """
     if bitmask.device != logits.device:
         raise ValueError(

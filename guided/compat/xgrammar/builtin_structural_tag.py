@@ -1,7 +1,7 @@
-"""Structural tags of the formats in which families of models call tools, from tools as OpenAI's API has them.
+"""Structural tags for the tool-call formats of model families, from tools as in OpenAI's API.
 
-The formats are guided's tool styles (`guided.tool_style`), whose names are xgrammar's. A function without `parameters`,
-or with `strict=False`, has any arguments, as in xgrammar.
+The formats are guided's tool styles (`guided.tool_style`), which have xgrammar's names. A function without
+`parameters`, or with `strict=False`, accepts any arguments, as in xgrammar.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _TOOL: Final[TypeAdapter[Any]] = TypeAdapter(ToolParam)
 _CHOICE: Final[TypeAdapter[Any]] = TypeAdapter(ToolChoiceOptionParam)
 _builders: dict[str, Builder] = {}
 _HOSTED: Final = "hosted-tool-"
-"""Begins the names under which hosted tools are functions of a style for a while."""
+"""The prefix of temporary names under which hosted tools become functions of a style."""
 _HOSTED_BEGINS: Final = {
     "harmony": [
         "<|channel|>commentary to={name} code<|message|>",
         " to={name}<|channel|>commentary code<|message|>",
     ],
 }
-"""How a call of a hosted tool begins."""
+"""The beginnings of a call of a hosted tool."""
 
 
 def get_model_structural_tag(
@@ -65,18 +65,18 @@ def get_model_structural_tag(
     """The structural tag of a model's answer, in which it may call these tools.
 
     Args:
-        model: a name of `guided.TOOL_STYLES`, or one that was registered.
+        model: a name of `guided.TOOL_STYLES`, or a registered name.
         tools, tool_choice: see `normalize_tool_choice`.
-        reasoning: whether the answer begins with reasoning ("enabled"), may ("auto"), or does not; True and False are
-            the first and the last.
+        reasoning: whether the answer begins with reasoning: "enabled" or True: yes; "auto": it may; "disabled" or
+            False: no.
         force_reasoning: deprecated, without effect, as in xgrammar.
         any_order: arguments may come in any order.
         exclude_special_tokens: free text does not contain the markers of the format.
-        max_whitespace_cnt: at most so many characters of white space in one place of the arguments.
+        max_whitespace_cnt: the most white-space characters in one gap of the arguments.
         parallel_tool_calls: whether there may be several calls.
 
     Raises:
-        ValueError: no such model, or the tools, the choice or the mode of reasoning are wrong.
+        ValueError: the model is unknown, or the tools, the choice or the mode of reasoning are invalid.
     """
     builder = _builders.get(model)
     if builder is None:
@@ -106,14 +106,14 @@ def normalize_tool_choice(
     tools: list[ToolParam | dict[str, Any]] | None = None,
     tool_choice: ToolChoiceOptionParam | dict[str, Any] | None = "auto",
 ) -> tuple[list[FunctionToolParam], list[BuiltinToolParam], SimplifiedToolChoice]:
-    """The functions and the hosted tools that a choice leaves, and whether one of them must be called.
+    """The functions and the hosted tools that a choice allows, and whether one of them must be called.
 
     Args:
         tools: OpenAI's tools, `{"type": "function", "function": {...}}`, and hosted ones, `{"type": ..., "name": ...}`.
-        tool_choice: "auto" (as None), "none", "required", a named tool, or allowed tools.
+        tool_choice: "auto" (also None), "none", "required", a named tool, or allowed tools.
 
     Raises:
-        ValueError: a tool or the choice is malformed, a tool is missing, or none is left where one must be called.
+        ValueError: a tool or the choice is malformed, a tool is missing, or no tool is left although one is required.
     """
     if tools is None:
         tools = []
@@ -171,7 +171,7 @@ def _allowed(
 
 
 def register_model_structural_tag(name: str) -> Callable[[_BuilderT], _BuilderT]:
-    """Decorates a function that makes the structural tag of the model `name`, with the arguments of `_of_style`."""
+    """Decorates a function that creates the structural tag of the model `name`, with the arguments of `_of_style`."""
 
     def decorate(function: _BuilderT) -> _BuilderT:
         _builders[name] = function
@@ -192,7 +192,7 @@ def _of_style(
     parallel_tool_calls: bool = True,
     **kwargs: Any,
 ) -> StructuralTag:
-    """The structural tag of one of guided's styles, from what `normalize_tool_choice` gives."""
+    """The structural tag of one of guided's styles, from the result of `normalize_tool_choice`."""
     functions = [
         {"type": "function", "function": {"name": one.function.name, "parameters": _parameters(one.function)}}
         for one in tools or []
@@ -241,7 +241,7 @@ def get_minimax_m3_structural_tag(
     parallel_tool_calls: bool = True,
     **kwargs: Any,
 ) -> StructuralTag:
-    """The structural tag of MiniMax M3, whose answers may begin with reasoning if nothing is said of it."""
+    """The structural tag of MiniMax M3, whose answers may begin with reasoning by default."""
     return _of_style(
         "minimax_m3", tools, builtin_tools, tool_choice, reasoning, any_order, exclude_special_tokens,
         max_whitespace_cnt, parallel_tool_calls, **kwargs,
@@ -249,7 +249,7 @@ def get_minimax_m3_structural_tag(
 
 
 def _as_hosted(tag: dict[str, Any], style: str, hosted: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
-    """The tag of a function; if it stands for a hosted tool, the tags of that, in place of the first of its tags."""
+    """The tag of a function, unchanged. A hosted tool's own tags replace its first tag; its other tags are dropped."""
     begin = tag["begin"] if isinstance(tag["begin"], str) else ""
     for name, one in hosted.items():
         first = f"functions.{name}"
@@ -267,7 +267,7 @@ def _parameters(function: FunctionDefinition | BuiltinToolParam) -> dict[str, An
 
 
 def _forms(form: Any) -> Iterator[dict[str, Any]]:
-    """A format and all formats inside of it."""
+    """A format and all formats inside it."""
     if isinstance(form, list):
         for one in form:
             yield from _forms(one)
@@ -282,7 +282,7 @@ for _style in TOOL_STYLES:
 
 
 def __getattr__(name: str) -> Any:
-    """`get_NAME_structural_tag` for each style, as xgrammar has them."""
+    """`get_NAME_structural_tag` for each style, as in xgrammar."""
     style = name.removeprefix("get_").removesuffix("_structural_tag")
     if name == f"get_{style}_structural_tag" and style in TOOL_STYLES:
         return partial(_of_style, style)

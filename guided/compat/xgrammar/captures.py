@@ -1,7 +1,7 @@
-"""What a matcher captured, as xgrammar gives it. In: captures of guided, with their places. Out: (name, text).
+"""A matcher's captures, as in xgrammar. In: captures of guided, with their places. Out: (name, text).
 
-They are in the order in which their rules end, after a `suffix`, inner ones first. The text of a `stop`
-(`lark_text.py`) belongs to no capture but its own.
+They are sorted by the ends of their rules (after any `suffix`), inner ones first. The text of a `stop` (`lark_text.py`)
+belongs only to its own capture.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["in_order"]
 
 
 def in_order(found: Sequence[Capture], text: bytes) -> list[tuple[str, bytes]]:
-    """The captures of a text. `found`: in the order in which they begin."""
+    """The captures of a text. `found`: sorted by their beginnings."""
     hidden = [capture for capture in found if capture.name.startswith(HIDDEN)]
     ordered = [*reversed(found)]
     ordered.sort(key=lambda capture: (capture.closed, -capture.start))

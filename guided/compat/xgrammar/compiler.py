@@ -28,7 +28,7 @@ _LEAST_BYTES: Final = 4096
 
 
 class CompiledGrammar(XGRObject):
-    """A grammar compiled for a tokenizer: immutable, shared by matchers and threads. A GrammarCompiler makes it."""
+    """A grammar compiled for a tokenizer by a GrammarCompiler. It is immutable; matchers and threads can share it."""
 
     @property
     def grammar(self) -> Grammar:
@@ -42,11 +42,11 @@ class CompiledGrammar(XGRObject):
 
     @property
     def memory_size_bytes(self) -> int:
-        """What it takes in memory, about: its automaton, and the states that matching has made so far."""
+        """Its approximate size in memory: its automaton, and the states that matching has created so far."""
         return self._parts.weight()
 
     def serialize_json(self) -> str:
-        """The grammar and what is known of the tokenizer, as JSON. It is compiled again when it is read."""
+        """The grammar and the tokenizer's metadata, as JSON. `deserialize_json` compiles the grammar again."""
         parts = self._parts
         metadata = json.loads(parts.tokenizer_info.dump_metadata())
         return json.dumps(
@@ -55,17 +55,17 @@ class CompiledGrammar(XGRObject):
 
     @staticmethod
     def deserialize_json(json_str: str, tokenizer_info: TokenizerInfo) -> CompiledGrammar:
-        """What `serialize_json` wrote, for the same tokenizer.
+        """Read the text of `serialize_json`, for the same tokenizer.
 
         Raises:
-            InvalidJSONError, DeserializeVersionError: see `exception.py`. DeserializeFormatError: it is no compiled
-                grammar, or one of another tokenizer.
+            InvalidJSONError, DeserializeVersionError: see `exception.py`. DeserializeFormatError: it is not a compiled
+                grammar, or it was compiled for another tokenizer.
         """
         data = loaded(json_str, "CompiledGrammar")
         metadata = json.loads(tokenizer_info.dump_metadata())
         if not isinstance(data.get("grammar"), str) or not isinstance(data.get("tokenizer_metadata"), dict):
             raise DeserializeFormatError(
-                "this is no serialized CompiledGrammar: it has a grammar and tokenizer_metadata"
+                "this is not a serialized CompiledGrammar, which has a grammar and tokenizer_metadata"
             )
         if data["tokenizer_metadata"] != metadata:
             raise DeserializeFormatError(
@@ -80,7 +80,7 @@ class CompiledGrammar(XGRObject):
 
 
 class _Parts:
-    """A compiled grammar: what it is made of, and guided's own, one for each set of stop tokens that is asked for."""
+    """A compiled grammar: its parts, and one compiled grammar of guided for each set of stop tokens in use."""
 
     def __init__(self, grammar: Grammar, tokenizer_info: TokenizerInfo) -> None:
         self.grammar, self.tokenizer_info = grammar, tokenizer_info
@@ -88,10 +88,11 @@ class _Parts:
         self._lock = threading.Lock()
 
     def compiled(self, stops: tuple[int, ...] | None = None) -> Compiled:
-        """Guided's, with these stop tokens in the place of the tokenizer's.
+        """guided's compiled grammar, with these stop tokens instead of the tokenizer's.
 
         Raises:
-            RuntimeError: nothing can be written, a token is named that the tokenizer lacks, or a limit is exceeded.
+            RuntimeError: nothing can be written, the grammar names a token that the tokenizer lacks, or a limit is
+                exceeded.
         """
         tokens = self.tokenizer_info._tokens
         ends = tokens.stops if stops is None else stops
@@ -113,22 +114,24 @@ class _Parts:
             return self._made[ends]
 
     def weight(self) -> int:
-        """Bytes, about."""
+        """The approximate size in bytes."""
         natives = [made.native for made in self._made.values()]
         return sum(_LEAST_BYTES + _BYTES_A_POSITION * one.positions + one.memory_bytes for one in natives)
 
 
 class GrammarCompiler(XGRObject):
-    """Compiles grammars for a tokenizer, and keeps what it compiled.
+    """Compiles grammars for a tokenizer, and caches them.
 
     Args:
         tokenizer_info: the tokenizer.
-        max_threads: at least 1. One compilation runs on one thread; several run side by side on threads of the caller.
-        cache_enabled: whether compiled grammars are kept.
-        cache_limit_bytes: what they may take in memory, those used last first; -1: any amount.
+        max_threads: at least 1. It has no effect: a compilation runs on the thread that calls it, and several threads
+            may compile at once.
+        cache_enabled: whether compiled grammars are cached.
+        cache_limit_bytes: the size of the cache in memory; the least recently used grammars are dropped. -1: no limit.
 
     Raises:
-        ValueError: `tokenizer_info` is none. RuntimeError: `max_threads` or `cache_limit_bytes` is out of range.
+        ValueError: `tokenizer_info` is not a TokenizerInfo. RuntimeError: `max_threads` or `cache_limit_bytes` is out
+            of range.
     """
 
     def __init__(
@@ -177,7 +180,7 @@ class GrammarCompiler(XGRObject):
     def compile_lark(
         self, lark_string: str, *, named_grammars: dict[str, Grammar | str] | None = None
     ) -> CompiledGrammar:
-        """Compile a grammar of Lark, see `Grammar.from_lark`."""
+        """Compile a Lark grammar, see `Grammar.from_lark`."""
         return self._compiled(Lark(lark_string, named_recipes(named_grammars)))
 
     def compile_structural_tag(self, *args: Any, **kwargs: Any) -> CompiledGrammar:
@@ -185,7 +188,7 @@ class GrammarCompiler(XGRObject):
         return self._compiled(StructuralTag(tag_text(args, kwargs)))
 
     def compile_grammar(self, grammar: str | Grammar, *, root_rule_name: str = "root") -> CompiledGrammar:
-        """Compile a Grammar, or a text of EBNF that begins with the rule `root_rule_name`. ValueError: neither."""
+        """Compile a Grammar, or a text in EBNF with the start rule `root_rule_name`. ValueError: it is neither."""
         if isinstance(grammar, str):
             return self._compiled(from_text(grammar, root_rule_name))
         if isinstance(grammar, Grammar):
@@ -193,18 +196,18 @@ class GrammarCompiler(XGRObject):
         raise ValueError("Invalid grammar type. Please pass a string or a Grammar object.")
 
     def clear_cache(self) -> None:
-        """Forget what was compiled."""
+        """Clear the cache."""
         with self._lock:
             self._kept.clear()
 
     def get_cache_size_bytes(self) -> int:
-        """What the compiled grammars that are kept take in memory, about."""
+        """The approximate size of the cached grammars in memory."""
         with self._lock:
             return sum(one.memory_size_bytes for one in self._kept.values())
 
     @property
     def cache_limit_bytes(self) -> int:
-        """The bound that was given; -1: there is none."""
+        """The limit of the cache; -1: no limit."""
         return self._most
 
     def _compiled(self, recipe: Recipe, grammar: Grammar | None = None) -> CompiledGrammar:

@@ -1,7 +1,7 @@
-"""The settings of xgrammar for a whole process.
+"""xgrammar's process-wide settings.
 
-The depth of recursion is kept and given back, and bounds nothing: no matcher of guided recurses. What a compilation may
-cost is bounded by `guided.Limits`.
+The recursion depth is stored but has no effect, since guided's matchers do not recurse. `guided.Limits` bounds the cost
+of a compilation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _depth: int | None = None
 
 
 def get_max_recursion_depth() -> int:
-    """What was set, else what the variable XGRAMMAR_MAX_RECURSION_DEPTH says, else 10,000."""
+    """The depth that was set, otherwise the variable XGRAMMAR_MAX_RECURSION_DEPTH, otherwise 10,000."""
     with _lock:
         if _depth is not None:
             return _depth
@@ -36,7 +36,7 @@ def get_max_recursion_depth() -> int:
 
 
 def set_max_recursion_depth(max_recursion_depth: int) -> None:
-    """Keep a depth, from 1 to 1,000,000. RuntimeError for another one."""
+    """Store a depth. RuntimeError: it is not from 1 to 1,000,000."""
     if not isinstance(max_recursion_depth, int) or not 0 < max_recursion_depth <= _MOST:
         raise RuntimeError(f"max_recursion_depth is an integer from 1 to {_MOST}, not {max_recursion_depth!r}")
     global _depth
@@ -46,7 +46,7 @@ def set_max_recursion_depth(max_recursion_depth: int) -> None:
 
 @contextmanager
 def max_recursion_depth(temp_depth: int) -> Iterator[None]:
-    """A depth for the block alone."""
+    """Set a depth for the duration of the block."""
     before = get_max_recursion_depth()
     set_max_recursion_depth(temp_depth)
     try:
@@ -56,5 +56,5 @@ def max_recursion_depth(temp_depth: int) -> Iterator[None]:
 
 
 def get_serialization_version() -> str:
-    """The version of what `serialize_json` writes. It is not xgrammar's: neither library reads the other's grammars."""
+    """The format version of `serialize_json`, which differs from xgrammar's: neither reads the other's grammars."""
     return SERIALIZATION_VERSION

@@ -1,11 +1,11 @@
 """A mask for each node of a tree of draft tokens (speculative decoding).
 
-In: for each node its token, its first child and its next sibling (-1: none). Node 0 is the root, whose token was
-accepted already. Out: a row of the bitmask for each node: what may come after it. A node that its parent's row does not
-allow, and one that ends the output, has an empty row, and what is below it is not visited.
+In: for each node its token, its first child and its next sibling (-1: none). Node 0 is the root, whose token has
+already been accepted. Out: a row of the bitmask for each node: the tokens that may come after it. A node that its
+parent's row does not allow, or that ends the output, has an empty row, and its subtree is not visited.
 
-How: depth first, with a stack of its own; the matcher steps down with `accept_token` and back with `rollback`. Cost:
-one mask and one step for each node that is visited.
+How: depth first, with an explicit stack. The matcher steps down with `accept_token` and back up with `rollback`. Cost:
+one mask and one step for each visited node.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["traverse"]
 
 
 class TreeMatcher(Protocol):
-    """What a walk needs of a `GrammarMatcher`."""
+    """The part of a `GrammarMatcher` that the walk needs."""
 
     _size: int
 
     @property
     def temperature(self) -> float | None:
-        """Of the next token."""
+        """The temperature of the next token."""
 
     def accept_token(self, token_id: int) -> bool:
         """Take a token; False: it is refused."""
@@ -40,7 +40,7 @@ class TreeMatcher(Protocol):
         """Take tokens back."""
 
     def is_terminated(self) -> bool:
-        """Whether the output is over."""
+        """Whether the output has ended."""
 
     def _fill(self, rows: np.ndarray[Any, Any], index: int) -> bool: ...
 
@@ -115,8 +115,8 @@ class _Walk:
         self.end = time.monotonic() + most if most > 0 else None
 
     def run(self) -> bool:
-        """Whether all nodes were visited. The matcher is where it was."""
-        path = [0]  # the nodes from the root to the one that is visited
+        """Whether all nodes were visited. The matcher returns to its state."""
+        path = [0]  # the nodes from the root to the current one
         if not self._visit(0):
             return True
         at = self.children[0]
@@ -137,7 +137,7 @@ class _Walk:
                 at = self.siblings[at]
 
     def _step(self, at: int, path: list[int]) -> int:
-        """Go down to a node; the node to visit next."""
+        """Go down to a node. Returns the next node to visit."""
         if not self.matcher.accept_token(self.tokens[at]):
             self.rows[at] = 0
             return self.siblings[at]
@@ -148,7 +148,7 @@ class _Walk:
         return self.siblings[at]
 
     def _visit(self, node: int) -> bool:
-        """Fill the row of the node where the matcher stands. False: the output is over here."""
+        """Fill the row of the matcher's current node. False: the output ends here."""
         if self.matcher.is_terminated():
             self.rows[node] = 0
             return False

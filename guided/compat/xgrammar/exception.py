@@ -1,8 +1,8 @@
-"""The exceptions of xgrammar, and the way from guided's errors to them.
+"""xgrammar's exceptions, and the conversion of guided's errors to them.
 
-xgrammar raises RuntimeError for every specification that it refuses, with some subclasses. `as_xgrammar` does the same:
-the message has the line and column first, as xgrammar's has, and then guided's own text, with the line, carets and a
-hint. The error of guided is the cause (`error.__cause__`), with its attributes.
+xgrammar raises RuntimeError, or a subclass, for every specification that it refuses. `as_xgrammar` does the same. Its
+messages begin with line and column, as in xgrammar, followed by guided's own text with the line, carets and a hint. The
+error of guided is the cause (`error.__cause__`), with its attributes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = [
 
 
 class DeserializeFormatError(RuntimeError):
-    """What is to be deserialized is JSON, but not of this kind of object."""
+    """The text to deserialize is JSON, but not for this kind of object."""
 
 
 class DeserializeVersionError(RuntimeError):
-    """What is to be deserialized was written by another version, or by another library."""
+    """The text to deserialize was written by another version or another library."""
 
 
 class InvalidStructuralTagError(RuntimeError):
@@ -34,15 +34,15 @@ class InvalidStructuralTagError(RuntimeError):
 
 
 class InvalidJSONError(RuntimeError):
-    """A text that should be JSON is none."""
+    """A text that should be JSON is not."""
 
 
 @contextmanager
 def as_xgrammar(kind: type[RuntimeError] = RuntimeError, what: str = "") -> Iterator[None]:
-    """Errors of guided within the block become errors of this kind.
+    """Convert errors of guided within the block to errors of this kind.
 
     Args:
-        what: what was read, such as "EBNF parser": it begins the message, with line and column where they are known.
+        what: the reader, such as "EBNF parser". It begins the message, with line and column if they are known.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""`Grammar`: what an output may be, before it is compiled for a tokenizer."""
+"""`Grammar`: a grammar before it is compiled for a tokenizer."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = ["Grammar", "named_recipes", "schema_text", "tag_text"]
 
 
 class Grammar(XGRObject):
-    """A grammar. `str(grammar)` is EBNF, which `from_ebnf` reads back, see `recipe.py`."""
+    """A grammar. `str(grammar)` is EBNF, which `from_ebnf` can read, see `recipe.py`."""
 
     def __str__(self) -> str:
         return self._recipe.text
 
     @staticmethod
     def from_ebnf(ebnf_string: str, *, root_rule_name: str = "root") -> Grammar:
-        """From a grammar in EBNF. RuntimeError, with line and column, where it is malformed."""
+        """From a grammar in EBNF. RuntimeError, with line and column: it is malformed."""
         return _made(from_text(ebnf_string, root_rule_name))
 
     @staticmethod
@@ -52,26 +52,26 @@ class Grammar(XGRObject):
         print_converted_ebnf: bool = False,
         any_order: bool = False,
     ) -> Grammar:
-        """From a JSON Schema: JSON text, a dict, or a model of pydantic.
+        """From a JSON Schema: JSON text, a dict, or a pydantic model.
 
         Args:
-            any_whitespace: JSON white space is allowed wherever JSON has it. If not, `indent` and `separators` say
-                what is written there, as for `json.dumps`.
-            strict_mode: objects and arrays have nothing that the schema does not name.
-            max_whitespace_cnt: at most so many characters of white space in one place.
+            any_whitespace: white space is allowed wherever JSON allows it. Otherwise, `indent` and `separators`
+                determine it, as for `json.dumps`.
+            strict_mode: objects and arrays contain only what the schema names.
+            max_whitespace_cnt: the most white-space characters in one gap.
             print_converted_ebnf: print the text of the grammar.
-            any_order: properties may come in any order; required ones are there, and none is there twice.
+            any_order: properties may come in any order; required ones must occur, and none may occur twice.
 
         Raises:
             RuntimeError: the schema is malformed, allows nothing, or has a part that is not enforced.
-            ValueError: it is none of these kinds.
+            ValueError: the schema is not of one of these kinds.
         """
         options = SchemaOptions(any_whitespace, indent, _pair(separators), strict_mode, max_whitespace_cnt, any_order)
         return _shown(_made(JsonSchema(schema_text(schema), options)), print_converted_ebnf)
 
     @staticmethod
     def from_regex(regex_string: str, *, print_converted_ebnf: bool = False) -> Grammar:
-        """From a regular expression, which the whole output matches. RuntimeError where it is malformed."""
+        """From a regular expression, which the whole output matches. RuntimeError: it is malformed."""
         return _shown(_made(Regex(regex_string)), print_converted_ebnf)
 
     @staticmethod
@@ -81,15 +81,15 @@ class Grammar(XGRObject):
         tokenizer_info: TokenizerInfo | None = None,
         named_grammars: dict[str, Grammar | str] | None = None,
     ) -> Grammar:
-        """From a grammar of Lark, which begins with the rule `start`.
+        """From a Lark grammar with the start rule `start`.
 
         Args:
-            tokenizer_info: whose tokens the grammar names. Without it, they are looked up when it is compiled.
-            named_grammars: what `@name` refers to.
+            tokenizer_info: the tokenizer, to check the tokens that the grammar names. Without it, compilation does.
+            named_grammars: the grammars for `@name`.
 
         Raises:
-            RuntimeError: it is malformed, or names a token that the tokenizer lacks. TypeError: `named_grammars` is
-                malformed.
+            RuntimeError: the grammar is malformed, or names a token that the tokenizer lacks. TypeError:
+                `named_grammars` is malformed.
         """
         if tokenizer_info is not None:
             with as_xgrammar(what="Lark"):
@@ -101,14 +101,14 @@ class Grammar(XGRObject):
         """From a structural tag: `from_structural_tag(tag)`, or, deprecated, `from_structural_tag(tags, triggers)`.
 
         Raises:
-            InvalidJSONError: it is text and no JSON. InvalidStructuralTagError: it is malformed, or not enforced.
-            TypeError: these are no such arguments.
+            InvalidJSONError: a text is not JSON. InvalidStructuralTagError: the tag is malformed or not enforced.
+            TypeError: the arguments are wrong.
         """
         return _made(StructuralTag(tag_text(args, kwargs)))
 
     @staticmethod
     def builtin_json_grammar() -> Grammar:
-        """Any JSON object or array, as xgrammar's grammar of JSON has it."""
+        """Any JSON object or array, as in xgrammar's grammar of JSON."""
         return _made(JsonSchema('{"type": ["object", "array"]}', SchemaOptions()))
 
     @staticmethod
@@ -122,20 +122,20 @@ class Grammar(XGRObject):
         return _made(Joined(" | ", tuple(grammar._recipe for grammar in grammars)))
 
     def serialize_json(self) -> str:
-        """The grammar as JSON: what `str(grammar)` shows, and a version."""
+        """The grammar as JSON: the text of `str(grammar)`, and a version."""
         return json.dumps({"grammar": str(self), "__VERSION__": SERIALIZATION_VERSION})
 
     @staticmethod
     def deserialize_json(json_string: str) -> Grammar:
-        """What `serialize_json` wrote.
+        """Read the text of `serialize_json`.
 
         Raises:
-            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`. What xgrammar itself
-                wrote is of another version.
+            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`. Texts from xgrammar
+                itself have another version.
         """
         data = loaded(json_string, "Grammar")
         if not isinstance(data.get("grammar"), str):
-            raise DeserializeFormatError('this is no serialized Grammar: "grammar" is missing')
+            raise DeserializeFormatError('this is not a serialized Grammar: "grammar" is missing')
         try:
             return Grammar.from_ebnf(data["grammar"])
         except RuntimeError as error:
@@ -156,7 +156,7 @@ class Grammar(XGRObject):
 
 
 class _Read:
-    """A recipe, and its IR: read once, and warned of once."""
+    """A recipe and its IR, so that it is read once and warnings appear once."""
 
     __slots__ = ("_whole", "first", "recipe")
 
@@ -166,7 +166,7 @@ class _Read:
         self._whole = None if self.first.later else self.first
 
     def ir(self, later: bool) -> IR:
-        """The grammar; with `later` the parts of many tools may be left to be compiled when they begin."""
+        """The grammar. With `later`, the parts of many tools may be compiled only when they begin."""
         if later:
             return self.first
         if self._whole is None:
@@ -189,7 +189,7 @@ def _pair(separators: Any) -> tuple[str, str] | None:
 
 
 def schema_text(schema: Any) -> str:
-    """A schema as JSON text. ValueError where it is no text, dict, or model of pydantic."""
+    """A schema as JSON text. ValueError: it is not a text, a dict, or a pydantic model."""
     if isinstance(schema, str):
         return schema
     if isinstance(schema, dict):
@@ -226,7 +226,7 @@ def _tag(tag: Any) -> str:
 
 
 def named_recipes(named: Any) -> tuple[tuple[str, str | Recipe], ...]:
-    """What `@name` refers to in a grammar of Lark."""
+    """The grammars for `@name` in a Lark grammar."""
     if named is None:
         return ()
     if not isinstance(named, dict):

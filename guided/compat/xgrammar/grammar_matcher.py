@@ -1,8 +1,8 @@
 """`GrammarMatcher`: the state of one output under a compiled grammar, with xgrammar's methods.
 
-It wraps a `guided.GrammarMatcher`. What differs between the two is here: xgrammar's matcher is over after one stop
-token, and refuses whatever comes then; it may be over without one; it has stop tokens of its own; and it gives text
-that is forced, where guided gives tokens.
+It wraps a `guided.GrammarMatcher` and implements the differences: xgrammar's matcher ends after one stop token, and
+then refuses everything; it may end without a stop token; it has its own stop tokens; and it returns forced text instead
+of forced tokens.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class GrammarMatcher(XGRObject):
     """The state of one output.
 
     Args:
-        compiled_grammar: what the output must be.
-        override_stop_tokens: the tokens that end it, in the place of the tokenizer's.
-        terminate_without_stop_token: it is over as soon as it is complete, and takes no stop token.
+        compiled_grammar: the compiled grammar of the output.
+        override_stop_tokens: the tokens that end the output, instead of the tokenizer's.
+        terminate_without_stop_token: the output ends as soon as it is complete, and accepts no stop token.
         max_rollback_tokens: deprecated; any number of steps can be taken back.
-        default_temperature: what `temperature` is where the grammar says nothing.
+        default_temperature: the value of `temperature` if the grammar specifies none.
 
     Raises:
-        ValueError: the grammar is not compiled. RuntimeError: a stop token is no token id.
+        ValueError: the grammar is not compiled. RuntimeError: a stop token is not a token id.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class GrammarMatcher(XGRObject):
         self._init_handle(matcher)
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
-        """Step over a token. False, with the state unchanged: it is not allowed, no token id, or the output is over."""
+        """Accept a token. False, with the state unchanged: it is not allowed or not an id, or the output has ended."""
         matcher = self._matcher
         if (
             matcher.is_terminated()
@@ -95,9 +95,9 @@ class GrammarMatcher(XGRObject):
         return accepted
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
-        """Step over text, or bytes, as one step. False, with the state unchanged: it is not allowed.
+        """Accept text or bytes as one step. False, with the state unchanged: it is not allowed.
 
-        Where a grammar counts tokens, the text counts as one.
+        If the grammar counts tokens, the text counts as one.
         """
         matcher, parts = self._matcher, 1
         if matcher.is_terminated():
@@ -115,14 +115,14 @@ class GrammarMatcher(XGRObject):
         """Write the tokens that may come next into a row of a bitmask. The state does not change.
 
         Args:
-            bitmask: int32 (batch, ceil(vocab_size / 32)) or (words,): a CPU tensor, an array, or what has DLPack.
+            bitmask: int32 (batch, ceil(vocab_size / 32)) or (words,): a CPU tensor, an array, or an object with DLPack.
             index: the row.
 
         Returns:
             Whether some token is not allowed. If not, the row is all ones.
 
         Raises:
-            RuntimeError: the output is over, or the bitmask is of another type, shape or device.
+            RuntimeError: the output has ended, or the bitmask has a wrong type, shape or device.
         """
         self._check_not_over("find the next token mask")
         rows = as_rows(bitmask, self._size)
@@ -154,30 +154,31 @@ class GrammarMatcher(XGRObject):
         """Fill a row for each node of a tree of draft tokens, see `draft_tree.py`. The state does not change.
 
         Returns:
-            False: it took longer than `time_threshold` seconds, and not all rows are filled. At most 0: no bound.
+            False: it took longer than `time_threshold` seconds, so not all rows are filled. A threshold of 0 or less
+            means no limit.
 
         Raises:
-            RuntimeError: a tensor has another type or shape, or the nodes are no tree.
+            RuntimeError: a tensor has a wrong type or shape, or the nodes do not form a tree.
         """
         return traverse(
             self, retrieve_next_token, retrieve_next_sibling, draft_tokens, token_bitmask, time_threshold, temperatures
         )
 
     def find_jump_forward_string(self) -> str:
-        """The text that every output continues with; empty where there is a choice. The state does not change.
+        """The text that every output continues with; empty if there is a choice. The state does not change.
 
-        RuntimeError where the output is over.
+        RuntimeError: the output has ended.
         """
         self._check_not_over("get the jump forward string")
         forced = bytearray()
         for symbol in self._matcher._forced(_LONGEST_FORCED):
-            if symbol >= 256:  # a token that is no text
+            if symbol >= 256:  # a token without text
                 break
             forced.append(symbol)
         return forced.decode(errors="ignore")
 
     def rollback(self, num_tokens: int = 1) -> None:
-        """Take back the last steps. RuntimeError, with the state unchanged, where there are fewer."""
+        """Take back the last steps. RuntimeError, with the state unchanged: there are fewer."""
         if num_tokens < 0:
             raise RuntimeError(f"Intended to rollback {num_tokens} tokens")
         parts = self._parts_of_steps
@@ -193,29 +194,29 @@ class GrammarMatcher(XGRObject):
             del parts[len(parts) - num_tokens :]
 
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
-        """What the rules with a name captured, in the order in which they end: (name, text).
+        """The captures of rules, sorted by their ends: (name, text).
 
-        Each text is captured once, as one reading of the output has it, so `deduplicate` changes nothing.
+        Each text is captured once, according to one reading of the output, so `deduplicate` has no effect.
         """
         with as_xgrammar():
             return in_order(*self._matcher.captures_with_places())
 
     def is_terminated(self) -> bool:
-        """Whether the output is over: after a stop token, or, if there is to be none, as soon as it is complete."""
+        """Whether the output has ended: after a stop token, or as soon as it is complete if there is no stop token."""
         return self._matcher.is_accepting() if self._over_when_complete else self._matcher.is_terminated()
 
     def is_completed(self) -> bool:
-        """Whether what was written is a complete output, with or without a stop token."""
+        """Whether the output is complete, with or without a stop token."""
         return self._matcher.is_accepting()
 
     def reset(self) -> None:
-        """Go back to the beginning."""
+        """Return to the beginning."""
         self._matcher.reset()
         if self._parts_of_steps is not None:
             self._parts_of_steps.clear()
 
     def fork(self) -> GrammarMatcher:
-        """A matcher in the same state, which moves independently."""
+        """An independent matcher in the same state."""
         forked = GrammarMatcher._create_from_handle(self._matcher.fork())
         forked._size, forked._stops = self._size, self._stops
         forked._parts_of_steps = None if self._parts_of_steps is None else [*self._parts_of_steps]
@@ -225,12 +226,12 @@ class GrammarMatcher(XGRObject):
 
     @property
     def max_rollback_tokens(self) -> int:
-        """Deprecated: -1, any number."""
+        """Deprecated: -1, unlimited."""
         return -1
 
     @property
     def temperature(self) -> float | None:
-        """What the sampler should take for the next token: what the grammar says, else the default; None: neither."""
+        """The temperature for the next token: the grammar's, otherwise the default; None: there is neither."""
         with as_xgrammar():
             found = self._matcher.temperature()
         return self._default_temperature if found is None else found
@@ -241,7 +242,7 @@ class GrammarMatcher(XGRObject):
         return list(self._stops)
 
     def _debug_print_internal_state(self) -> str:
-        """What may come next, for people."""
+        """The tokens that may come next, in a readable form."""
         return str(self._matcher.explain())
 
     @property
@@ -263,7 +264,7 @@ def _counts_tokens(compiled: Compiled) -> bool:
 
 
 def _accept_as_token(matcher: Matcher, data: bytes) -> bool:
-    """Step over text in two steps: as a token that goes on, and that ends. False, with the state unchanged: refused."""
+    """Accept text in two steps: the token's text, and its end. False, with the state unchanged: it is refused."""
     if not matcher._accept_part(data):
         return False
     if matcher._end_token():

@@ -1,12 +1,12 @@
-r"""A text of Lark with xgrammar's meaning, in the notation of guided. In: a text. Out: another one, and its places.
+r"""Rewrites a Lark text from xgrammar's dialect to guided's. In: a text. Out: the rewritten text, and its places.
 
     stop="x"             suffix="x", with a mark: its text belongs to no capture around it (`captures.py`)
-    /\u{61}(?<n>\d)$/i   /(?a:a(?P<n>\d))/i: escapes, groups and classes are those of ECMA-262, i folds ASCII's letters
+    /\u{61}(?<n>\d)$/i   /(?a:a(?P<n>\d))/i: escapes, groups and classes are those of ECMA-262, i folds only ASCII
     "end"i               /(?ai:end)/
     r[max_tokens=9]: a*  r[max_tokens=9]: (...)*, with the body of the rule a, if nothing is ignored
 
-Ignored terminals do not stand first, unless the text says so. Lookarounds, `\b` and anchors inside of a pattern are
-left to guided, which enforces or refuses them. Cost: linear in the text.
+Ignored terminals do not come first, unless the text allows it. Lookarounds, `\b` and anchors inside a pattern are not
+changed; guided enforces or refuses them. Cost: linear in the text.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from guided.frontends.lark.scan import Token, is_terminal, scan, words
 __all__ = ["HIDDEN", "LarkText", "check_tokens", "named_tokens"]
 
 HIDDEN: Final = "\0"
-"""Begins the name under which the text of a `stop` is captured."""
+"""The prefix of the name under which the text of a `stop` is captured."""
 
 _NOT_FORCED: Final = re.compile(r'"no_forcing"\s*:\s*true')
 _MOST_COPIED: Final = 10_000
-"""How many tokens of bodies stand in other ones; more of them are refused."""
+"""The most tokens of rule bodies that are copied into other bodies."""
 _BOUNDS: Final = frozenset(("max_tokens", "max_chars"))
 _LAZY: Final = frozenset(("lazy", "suffix", "stop"))
 _CONTROLS: Final = {r"\a": r"\x07", r"\e": r"\x1b"}
@@ -42,25 +42,25 @@ _PIECE: Final = re.compile(
 
 
 class LarkText:
-    """See the head.
+    """See the module docstring.
 
     Attributes:
-        text: in guided's notation.
+        text: the text in guided's notation.
 
     Raises:
-        SpecError: a marker is empty, or a class of characters; forced tokens are ruled out.
+        SpecError: a marker or a class of characters is empty; or the text has `no_forcing`.
     """
 
     def __init__(self, source: str) -> None:
         self.source = source
         self._tokens: Sequence[Token] = ()
-        self._pieces: list[tuple[int, int, int, bool]] = []  # where it begins; its place in the source; is it as there?
+        self._pieces: list[tuple[int, int, int, bool]] = []  # its start; its place in the source; whether it is a copy
         self._out: list[str] = []
         self._length = 0
         self._rules: dict[str, Definition] = {}
         self._copied = 0
-        self._bounded: set[int] = set()  # where the names stand that are in bodies of rules with a bound
-        with suppress(SpecError):  # the compiler says so
+        self._bounded: set[int] = set()  # the starts of names in bodies of rules with a bound
+        with suppress(SpecError):  # the compiler reports the error
             self._tokens = scan(source)
             self._read_rules(statements(source, self._tokens))
         self._numbers = {token.start: number for number, token in enumerate(self._tokens)}
@@ -76,7 +76,7 @@ class LarkText:
         self.text = "".join(self._out)
 
     def locate(self, error: GuidedError) -> None:
-        """Move an error that is at a place of the text to the place in the source."""
+        """Move an error in the text to the corresponding place in the source."""
         if error.text == self.text:
             start, end = error.span
             first, last = self._place(start), self._place(max(start, end - 1))
@@ -89,14 +89,14 @@ class LarkText:
             self._length += len(written)
 
     def _place(self, at: int) -> tuple[int, int]:
-        """Where a character of the text comes from: the span of it, or of all that it stands for."""
+        """The span in the source of a character of the text, or of the piece that was rewritten to it."""
         begin, start, end, is_copy = next(piece for piece in reversed(self._pieces) if piece[0] <= at)
         return (start + at - begin, start + at - begin + 1) if is_copy else (start, end)
 
     # --- tokens
 
     def _written(self, number: int, token: Token) -> str | None:
-        """What stands for a token; None: what is written."""
+        """The replacement of a token; None: it is not changed."""
         before, after = self._kind(number - 1), self._kind(number + 1)
         if token.kind == "regex":
             return self._regex(token)
@@ -104,7 +104,7 @@ class LarkText:
             value = string_value(self.source, token)
             return f"/(?ai:{_escaped(value)})/" if value and value.isascii() else None
         if token.text in ("%grammar_options", "%llguidance") and _NOT_FORCED.search(token.value):
-            hint = "no token is forced here unless a program asks for find_jump_forward_string"
+            hint = "tokens are forced only if a program calls find_jump_forward_string"
             raise SpecError("no_forcing has no effect", text=self.source, span=token.span, hint=hint)
         if token.start in self._bounded:
             return self._body_of(token, ())
@@ -123,7 +123,7 @@ class LarkText:
     def _marker(self, number: int, token: Token) -> str | None:
         value = self._tokens[number + 2]
         if value.text in ('""', '""i'):
-            message = f"the text of {token.text} is empty, so that the rule would be, too"
+            message = f"the text of {token.text} is empty, so the rule would be empty, too"
             raise SpecError(message, text=self.source, span=value.span, hint="leave it out")
         names = self._attributes(number)
         if token.text == "suffix" or "suffix" in names:
@@ -151,7 +151,7 @@ class LarkText:
                 self._bounded |= {token.start for token in rule.body if token.kind == "name"}
 
     def _body_of(self, name: Token, around: tuple[str, ...]) -> str | None:
-        """The body of a rule in parentheses; None where a terminal cannot have it, which the compiler says."""
+        """The body of a rule in parentheses; None if a terminal cannot contain it, which the compiler reports."""
         rule = self._rules.get(name.text)
         if rule is None or name.text in around or is_terminal(name.text):
             return None
@@ -197,7 +197,7 @@ class LarkText:
                 continue
             else:
                 depth += (piece[0] == "(") - (piece == ")")
-                group = "?:" if piece == "|" and depth == 0 else group  # what stands beside it in a terminal is no part
+                group = "?:" if piece == "|" and depth == 0 else group  # keep its neighbors in a terminal outside
                 piece = "(?P<" if piece == "(?<" else piece
             out.append(_CONTROLS.get(piece, piece))
         written = "".join(out)
@@ -206,12 +206,12 @@ class LarkText:
 
 
 def _says_nothing(piece: str, before: Sequence[str], after: str) -> bool:
-    """Whether it is an anchor with which an alternative of the whole pattern begins or ends."""
+    """Whether it is an anchor at the beginning or end of a top-level alternative of the pattern."""
     return (piece == "^" and (not before or before[-1] == "|")) or (piece == "$" and after[:1] in ("", "|"))
 
 
 def _escaped(text: str) -> str:
-    """A pattern of this text alone, on one line, that may stand between slashes."""
+    """A pattern that matches only this text, on one line, that can be written between slashes."""
     return "".join(
         char if char.isalnum() or char > "\x7f" else f"\\{char}" if char.isprintable() else f"\\x{ord(char):02x}"
         for char in text
@@ -219,13 +219,13 @@ def _escaped(text: str) -> str:
 
 
 def named_tokens(source: str) -> Iterator[Token]:
-    """The tokens of the vocabulary that a text of Lark names."""
+    """The tokens of the vocabulary that a Lark text names."""
     return (token for token in words(source) if token.kind == "special" and not token.text.startswith("<["))
 
 
 def check_tokens(source: str, ids_of: Callable[[str], Sequence[int]]) -> None:
-    """SpecError where a text of Lark names a token that is not there."""
+    """Raises SpecError if a Lark text names a token that does not exist."""
     for token in named_tokens(source):
         if not ids_of(token.text):
             message = f"no token of the vocabulary is spelled {token.text}"
-            raise SpecError(message, text=source, span=token.span, hint="a text is written in quotes")
+            raise SpecError(message, text=source, span=token.span, hint="write a text in quotes")

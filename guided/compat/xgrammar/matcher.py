@@ -1,4 +1,4 @@
-"""What xgrammar has in its module `matcher`."""
+"""The names of xgrammar's module `matcher`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens that a grammar names, as ids. In: a grammar of the IR, and what a name stands for. Out: the grammar with ids.
+"""Replaces names of tokens by ids. In: a grammar of the IR, and the ids of a name. Out: the grammar with ids.
 
 xgrammar finds a token by the text that it spells, whether or not it is a control token.
 """
@@ -19,7 +19,7 @@ __all__ = ["with_token_ids"]
 
 
 def with_token_ids(grammar: Grammar, ids_of: Callable[[str], Sequence[int]]) -> Grammar:
-    """The grammar, with ids in the place of names. VocabularyError where no token is spelled so."""
+    """The grammar, with ids instead of names. VocabularyError: no token has this spelling."""
     done: ByIdentity[Any, Any] = ByIdentity()
 
     def numbers(name: int | str) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""Tools and the choice among them, as models of pydantic: those of OpenAI's Chat Completions API, and hosted tools."""
+"""Pydantic models of tools and tool choices: those of OpenAI's Chat Completions API, and hosted tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class FunctionDefinition(BaseModel):
-    """A function: without `parameters`, or with `strict=False`, its arguments are any JSON object."""
+    """A function. Without `parameters`, or with `strict=False`, its arguments are any JSON object."""
 
     name: str
     description: str | None = None
@@ -38,7 +38,7 @@ class FunctionToolParam(BaseModel):
 
 
 class BuiltinToolParam(BaseModel):
-    """A hosted tool: its type, the name by which the model calls it if that is another one, and its arguments."""
+    """A hosted tool: its type, the name that the model uses if it differs from the type, and its arguments."""
 
     type: str
     name: str | None = None
@@ -63,7 +63,7 @@ class NamedToolChoiceParam(BaseModel):
 
 
 class BuiltinToolChoiceParam(BaseModel):
-    """`{"type": ...}`: the hosted tool of this type must be called. The name is not looked at."""
+    """`{"type": ...}`: the hosted tool of this type must be called. The name is ignored."""
 
     type: str
     name: str | None = None

@@ -1,4 +1,4 @@
-"""Packages that parts of the facade need, imported when they are asked for."""
+"""Packages that parts of the facade need, imported only on request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["imported"]
 
 
 def imported(name: str) -> Any:
-    """A module: torch, or one of the facade that needs pydantic. ModuleNotFoundError, with what to install, if not."""
+    """Import torch, or a module of the facade that needs pydantic. ModuleNotFoundError: it says what to install."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

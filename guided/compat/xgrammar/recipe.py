@@ -1,13 +1,13 @@
-"""What a `Grammar` of the facade was made from, as data. In: texts and options. Out: the IR, or a text that says all.
+"""The specification of a `Grammar`, as data. In: texts and options. Out: the IR, or a text with the full specification.
 
-The text is EBNF. A grammar that was given as EBNF is its own text; others are one rule with macros:
+The text is EBNF. A grammar in EBNF is its own text; other specifications are one rule with macros:
 
     root ::= Regex("[0-9]+")
     root ::= JsonSchema("{\\"type\\": \\"integer\\"}", strict_mode=true)
     root ::= (Ebnf("root ::= \\"a\\"") | StructuralTag("{...}"))
 
-`from_text` reads them back. So what `str(grammar)` shows and what `serialize_json` stores is the specification itself,
-and not what some version of guided makes of it.
+`from_text` reads them. So `str(grammar)` and `serialize_json` contain the specification itself, independent of guided's
+version.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ __all__ = ["Ebnf", "Joined", "JsonSchema", "Lark", "Recipe", "Regex", "Structura
 TAG_OPTIONS: Final = JsonSchemaOptions(
     additional_properties="minimal", numbers="plain_integers", constants="plain", classes="plain"
 )
-"""How xgrammar writes the schemas of a structural tag."""
+"""xgrammar's options for the schemas of a structural tag."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """What all recipes have. The first field is the argument of the macro; `options` are the others."""
+    """The base of all recipes. The first field is the macro's positional argument; `options` are its named ones."""
 
     @property
     def text(self) -> str:
-        """See the module."""
+        """See the module docstring."""
         return f"root ::= {self.call()}\n"
 
     @property
     def tokens(self) -> frozenset[str]:
-        """The tokens that are named, which are no text."""
+        """The tokens that the grammar names, which are not text."""
         return frozenset()
 
     def call(self) -> str:
-        """As a macro."""
+        """The recipe as a macro."""
         first = getattr(self, fields(self)[0].name)
         named = "".join(f", {key}={_value(value)}" for key, value in self.options().items())
         return f"{type(self).__name__}({_value(first)}{named})"
@@ -74,11 +74,11 @@ class Ebnf(_Recipe):
 
     @property
     def text(self) -> str:
-        """See the module."""
+        """See the module docstring."""
         return self.source.rstrip("\n") + "\n" if self.root == "root" else f"root ::= {self.call()}\n"
 
     def options(self) -> Mapping[str, object]:
-        """The rule to begin with."""
+        """The start rule."""
         return {} if self.root == "root" else {"root": self.root}
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
@@ -109,7 +109,7 @@ class JsonSchema(_Recipe):
     given: SchemaOptions
 
     def options(self) -> Mapping[str, object]:
-        """Those that are not the usual ones."""
+        """The options that are not the defaults."""
         return self.given.given()
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
@@ -120,14 +120,14 @@ class JsonSchema(_Recipe):
 
 @dataclass(frozen=True, slots=True)
 class Lark(_Recipe):
-    """A grammar of Lark, and what `@name` refers to in it: texts of Lark, or other recipes."""
+    """A Lark grammar, and the grammars for `@name`: Lark texts, or other recipes."""
 
     source: str
     named: tuple[tuple[str, str | Recipe], ...] = ()
 
     @property
     def tokens(self) -> frozenset[str]:
-        """The tokens that are named, which are no text."""
+        """The tokens that the grammar names, which are not text."""
         given = [one.tokens if not isinstance(one, str) else _tokens(one) for _, one in self.named]
         return _tokens(self.source).union(*given)
 
@@ -174,18 +174,18 @@ class StructuralTag(_Recipe):
 
 @dataclass(frozen=True, slots=True)
 class Joined(_Recipe):
-    """Grammars one after the other (" "), or one of them (" | ")."""
+    """A sequence of grammars (" "), or a choice among them (" | ")."""
 
     between: str
     parts: tuple[Recipe, ...]
 
     @property
     def tokens(self) -> frozenset[str]:
-        """The tokens that are named, which are no text."""
+        """The tokens that the grammar names, which are not text."""
         return frozenset[str]().union(*(part.tokens for part in self.parts))
 
     def call(self) -> str:
-        """As macros."""
+        """The recipes as macros."""
         return f"({self.between.join(part.call() for part in self.parts)})"
 
     def read(self, found: list[Finding], later: bool = False) -> Grammar:
@@ -218,7 +218,7 @@ _READERS: Final[Mapping[str, Callable[[str, dict[str, Any]], Recipe]]] = {
 
 
 def from_text(text: str, root: str = "root") -> Recipe:
-    """The recipe that a text of EBNF stands for: one that a recipe's `text` gave, or any other grammar."""
+    """The recipe of a text in EBNF: the text of a recipe, or any other grammar."""
     begin = _STARTS.match(text)
     if root != "root" or begin is None:
         return Ebnf(text, root)
@@ -226,12 +226,12 @@ def from_text(text: str, root: str = "root") -> Recipe:
         tokens = _tokens_from(text, begin.end())
         recipe = _recipe(tokens)
         return Ebnf(text, root) if tokens else recipe
-    except (ValueError, TypeError, LookupError, SpecError):  # a grammar of someone who has rules with these names
+    except (ValueError, TypeError, LookupError, SpecError):  # an ordinary grammar with rules of these names
         return Ebnf(text, root)
 
 
 def _tokens_from(text: str, at: int) -> list[str]:
-    """The tokens of macros that a recipe wrote, the last one first. ValueError: there is something else."""
+    """The tokens of a recipe's macros, in reverse order. ValueError: the text contains something else."""
     tokens = []
     while at < len(text):
         if (found := _TOKEN.match(text, at)) is None:
@@ -242,7 +242,7 @@ def _tokens_from(text: str, at: int) -> list[str]:
 
 
 def _recipe(tokens: list[str]) -> Recipe:
-    """Reads a recipe off the end of the tokens."""
+    """Read a recipe from the end of the tokens."""
     name = tokens.pop()
     if name != "(":
         return _READERS[name](*_arguments(tokens))
@@ -287,10 +287,10 @@ def _expect(tokens: list[str], token: str) -> None:
 
 
 def read_and_warn(recipe: Recipe, later: bool = False) -> Grammar:
-    """The IR of a recipe; what is not enforced of it is warned of.
+    """The IR of a recipe. Warns of parts that are ignored.
 
     Raises:
-        RuntimeError: it is malformed, or a part is not enforced.
+        RuntimeError: it is malformed, or a part cannot be enforced.
     """
     found: list[Finding] = []
     grammar = recipe.read(found, later)

@@ -1,10 +1,10 @@
-"""xgrammar's options of JSON Schema, and those of guided that mean the same.
+"""xgrammar's options for JSON Schemas, and guided's equivalents.
 
-xgrammar writes names, constants and integers in one spelling, and anything else in all of them.
+xgrammar allows one spelling of names, constants and integers, and all spellings of other values.
 
-`strict_mode` closes objects that name some members, or patterns of names, and arrays with `prefixItems`, where the
-schema says nothing of others, as `unevaluatedProperties: false` and `unevaluatedItems: false` do. Where nothing else
-could be written, they stay open.
+`strict_mode` closes objects that name members or patterns of names, and arrays with `prefixItems`, if the schema does
+not mention others. It works as `unevaluatedProperties: false` and `unevaluatedItems: false`. Objects and arrays that
+could not be written without others stay open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["SchemaOptions"]
 _VALUES: Final = frozenset(("const", "enum", "default", "examples"))
 """Keywords that hold values, not schemas."""
 _AT_ONCE: Final = frozenset(("allOf", "not", "if", "then", "else", "dependentSchemas", "contains", "propertyNames"))
-"""Keywords whose schemas hold beside others, or not at all."""
+"""Keywords whose schemas apply in addition to others, or need not apply at all."""
 _WITH_OTHERS: Final = _AT_ONCE | {"anyOf", "oneOf", "$ref", "$dynamicRef", "$recursiveRef"}
 _OF_ITEMS: Final = frozenset(("items", "additionalItems", "unevaluatedItems"))
 _OF_MEMBERS: Final = frozenset(("additionalProperties", "unevaluatedProperties"))
@@ -48,11 +48,11 @@ class SchemaOptions:
 
     @classmethod
     def from_given(cls, given: dict[str, Any]) -> Self:
-        """What `given` gave."""
+        """The options from the result of `given`."""
         return cls(**given)
 
     def guided(self) -> JsonSchemaOptions:
-        """The options of guided. SpecError for separators that are none of JSON."""
+        """guided's options. SpecError: the separators are not valid in JSON."""
         written = JsonSchemaKeywords(
             property_order="any" if self.any_order else "declared",
             additional_properties="minimal" if self.strict_mode else None,
@@ -68,19 +68,19 @@ class SchemaOptions:
         return JsonSchemaOptions(**written)
 
     def prepared(self, schema: str) -> Any:
-        """The schema: as it is, or with objects and arrays closed that guided's option leaves open."""
+        """The schema, with objects and arrays closed that guided's option leaves open."""
         if not self.strict_mode or not any(f'"{name}"' in schema for name in ("prefixItems", "patternProperties")):
             return schema
         try:
             return _closed(json.loads(schema))
-        except (ValueError, RecursionError):  # guided words what is wrong
+        except (ValueError, RecursionError):  # guided reports the error
             return schema
 
 
 def _closed(value: Any) -> Any:
-    """A schema in which arrays with first items, and objects with patterns of names, have no others.
+    """A schema in which arrays with `prefixItems` and objects with `patternProperties` allow nothing else.
 
-    Where several schemas hold at once, another one may name more. These are left as they are.
+    If several schemas apply at once, another one may name more, so these are not changed.
     """
     if isinstance(value, list):
         return [_closed(item) for item in value]

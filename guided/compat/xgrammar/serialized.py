@@ -1,4 +1,4 @@
-"""Reading what `serialize_json` wrote, of whatever class."""
+"""Reads the text of `serialize_json`, of any class."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["loaded"]
 
 
 def loaded(text: str, what: str, *, also: Collection[str] = ()) -> dict[str, Any]:
-    """The object that a text holds, if it was written by this version, or by one of those in `also`.
+    """The object in a text that was written by this version, or by one of those in `also`.
 
     Raises:
-        InvalidJSONError: it is no JSON. DeserializeFormatError: it is no object, or names no version.
+        InvalidJSONError: the text is not JSON. DeserializeFormatError: it is not an object, or has no version.
         DeserializeVersionError: it was written by another version, or by xgrammar itself.
     """
     try:
@@ -25,10 +25,10 @@ def loaded(text: str, what: str, *, also: Collection[str] = ()) -> dict[str, Any
     except (ValueError, RecursionError) as error:
         raise InvalidJSONError(f"Failed to parse JSON: {error}") from None
     if not isinstance(data, dict) or "__VERSION__" not in data:
-        raise DeserializeFormatError(f"this is no serialized {what}: it is an object with a __VERSION__")
+        raise DeserializeFormatError(f"this is not a serialized {what}, which is an object with a __VERSION__")
     version = data["__VERSION__"]
     if version != SERIALIZATION_VERSION and version not in also:
         raise DeserializeVersionError(
-            f"this {what} was written by the version {brief(version)}, not {SERIALIZATION_VERSION!r}: make it anew"
+            f"this {what} was written by version {brief(version)}, not {SERIALIZATION_VERSION!r}: create it again"
         )
     return data

@@ -1,4 +1,4 @@
-"""Structural tags as models of pydantic. What each format means is in guided's guide to structural tags."""
+"""Structural tags as pydantic models. guided's guide to structural tags explains each format."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ConstStringFormat(BaseModel):
 
 
 class JSONSchemaFormat(BaseModel):
-    """The JSON of a schema, or, in another style, the arguments of a call as elements."""
+    """JSON of a schema; or, in another style, the arguments of a call as elements."""
 
     type: Literal["json_schema"] = "json_schema"
     json_schema: bool | dict[str, Any]
@@ -74,14 +74,14 @@ class TokenFormat(BaseModel):
 
 
 class ExcludeTokenFormat(BaseModel):
-    """One token that is none of these."""
+    """One token other than these."""
 
     type: Literal["exclude_token"] = "exclude_token"
     exclude_tokens: list[int | str] = []
 
 
 class AnyTokensFormat(BaseModel):
-    """Any number of tokens, none of which is one of these."""
+    """Any number of tokens other than these."""
 
     type: Literal["any_tokens"] = "any_tokens"
     exclude_tokens: list[int | str] = []
@@ -96,7 +96,7 @@ class GrammarFormat(BaseModel):
 
 
 class RegexFormat(BaseModel):
-    """What a regular expression matches."""
+    """A text that a regular expression matches."""
 
     type: Literal["regex"] = "regex"
     pattern: str
@@ -117,7 +117,7 @@ class OrFormat(BaseModel):
 
 
 class TagFormat(BaseModel):
-    """`begin`, the content, and `end`, or one of several."""
+    """`begin`, the content, and `end` (or one of several ends)."""
 
     type: Literal["tag"] = "tag"
     begin: str | TokenFormat
@@ -270,7 +270,7 @@ class StructuralTag(BaseModel):
 
     @staticmethod
     def from_json(json_str: str | dict[str, Any]) -> StructuralTag:
-        """From JSON text or a dict. ValueError where it is neither, or no structural tag."""
+        """From JSON text or a dict. ValueError: it is neither, or not a structural tag."""
         if isinstance(json_str, str):
             return StructuralTag.model_validate_json(json_str)
         if isinstance(json_str, dict):

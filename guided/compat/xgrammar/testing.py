@@ -1,7 +1,7 @@
-"""xgrammar's functions for tests, as far as they are about languages and masks.
+"""xgrammar's test functions for languages and masks.
 
-Those that show its automata and its intermediate grammars (`GrammarFunctor`, `_print_grammar_fsms` and others) are not
-here: guided has other ones.
+Functions that show xgrammar's automata and intermediate grammars (`GrammarFunctor`, `_print_grammar_fsms` and others)
+are missing, since guided's differ.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def _regex_to_ebnf(regex: str, with_rule_name: bool = True) -> str:
 
 
 def _ebnf_to_grammar_no_normalization(ebnf_string: str, root_rule_name: str = "root") -> Grammar:
-    """`Grammar.from_ebnf`: nothing is normalised here in any case."""
+    """`Grammar.from_ebnf`, which never normalizes."""
     return Grammar.from_ebnf(ebnf_string, root_rule_name=root_rule_name)
 
 
 def _get_matcher_from_grammar(grammar: Grammar | str, **kwargs: Any) -> GrammarMatcher:
-    """A matcher without tokens, which accepts strings, and is over when it is complete."""
+    """A matcher without tokens, which accepts strings and ends when the output is complete."""
     compiled = GrammarCompiler(TokenizerInfo([]), cache_enabled=False).compile_grammar(grammar)
     return GrammarMatcher(compiled, terminate_without_stop_token=True, **kwargs)
 
@@ -82,7 +82,7 @@ def _is_grammar_accept_string(
     print_time: bool = False,
     require_termination: bool = True,
 ) -> bool:
-    """Whether a text is one of a grammar, or, without `require_termination`, the beginning of one."""
+    """Whether a grammar accepts a text; without `require_termination`, whether it accepts it as a prefix."""
     matcher = _get_matcher_from_grammar(grammar)
     start = time.monotonic_ns()
     accepted = matcher.accept_string(input_str, debug_print=debug_print)
@@ -94,7 +94,7 @@ def _is_grammar_accept_string(
 def _get_matcher_from_grammar_and_tokenizer_info(
     grammar: Grammar | str, tokenizer_info: TokenizerInfo | None = None, **kwargs: Any
 ) -> GrammarMatcher:
-    """A matcher of a grammar for a tokenizer, or for none."""
+    """A matcher of a grammar, with or without a tokenizer."""
     info = TokenizerInfo([]) if tokenizer_info is None else tokenizer_info
     return GrammarMatcher(GrammarCompiler(info, cache_enabled=False).compile_grammar(grammar), **kwargs)
 
@@ -116,13 +116,13 @@ def _get_masked_tokens_from_bitmask(bitmask: torch.Tensor, vocab_size: int, inde
 
 
 def _is_single_token_bitmask(bitmask: torch.Tensor, vocab_size: int, index: int = 0) -> tuple[bool, int]:
-    """Whether a row allows just one token, and which; -1 if not."""
+    """Whether a row allows exactly one token, and its id; otherwise -1."""
     allowed = np.flatnonzero(_row(bitmask, vocab_size, index))
     return (True, int(allowed[0])) if len(allowed) == 1 else (False, -1)
 
 
 def bool_mask_to_bitmask(bool_mask: torch.Tensor) -> torch.Tensor:
-    """A mask of booleans (batch, tokens), True is allowed, as a bitmask; the bits past its end are ones."""
+    """The bitmask of a boolean mask (batch, tokens), where True means allowed. The bits past its end are ones."""
     import torch
 
     bits = torch.nn.functional.pad(bool_mask.to(torch.int64), (0, -bool_mask.shape[1] % 32), value=1)
@@ -131,7 +131,7 @@ def bool_mask_to_bitmask(bool_mask: torch.Tensor) -> torch.Tensor:
 
 
 def bitmask_to_bool_mask(bit_mask: torch.Tensor, vocab_size: int | None = None) -> torch.Tensor:
-    """A bitmask as a mask of booleans, (batch, vocab_size or all bits).
+    """The boolean mask of a bitmask, (batch, vocab_size or all bits).
 
     Raises:
         ValueError: it is not int32, not on the CPU, or has fewer bits.

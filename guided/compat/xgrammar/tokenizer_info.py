@@ -1,11 +1,11 @@
-"""`TokenizerInfo`: a tokenizer's tokens, as xgrammar describes them. It becomes a `guided.Vocabulary`.
+"""`TokenizerInfo`: a tokenizer's tokens, as in xgrammar. It is converted to a `guided.Vocabulary`.
 
-As in xgrammar, a token is the text that it spells, also if the tokenizer calls it a control token: `<tool_call>` in a
-grammar is written with the token of that name, or with others. Tokens without text and padding are never allowed.
+As in xgrammar, every token means the text that it spells, even if it is a control token: `<tool_call>` in a grammar can
+be written with the token of that name or with other tokens. Tokens without text and padding are never allowed.
 
-A vocabulary that cannot spell the printable characters of ASCII, such as the short lists in tests, gets hidden ids for
-all bytes. So text is matched without the question which of its tokens could write it, as in xgrammar. Hidden ids are
-past `vocab_size`, and no mask shows them.
+A vocabulary that cannot spell all printable ASCII characters, such as the short lists in tests, gets hidden ids for all
+bytes. So text can be matched even if no tokens can write it, as in xgrammar. Hidden ids are past `vocab_size`, and do
+not appear in masks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from guided.vocabulary import Vocabulary
 __all__ = ["TokenizerInfo", "VocabType"]
 
 _THEIR_VERSIONS: Final = ("v16",)
-"""Of xgrammar's own files: those of a TokenizerInfo say the same."""
+"""Versions of xgrammar's own files of a TokenizerInfo, which have the same content."""
 _PRINTABLE: Final = frozenset(range(0x20, 0x7F))
 _BYTES: Final = tuple(bytes((byte,)) for byte in range(256))
 
@@ -45,9 +45,9 @@ class TokenizerInfo(XGRObject):
     Args:
         encoded_vocab: the tokens as the tokenizer spells them; "" for an id without text.
         vocab_type: how they are spelled.
-        vocab_size: the number of logits, if there are more than tokens.
-        stop_token_ids: the tokens that end an output; None: those with a name that is known for it.
-        add_prefix_space: whether the tokenizer puts a space before a text; kept and given back.
+        vocab_size: the number of logits, if there are more logits than tokens.
+        stop_token_ids: the tokens that end an output; None: those with a well-known name (`STOP_TOKENS`).
+        add_prefix_space: whether the tokenizer puts a space before a text; only stored.
 
     Raises:
         RuntimeError: `vocab_size` is less than the number of tokens, or a stop token is not below it.
@@ -72,15 +72,14 @@ class TokenizerInfo(XGRObject):
         vocab_size: int | None = None,
         stop_token_ids: list[int] | int | None = None,
     ) -> TokenizerInfo:
-        """Read a tokenizer of transformers: a fast one, or one that wraps tiktoken or SentencePiece.
+        """Read a transformers tokenizer: a fast one, or one that wraps tiktoken or SentencePiece.
 
         Args:
-            vocab_size: the number of the model's logits; None: as many as the tokenizer has tokens. Tokens at or past
-                it are left out.
-            stop_token_ids: None: the tokenizer's `eos_token_id`, else those with a name that is known.
+            vocab_size: the number of the model's logits; None: the number of tokens. Tokens at or past it are left out.
+            stop_token_ids: None: the tokenizer's `eos_token_id`, otherwise the tokens with a well-known name.
 
         Raises:
-            ValueError: it has no vocabulary, it is of another kind, or `stop_token_ids` is empty.
+            ValueError: it has no vocabulary, this kind is not supported, or `stop_token_ids` is empty.
         """
         stops = _ids(stop_token_ids)
         if stops == []:
@@ -135,16 +134,16 @@ class TokenizerInfo(XGRObject):
 
     @property
     def special_token_ids(self) -> list[int]:
-        """The ids without text, those of padding among them."""
+        """The ids without text, including padding."""
         return list(self._tokens.special)
 
     def dump_metadata(self) -> str:
-        """What is known besides the tokens, as JSON."""
+        """The metadata (everything except the tokens), as JSON."""
         return json.dumps(self._tokens.metadata(), separators=(",", ":"))
 
     @staticmethod
     def from_vocab_and_metadata(encoded_vocab: list[bytes | str], metadata: str) -> TokenizerInfo:
-        """From the tokens, and what `dump_metadata` gave. RuntimeError where that is malformed."""
+        """From the tokens and the result of `dump_metadata`. RuntimeError: the metadata is malformed."""
         try:
             data = json.loads(metadata)
             kind = VocabType(data["vocab_type"])
@@ -164,12 +163,12 @@ class TokenizerInfo(XGRObject):
         return detected_from_vocab(vocab_dict)
 
     def serialize_json(self) -> str:
-        """All of it as JSON, with the keys of xgrammar; bytes stand there as the characters U+0000 to U+00FF."""
+        """Everything as JSON, with xgrammar's keys. Bytes are written as the characters U+0000 to U+00FF."""
         return json.dumps(self._tokens.stored(), separators=(",", ":"))
 
     @staticmethod
     def deserialize_json(json_string: str) -> TokenizerInfo:
-        """What `serialize_json` wrote, or xgrammar's own (version v16).
+        """Read the text of `serialize_json`, or of xgrammar's own (version v16).
 
         Raises:
             InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`.
@@ -180,10 +179,10 @@ class TokenizerInfo(XGRObject):
             kind, size, stops = VocabType(data["vocab_type"]), data["vocab_size"], data["stop_token_ids"]
             made = _Tokens(tokens, kind, size, stops, bool(data["add_prefix_space"]))
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise DeserializeFormatError(f"this is no TokenizerInfo: {type(error).__name__} {error}") from None
+            raise DeserializeFormatError(f"this is not a TokenizerInfo: {type(error).__name__} {error}") from None
         for key, value in made.stored().items():
             if key != "__VERSION__" and not _is_same(data.get(key), value):
-                raise DeserializeFormatError(f'"{key}" is not what follows from the tokens: the text was changed')
+                raise DeserializeFormatError(f'"{key}" does not match the tokens: the text was changed')
         return TokenizerInfo._create_from_handle(made)
 
     @property
@@ -193,13 +192,13 @@ class TokenizerInfo(XGRObject):
 
 
 class _Tokens:
-    """What a TokenizerInfo knows, and the vocabularies of guided that are made of it, one for each set of stop tokens.
+    """The data of a TokenizerInfo, and guided's vocabularies for it, one for each set of stop tokens.
 
     Attributes:
         tokens: the bytes of each id; empty: no text.
-        stops: ascending, and as given if given.
+        stops: the stop tokens, ascending.
         special: the ids without text.
-        hidden: how many hidden ids there are past `size`.
+        hidden: the number of hidden ids past `size`.
     """
 
     def __init__(
@@ -229,14 +228,14 @@ class _Tokens:
         self._lock = threading.Lock()
 
     def checked_stops(self, stops: Sequence[int]) -> tuple[int, ...]:
-        """Ids of this vocabulary, ascending."""
+        """Check that these are ids of this vocabulary, and sort them."""
         for number in stops:
             if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < self.size:
                 raise RuntimeError(f"the stop token {brief(number)} is not a token id of 0 to {self.size - 1}")
         return tuple(sorted(set(stops)))
 
     def metadata(self) -> dict[str, Any]:
-        """As `dump_metadata` has it."""
+        """The data of `dump_metadata`."""
         return {
             "vocab_type": self.kind.value,
             "vocab_size": self.size,
@@ -245,7 +244,7 @@ class _Tokens:
         }
 
     def stored(self) -> dict[str, Any]:
-        """As `serialize_json` has it."""
+        """The data of `serialize_json`."""
         by_bytes = sorted(
             (data, number) for number, data in enumerate(self.tokens) if data and number not in self.stops
         )
@@ -259,10 +258,10 @@ class _Tokens:
         }
 
     def vocabulary(self, stops: tuple[int, ...] | None = None, controls: frozenset[str] = frozenset()) -> Vocabulary:
-        """With these stop tokens, which take the place of its own; the same object each time.
+        """The vocabulary with these stop tokens instead of its own; always the same object.
 
         Args:
-            controls: what is spelled so is no text, but a control token.
+            controls: the spellings of tokens that are control tokens instead of text.
         """
         ends = self.stops if stops is None else stops
         with self._lock:
@@ -282,7 +281,7 @@ class _Tokens:
             return self._vocabularies[ends, controls]
 
     def ids_of(self, name: str) -> list[int]:
-        """The tokens that are spelled so."""
+        """The tokens with this spelling."""
         data = name.encode()
         return [number for number, token in enumerate(self.tokens) if token == data]
 
@@ -292,7 +291,7 @@ def _ids(given: list[int] | int | None) -> list[int] | None:
 
 
 def _is_same(given: Any, value: Any) -> bool:
-    """Whether a stored value is this one; tokens that are spelled alike may stand in another order."""
+    """Whether a stored value equals this one; tokens with the same spelling may be in a different order."""
     if (
         given != value
         and isinstance(given, list)
@@ -304,7 +303,7 @@ def _is_same(given: Any, value: Any) -> bool:
 
 
 def _ranges(ordered: Sequence[bytes]) -> list[int]:
-    """For each token, in order, the place after the last of those that begin with it, as xgrammar counts them."""
+    """For each token, in order, the position after the last token that begins with it, as xgrammar counts them."""
     out, open_ones = [0] * len(ordered), list[int]()
     for at, data in enumerate(ordered):
         while open_ones and ordered[open_ones[-1]] not in data:
@@ -332,7 +331,7 @@ def _end_of(tokenizer: Any) -> list[int] | None:
 
 
 def _spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabType, bool]:
-    """How the tokens are spelled, and whether a space is put before a text."""
+    """The spelling of the tokens, and whether the tokenizer puts a space before a text."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None and hasattr(backend, "to_str"):  # a fast one
         found = detected_metadata(backend.to_str())
@@ -352,7 +351,7 @@ def _spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabType, bool
 
 
 def _pieces(tokenizer: Any) -> Any:
-    """The SentencePiece model inside of a tokenizer, or None."""
+    """The SentencePiece model inside a tokenizer, or None."""
     inner = getattr(tokenizer, "tokenizer", None)
     places = (getattr(tokenizer, "sp_model", None), getattr(inner, "sp_model", None), getattr(tokenizer, "tok", None))
     return next((one for one in places if type(one).__name__ == "SentencePieceProcessor"), None)

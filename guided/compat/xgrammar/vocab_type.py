@@ -1,7 +1,8 @@
-"""How a tokenizer spells its tokens, and how that is found out. In: a vocabulary, or a tokenizer of transformers. Out:
-the kind of spelling, and the bytes of each token.
+"""Detects how a tokenizer spells its tokens. In: a vocabulary, or a transformers tokenizer. Out: the kind of spelling,
+and the bytes of each token.
 
-The rules of detection are xgrammar's: the decoders in the tokenizer's file, unless the tokens themselves say otherwise.
+The detection rules are xgrammar's: the decoders in the tokenizer's file, unless the tokens themselves indicate another
+kind.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ __all__ = ["STOP_TOKENS", "VocabType", "decoded", "detected_from_vocab", "detect
 STOP_TOKENS: Final = frozenset(
     "</s> <|end_of_text|> <|eot_id|> <|endoftext|> <eos> <|eos|> <end_of_turn> <｜end▁of▁sentence｜>".encode().split()
 )
-"""The tokens that end an output where nobody says which do."""
+"""The tokens that end an output if no stop tokens are given."""
 
 
 class VocabType(Enum):
     """How tokens are spelled."""
 
     RAW = 0
-    """As they are (tiktoken)."""
+    """Raw bytes (tiktoken)."""
 
     BYTE_FALLBACK = 1
     """A space as U+2581, and single bytes as `<0x1B>` (SentencePiece)."""
@@ -36,7 +37,7 @@ class VocabType(Enum):
 
 
 def decoded(token: str | bytes, kind: VocabType) -> bytes:
-    """The bytes that a token stands for.
+    """The bytes of a token.
 
     Raises:
         TypeError: a token is neither a string nor bytes.
@@ -47,7 +48,7 @@ def decoded(token: str | bytes, kind: VocabType) -> bytes:
         return token if isinstance(token, bytes) else token.encode()
     try:
         text = token if isinstance(token, str) else token.decode()
-    except UnicodeDecodeError:  # bytes that no spelling gives stand for themselves
+    except UnicodeDecodeError:  # bytes that are no valid spelling mean themselves
         return bytes(token)  # type: ignore[arg-type]
     if kind is VocabType.BYTE_LEVEL:
         found = from_byte_alphabet(text)
@@ -57,7 +58,7 @@ def decoded(token: str | bytes, kind: VocabType) -> bytes:
 
 
 def detected_from_vocab(vocab: Mapping[str, int]) -> VocabType | None:
-    """What the tokens themselves say of their spelling; None: nothing that is clear."""
+    """The kind of spelling that the tokens indicate; None: it is unclear."""
     if sum(f"<0x{byte:02X}>" in vocab for byte in range(256)) >= 128:
         return VocabType.BYTE_FALLBACK
     alphabet = frozenset(byte_alphabet())
@@ -68,17 +69,17 @@ def detected_from_vocab(vocab: Mapping[str, int]) -> VocabType | None:
 
 
 def detected_metadata(backend: str) -> dict[str, Any]:
-    """What a tokenizer.json says: {"vocab_type": VocabType, "add_prefix_space": bool}.
+    """The metadata of a tokenizer.json: {"vocab_type": VocabType, "add_prefix_space": bool}.
 
     Raises:
-        RuntimeError: it is no JSON object.
+        RuntimeError: the text is not a JSON object.
     """
     try:
         data = json.loads(backend)
     except (ValueError, RecursionError) as error:
         raise RuntimeError(f"Failed to parse JSON object: {error}") from None
     if not isinstance(data, dict):
-        raise RuntimeError("Failed to parse JSON object: it is none")
+        raise RuntimeError("Failed to parse JSON object: this is not an object")
     kinds = [step.get("type") for step in _steps(data.get("decoder"), "decoders")]
     found = (kind for kind in kinds if kind in ("ByteLevel", "ByteFallback"))
     kind = {"ByteLevel": VocabType.BYTE_LEVEL, "ByteFallback": VocabType.BYTE_FALLBACK}.get(next(found, ""))
@@ -100,7 +101,7 @@ def _steps(part: Any, name: str) -> Sequence[dict[str, Any]]:
 
 
 def encodes_with_prefix(tokenizer: Any, kind: VocabType) -> bool:
-    """Whether the tokenizer puts a space before a text, as seen from what it makes of one character."""
+    """Whether the tokenizer puts a space before a text, judged by its encoding of one character."""
     try:
         tokens = tokenizer.convert_ids_to_tokens(tokenizer.encode("a", add_special_tokens=False))
     except (AttributeError, TypeError, ValueError):

@@ -69,7 +69,7 @@ class Step:
     tokens: Sequence[int]
     counts: Sequence[int]
     lengths: Sequence[int]
-    kept: Sequence[int]
+    kept_positions: Sequence[int]
     tables: Sequence[Sequence[int]]
 
 
@@ -80,7 +80,7 @@ def send_command(group: TorchGroup, command: Command) -> None:
     """Send a command from rank 0 to all other ranks."""
     if isinstance(command, Step):
         c, kind = command, 0
-        lists = (c.tokens, c.counts, c.lengths, c.kept, [len(table) for table in c.tables])
+        lists = (c.tokens, c.counts, c.lengths, c.kept_positions, [len(table) for table in c.tables])
         numbers = [*map(len, lists), *chain(*lists, *c.tables)]
     else:
         kind, numbers = 1 if isinstance(command, Copy) else 2, list(astuple(command))
@@ -98,8 +98,8 @@ def receive_command(group: TorchGroup) -> Command:
     del numbers[count:]
     if kind:
         return Copy(*numbers) if kind == 1 else Open(*numbers)
-    tokens, counts, lengths, kept, widths, rest = _split(numbers[5:], numbers[:5])
-    return Step(tokens, counts, lengths, kept, _split(rest, widths)[:-1])
+    tokens, counts, lengths, kept_positions, widths, rest = _split(numbers[5:], numbers[:5])
+    return Step(tokens, counts, lengths, kept_positions, _split(rest, widths)[:-1])
 
 
 def _split(numbers: Sequence[int], sizes: Iterable[int]) -> list[list[int]]:

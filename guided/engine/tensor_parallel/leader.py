@@ -164,7 +164,7 @@ class _Runner(ModelRunner):
         plan = batch.plan
         assert isinstance(plan, PagedPlan)
         with self._ranks.collective():
-            self._ranks.send_command(Step(batch.tokens, batch.counts, batch.lengths, batch.kept, plan.tables))
+            self._ranks.send_command(Step(batch.tokens, batch.counts, batch.lengths, batch.kept_positions, plan.tables))
             return super().run(batch)
 
 

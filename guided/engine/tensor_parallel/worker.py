@@ -50,7 +50,7 @@ def serve(everyone: TorchGroup, model: Model) -> None:
         else:
             assert isinstance(command, Step), "memory is there"
             plan = PagedPlan(pool, command.counts, command.tables, command.lengths)
-            runner.run(Batch(command.tokens, command.counts, command.lengths, command.kept, plan))
+            runner.run(Batch(command.tokens, command.counts, command.lengths, command.kept_positions, plan))
 
 
 def main() -> None:

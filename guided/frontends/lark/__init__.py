@@ -1,19 +1,18 @@
-"""The front end for Lark's grammars. In: a text. Out: a grammar of the IR.
+"""The front end for Lark grammars. In: a text. Out: a grammar of the IR.
 
     start: greeting ("," greeting)*
     greeting: /[A-Z][a-z]+/ | "hello"i
     %ignore " "
 
-How: Lark's own loader reads the text (`loader.py`), so that imports, templates, `%extend` and all other directives mean
-what they mean in Lark. Terminals become regular nodes (`terminals.py`), rules become rules (`rules.py`).
+How: Lark's own loader reads the text (`loader.py`), so imports, templates, `%extend` and all other directives have the
+same meaning as in Lark. Terminals become regular nodes (`terminals.py`), rules become rules (`rules.py`).
 
-"scannerless" semantics count every way to cut a text into terminals, as Lark's Earley parser does with
-`lexer="dynamic_complete"`. Ignored terminals may stand before, between and after all others, any number of them.
+"scannerless" semantics accept every way to cut a text into terminals, as Lark's Earley parser does with
+`lexer="dynamic_complete"`. Any number of ignored terminals may occur before, between and after all others.
 
-"lexer" semantics keep the lexer apart (`lexing.py`), for what Lark's LALR parser does with its contextual lexer: the
-longest match of a terminal is taken, whatever follows. It can have a lexer that knows indentation (`indentation.py`),
-and one that tries all terminals everywhere, as the lexers of programming languages do: `SELECTED` is then one name,
-even where no name can stand.
+"lexer" semantics have a separate lexer (`lexing.py`), as Lark's LALR parser with its contextual lexer: a terminal takes
+its longest match, whatever follows. The lexer can track indentation (`indentation.py`). It can also try all terminals
+everywhere, as the lexers of programming languages do: `SELECTED` is then one name, even where no name is allowed.
 
 Texts may have the extensions of llguidance and xgrammar (`dialect/`).
 """
@@ -63,16 +62,17 @@ class LarkOptions:
     """How a Lark text is read.
 
     Attributes:
-        start: the rule to begin with.
-        semantics: "lexer" or "scannerless", see the head; None: "lexer", unless the text has extensions that a lexer
-            cannot have (schemas, grammars and tokens inside of it; `lazy`, `suffix`, `stop`, `max_chars`).
-        lexer: "contextual": only the terminals are tried that some rule can take there; "basic": all, as in Lark.
-        import_paths: folders in which `%import` may find files. Without it, a text can import Lark's own grammars only
-            (`common`, `unicode`, `python`, `lark`).
-        postlex: an instance of `lark.indenter.Indenter`, or "python" for Lark's `PythonIndenter`, for terminals that
-            come from the width of lines' beginnings. The grammar declares them (`%declare _INDENT _DEDENT`).
-        grammars: what `@name` refers to: name -> a Lark text, a JSON Schema as a dict, or a specification.
-        allow_special_tokens: whether the text may name tokens that are to be written. Texts of strangers should not.
+        start: the start rule.
+        semantics: "lexer" or "scannerless", see the module docstring. None: "lexer", unless the text has extensions
+            that a lexer does not support (embedded schemas, grammars and tokens; `lazy`, `suffix`, `stop`,
+            `max_chars`).
+        lexer: "contextual": try only terminals that some rule can accept at a position; "basic": try all, as in Lark.
+        import_paths: folders in which `%import` searches for files. By default, a text can import only Lark's own
+            grammars (`common`, `unicode`, `python`, `lark`).
+        postlex: an instance of `lark.indenter.Indenter`, or "python" for Lark's `PythonIndenter`. It creates terminals
+            from the indentation of lines. The grammar declares them (`%declare _INDENT _DEDENT`).
+        grammars: the grammars for `@name`: name -> a Lark text, a JSON Schema as a dict, or a specification.
+        allow_special_tokens: whether the text may name tokens of the vocabulary. Untrusted texts should not.
     """
 
     start: str = "start"
@@ -91,7 +91,7 @@ class LarkOptions:
         if self.lexer not in ("contextual", "basic"):
             raise ValueError(f"lexer is 'contextual' or 'basic', not {brief(self.lexer)}")
         if self.semantics == "scannerless" and self.lexer != "contextual":
-            raise ValueError('the basic lexer is one: it needs semantics="lexer"')
+            raise ValueError('the basic lexer needs semantics="lexer"')
         if self.postlex is not None and self.semantics == "scannerless":
             raise ValueError('postlex changes lexemes: it needs semantics="lexer"')
         if not isinstance(self.allow_special_tokens, bool):
@@ -99,26 +99,26 @@ class LarkOptions:
 
 
 def checked_folders(import_paths: Iterable[object]) -> tuple[str, ...]:
-    """The argument `import_paths` of a caller. TypeError: it is no list of folders."""
+    """The checked argument `import_paths`. TypeError: it is not a list of folders."""
     if isinstance(import_paths, str | bytes) or not isinstance(import_paths, Iterable):
         raise TypeError(f"import_paths is a list of folders, not {brief(import_paths)}")
     out = []
     for folder in read_items("import_paths", import_paths):
         if not isinstance(folder, str | PathLike):
-            raise TypeError(f"import_paths is a list of folders, and {brief(folder)} is none")
+            raise TypeError(f"import_paths is a list of folders, and {brief(folder)} is not a folder")
         out.append(str(folder))
     return tuple(out)
 
 
 def checked_grammars(grammars: object) -> dict[str, Any]:
-    """The argument `grammars` of a caller. TypeError: it does not map names."""
+    """The checked argument `grammars`. TypeError: it is not a mapping of names."""
     if grammars is None:
         return {}
     if not isinstance(grammars, Mapping):
         raise TypeError(f'grammars maps names to grammars, as {{"name": text}}, so it is not {brief(grammars)}')
     for name in grammars:
         if not isinstance(name, str):
-            raise TypeError(f"grammars maps names to grammars, and {brief(name)} is no name")
+            raise TypeError(f"grammars maps names to grammars, and {brief(name)} is not a name")
     return dict(grammars)
 
 
@@ -129,18 +129,18 @@ def read_lark(
     schema_options: JsonSchemaOptions = DEFAULTS,
     found: list[Finding] | None = None,
 ) -> Grammar:
-    """The grammar of a Lark text; with a lexer, it has one.
+    """The grammar of a Lark text. With "lexer" semantics, its field `lexer` is set.
 
     Args:
-        schema_options: of JSON Schemas in the text.
-        found: takes what is read and not enforced; without it, it is warned of.
+        schema_options: options for JSON Schemas in the text.
+        found: collects the parts that are not enforced; without it, they cause warnings.
 
     Raises:
         SpecError: the text is malformed, a rule or terminal is not defined, a token is named without permission; with a
             lexer: a terminal matches the empty text; `postlex` lacks an attribute.
-        UnsupportedError: a terminal is not regular, or depends on what stands around it; `postlex` is something else;
+        UnsupportedError: a terminal is not regular, or depends on the text around it; `postlex` is not an indenter;
             a part is not enforced.
-        LimitExceeded: its length, its number of rules, or the size of a terminal.
+        LimitExceeded: the text is too long, or it has too many rules or too large a terminal.
     """
     own: list[Finding] = []
     limits = Limits() if limits is None else limits
@@ -154,7 +154,7 @@ def read_lark(
 
 
 def lark_to_grammar(text: str, *, limits: Limits | None = None, **options: Any) -> Grammar:
-    """The grammar of every reading; `options` are fields of `LarkOptions`. Raises as `read_lark` does."""
+    """The grammar with "scannerless" semantics; `options` are fields of `LarkOptions`. Raises as `read_lark` does."""
     return read_lark(text, LarkOptions(semantics="scannerless", **options), limits)
 
 
@@ -166,18 +166,18 @@ def lark_to_lexed(text: str, *, limits: Limits | None = None, **options: Any) ->
 
 
 def check_not_empty(text: str, options: LarkOptions, limits: Limits, schema_options: JsonSchemaOptions) -> None:
-    """For a grammar that generates nothing. Raises SpecError if there is a reason to name, see `why_empty.py`."""
+    """For a grammar that generates nothing: raises SpecError if the reason is found, see `why_empty.py`."""
     loaded, is_regular = _load(text, options, limits, schema_options, [], ())
     try:
         error = why_empty(loaded, options.lexer if _has_lexer(options, is_regular) else None, limits)
-    except TooLarge:  # to find out why takes too long
+    except TooLarge:  # finding the reason takes too long
         return
     if error is not None:
         raise error
 
 
 def load_lark(text: str, options: LarkOptions = LarkOptions(), limits: Limits | None = None) -> Loaded:
-    """What a text defines, before it becomes a grammar. Raises as `read_lark` does."""
+    """The definitions of a text, before it becomes a grammar. Raises as `read_lark` does."""
     return _load(text, options, Limits() if limits is None else limits, DEFAULTS, [], ())[0]
 
 
@@ -214,9 +214,9 @@ def _load(
     found: list[Finding],
     chain: tuple[str, ...],
 ) -> tuple[Loaded, bool]:
-    """What a text defines, and whether a lexer can read it."""
+    """The definitions of a text, and whether a lexer can read it."""
     if not isinstance(text, str):
-        raise SpecError(f"a Lark grammar is a text, not {brief(text)}", hint='write it as text, as start: "yes" | "no"')
+        raise SpecError(f"a Lark grammar is a text, not {brief(text)}", hint='write a text such as start: "yes" | "no"')
     if other := _OTHER_NOTATION.search(text):
         hint = "compile_gbnf and --gbnf read it; in Lark's notation a rule is written name: ..."
         raise SpecError("this is the notation of GBNF or EBNF", text=text, span=other.span(1), hint=hint)
@@ -246,7 +246,7 @@ def _load(
         return _read(part, nested, limits, schema_options, found, (*chain, name))
 
     def embed(spec: Any) -> Grammar:
-        from guided.frontends.combinators import json_schema  # these hold Lark texts in their turn
+        from guided.frontends.combinators import json_schema  # a circular import: they read Lark texts, too
         from guided.frontends.composition import expr_to_grammar
 
         part = json_schema(spec) if isinstance(spec, Mapping) else spec

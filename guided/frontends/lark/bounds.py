@@ -1,12 +1,12 @@
-"""What Lark's loader would write out, reckoned before it does, and what it refuses without a word. In: a grammar as
-Lark has parsed it. Out: nothing, or an error with its place.
+"""Checks the size of what Lark's loader would expand, before it does, and reports mistakes that Lark does not explain.
+In: a grammar as Lark has parsed it. Out: nothing, or an error with its place.
 
-Lark writes out choices inside of a sequence (`(a|b) (c|d)` becomes four alternatives), short repetitions
-(`(a|b)~0..20` becomes two million), templates for each list of arguments, and terminals that are made of terminals. A
-text of a few lines may so stand for more than any memory holds.
+Lark expands choices in a sequence (`(a|b) (c|d)` becomes four alternatives), short repetitions (`(a|b)~0..20` becomes
+two million), templates for each list of arguments, and terminals that consist of terminals. So a text of a few lines
+can expand to more than fits into memory.
 
-How: the alternatives of a tree are a product for a sequence and a sum for a choice; instances of templates are listed
-as Lark would list them; the length of a terminal is the sum of its parts. Cost: linear in the trees and the instances.
+How: the number of alternatives is a product for a sequence and a sum for a choice. Instances of templates are
+enumerated as in Lark. The length of a terminal is the sum of its parts. Cost: linear in the trees and the instances.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _LARGEST_REPETITION: Final = 10_000
 _OPENING: Final = ("(", "[", "{")
 _CLOSING: Final = (")", "]", "}")
 
-_BREAKS_FROM: Final = 50  # repetitions: longer ones become rules of their own (lark's REPEAT_BREAK_THRESHOLD)
+_BREAKS_FROM: Final = 50  # repetitions from this count on become separate rules (lark's REPEAT_BREAK_THRESHOLD)
 _MOST_ALTERNATIVES: Final = 50_000
 _MOST_WITH_STARS: Final = 100_000  # as in native/ebnf.cpp
 _MOST_INSTANCES: Final = 5_000
-_LONGER_BY: Final = 100_000  # characters of a terminal
+_LONGER_BY: Final = 100_000  # characters by which a terminal may be longer than the text
 _LONGEST_NAME: Final = 10_000
-_DEEPEST: Final = 100  # terminals that are made of terminals
+_DEEPEST: Final = 100  # levels of terminals that consist of terminals
 
 
 def check_depth(source: Source, limits: Limits) -> None:
-    """Lark reads brackets by recursion.
+    """Limit the depth of brackets, which Lark reads by recursion.
 
     Raises:
-        LimitExceeded: they nest too deeply.
+        LimitExceeded: brackets nest too deeply.
     """
     if sum(map(source.text.count, _OPENING)) > limits.depth:
         depth, span = _deepest(source.text, limits.depth + 1)
@@ -49,13 +49,13 @@ def check_depth(source: Source, limits: Limits) -> None:
 
 
 def too_deep(source: Source) -> SpecError:
-    """The error of a text at which Lark, or what reads its extensions, has run out of Python's stack."""
-    error = SpecError("the brackets nest deeper than Python's stack", hint="make their parts rules of their own")
+    """The error for a text that exhausts Python's stack in Lark or in the reader of its extensions."""
+    error = SpecError("the brackets nest deeper than Python's stack", hint="move inner parts to separate rules")
     return source.error(error, _deepest(source.text)[1])
 
 
 def _deepest(text: str, enough: int = 1 << 30) -> tuple[int, Span]:
-    """The depth of a text, counted up to `enough`, and the bracket there."""
+    """The nesting depth of a text, counted up to `enough`, and the place of the innermost bracket."""
     depth, found, span = 0, 0, (0, 0)
     for token in words(text):
         spend()
@@ -68,7 +68,7 @@ def _deepest(text: str, enough: int = 1 << 30) -> tuple[int, Span]:
 
 
 def check_trees(tree: Any, source: Source) -> None:
-    """Repetitions and ranges, which Lark takes as they are.
+    """Check repetitions and ranges, which Lark does not.
 
     Raises:
         SpecError: a range or the counts of a repetition are malformed. LimitExceeded: a count is too large.
@@ -88,7 +88,7 @@ def _check_counts(counts: list[Any], source: Source) -> None:
     low, high = (int(str(each)[:20]) for each in (counts[0], counts[-1]))
     span = counts[0].start_pos, counts[-1].end_pos
     if max(low, high) > _LARGEST_REPETITION:
-        hint = f"Lark writes a repetition out; {_LARGEST_REPETITION} times is the most that is read here"
+        hint = f"Lark expands repetitions: {_LARGEST_REPETITION} times is the most that is supported here"
         error = LimitExceeded("nodes", max(low, high), _LARGEST_REPETITION, fixed=True, hint=hint)
         raise source.error(error, span)
     if low > high:
@@ -104,26 +104,26 @@ def _check_range(first: Any, last: Any, source: Source) -> None:
         if len(end) != 1:
             message = "a range is between two strings of one character"
             raise source.error(SpecError(message), (each.start_pos, each.end_pos), 'as "a".."z"')
-    if ends[0] > ends[1] and ends[0] != "^":  # which Lark writes into a class as it is
+    if ends[0] > ends[1] and ends[0] != "^":  # Lark does not escape "^" in the class that it creates
         message = f"the range ends before it begins: {first}..{last}"
         raise source.error(SpecError(message), (first.start_pos, last.end_pos), "swap them")
 
 
 def check_bounds(grammar: Any, sources: Sources) -> None:
-    """See the head.
+    """See the module docstring.
 
     Raises:
-        LimitExceeded: of what would be written out.
+        LimitExceeded: the expansion would be too large.
     """
     _check_alternatives(grammar, sources, 1, _MOST_ALTERNATIVES)
     _check_templates(grammar, sources)
 
 
 def check_stars(grammar: Any, sources: Sources) -> None:
-    """The same for Lark's own loader, which writes `a* b*` out as four alternatives, equal ones too.
+    """The same for Lark's own loader, which expands `a* b*` to four alternatives, including duplicates.
 
     Raises:
-        LimitExceeded: of what would be written out.
+        LimitExceeded: the expansion would be too large.
     """
     _check_alternatives(grammar, sources, 2, _MOST_WITH_STARS)
 
@@ -140,10 +140,10 @@ def _check_alternatives(grammar: Any, sources: Sources, of_star: int, most: int)
 
 
 def check_terminals(tree: Any, source: Source) -> None:
-    """The same of terminals, of a text as Lark's grammar of grammars parses it: Lark writes them out as it loads them.
+    """The same for terminals, which Lark expands when it loads them. `tree`: the text, parsed by Lark's meta-grammar.
 
     Raises:
-        LimitExceeded: one would be too long, or is made of terminals in more levels than Lark reads in a moment.
+        LimitExceeded: a terminal would be too long, or nests more levels of terminals than Lark reads quickly.
     """
     lengths, most = dict[str, int](), len(source.text) + _LONGER_BY
     levels = dict[str, int]()
@@ -153,10 +153,10 @@ def check_terminals(tree: Any, source: Source) -> None:
         spend()
         length = _length(name, trees, lengths, levels, most)
         if levels[name] > _DEEPEST:
-            hint = f"terminal {name} is made of terminals that are made of terminals, and so on: write some of them out"
+            hint = f"terminal {name} has too many levels of terminals within terminals: expand some of them by hand"
             raise source.error(LimitExceeded("depth", levels[name], _DEEPEST, fixed=True, hint=hint), span)
         if length > most:
-            hint = f"terminal {name} is made of terminals that are made of terminals: it is too long when written out"
+            hint = f"terminal {name} consists of nested terminals, and is too long when they are expanded"
             raise source.error(LimitExceeded("spec_length", length, most, fixed=True, hint=hint), span)
 
 
@@ -169,7 +169,7 @@ def _kind(tree: Any) -> str:
 
 
 def _alternatives(tree: Any, of_star: int, enough: int) -> int:
-    """How many alternatives a tree becomes, at most `enough`; `of_star`: how many `a*` does at least."""
+    """The number of alternatives of a tree, at most `enough`. `of_star`: the least number for `a*`."""
     kind = _kind(tree)
     if kind in ("expansions", "maybe"):
         return min(sum(_alternatives(each, of_star, enough) for each in tree.children) + (kind == "maybe"), enough)
@@ -234,7 +234,7 @@ def _usages(tree: Any) -> Iterator[Any]:
 
 
 def _written(tree: Any, known: dict[str, str]) -> str:
-    """An argument, with the parameters around it filled in; of a length that is bounded."""
+    """An argument, with the outer parameters substituted; its length is bounded."""
     if not _kind(tree):
         return known.get(_name(tree), _name(tree))
     if _kind(tree) == "template_usage":
@@ -244,7 +244,7 @@ def _written(tree: Any, known: dict[str, str]) -> str:
 
 
 def _length(name: str, trees: dict[str, Any], lengths: dict[str, int], levels: dict[str, int], most: int) -> int:
-    """The length of a terminal when it is written out, at most `most` and a few; notes its levels, too."""
+    """The length of a terminal when it is expanded, at most `most` + 1. Also records its levels."""
     todo, waits = [name], {name}
     while todo:
         at = todo[-1]

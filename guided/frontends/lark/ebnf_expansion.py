@@ -1,11 +1,11 @@
-"""What Lark's loader makes of a grammar, without what nobody needs here. In: the grammar that Lark has read, and the
-rule to begin with. Out: its terminals and the alternatives of its rules.
+"""Expands a grammar as Lark's loader does, without the parts that guided does not need. In: the grammar that Lark has
+read, and the start rule. Out: its terminals and the alternatives of its rules.
 
-How: `compiled` is `Grammar.compile`: terminals are made by Lark's own transformers, and so are those of literals in
-rules, in the same order, since their names count. Rules are written out in C++ (`native/ebnf.hpp`). What is unusual is
-left to Lark: templates, long repetitions, and whatever is an error.
+How: `compiled` replaces Lark's `Grammar.compile`. Lark's own transformers create the terminals, including those of
+literals in rules. They do so in the same order, since the order determines their names. C++ code expands the rules
+(`native/ebnf.hpp`). Lark itself handles the unusual cases: templates, long repetitions, and errors.
 
-Cost: linear in the trees and in what is written out.
+Cost: linear in the trees and in the expansion.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Symbols: TypeAlias = tuple[tuple[str, bool], ...]
 def compiled(
     grammar: Any, start: str, check: Callable[[], None] = lambda: None
 ) -> tuple[list[Any], dict[str, list[Symbols]]]:
-    """See the head. `check`: is called before Lark writes the rules out.
+    """See the module docstring. `check` is called before Lark expands the rules.
 
     Raises:
         Exception: what `check` raises.
-        lark.exceptions.LarkError, AssertionError and others: as Lark does.
+        lark.exceptions.LarkError, AssertionError and others: as in Lark.
     """
     loader = lark_package().load_grammar
     terminals = _terminals(grammar, loader)
@@ -55,7 +55,7 @@ def compiled(
 
 
 def _terminals(grammar: Any, loader: Any) -> list[Any]:
-    """Those with a name, as Lark makes them; its transformers change trees, which are needed again."""
+    """The named terminals, as Lark creates them. The trees are copied, since Lark's transformers change them."""
     out, transformer = [], loader.PrepareLiterals() * loader.TerminalTreeToPattern()
     for name, (tree, priority) in grammar.term_defs:
         spend()

@@ -1,10 +1,10 @@
-"""Reads the statements of a text, and of the files that it imports, by Lark's own builder. In: a text. Out: the grammar
-that Lark's `load_grammar` gives for it, and where its parts are written (`sources.py`).
+"""Reads the statements of a text, and of the files that it imports, with Lark's own builder. In: a text. Out: the
+grammar that Lark's `load_grammar` returns for it, and the places of its parts (`sources.py`).
 
-How: as Lark does it, statement by statement and file by file, so that an error has the place of its statement. Each
-text is bounded before Lark expands it (`bounds.py`).
+How: as in Lark, but one statement and one file at a time, so an error has the place of its statement. Each text is
+checked against the limits before Lark expands it (`bounds.py`).
 
-Safety: a text may be a stranger's. It can read no file but those that come with Lark, unless the caller names folders.
+Safety: a text may be untrusted. It can read only the files that come with Lark, unless the caller names folders.
 
 Source: lark/load_grammar.py, `GrammarBuilder`. Cost: linear in the texts.
 """
@@ -31,11 +31,11 @@ _Mangle: TypeAlias = Callable[[str], str]
 
 
 def built(text: str, import_paths: tuple[str, ...], limits: Limits) -> tuple[Any, Sources]:
-    """See the head.
+    """See the module docstring.
 
     Raises:
-        SpecError: a text is malformed, a file is not there, or it imports itself. LimitExceeded: a text is too large,
-            or stands for too much, see `bounds.py`. Both with the place.
+        SpecError: a text is malformed, or a file does not exist or imports itself. LimitExceeded: a text or its
+            expansion is too large, see `bounds.py`. Both have the place.
     """
     source = Source(text)
     reader = _Reader(lark_package().load_grammar, import_paths, limits, Sources([source]))
@@ -54,7 +54,7 @@ class _Reader:
     sources: Sources
 
     def builder(self, source: Source, folder: Any, mangle: _Mangle | None, chain: tuple[Any, ...]) -> Any:
-        """A builder that has read a text. `folder`: where its relative imports are; `chain`: the files around it."""
+        """A builder that has read a text. `folder`: the base of relative imports; `chain`: the importing files."""
         check_depth(source, self.limits)
         builder = self.loader.GrammarBuilder()
         at = (0, 0)
@@ -89,7 +89,7 @@ class _Reader:
         file, text = self._file(source, at, path, base)
         if file in chain:
             names = " -> ".join(map(_shown, (*chain[chain.index(file) :], file)))
-            raise source.error(SpecError(f"a file imports itself: {names}"), at, "move what both need to a third file")
+            raise source.error(SpecError(f"a file imports itself: {names}"), at, "move common rules to a third file")
         mangle = self.loader._get_mangle("__".join(path), aliases, outer)
         imported = Source(text, _shown(file), mangle)
         self.sources.texts.append(imported)
@@ -98,11 +98,11 @@ class _Reader:
         inner._remove_unused(map(mangle, aliases))
         for name in inner._definitions:
             if name in builder._definitions:
-                raise source.error(SpecError(f"{self.sources.written(name)} is imported, but it is there already"), at)
+                raise source.error(SpecError(f"{self.sources.written(name)} is imported, but already defined"), at)
         builder._definitions.update(inner._definitions)
 
     def _file(self, source: Source, at: Span, path: tuple[str, ...], base: Any) -> tuple[Any, str]:
-        """A file and its text. A text has no folder of its own, so `%import .name` means those of the caller, too."""
+        """A file and its text. The caller's text has no folder, so its `%import .name` searches `import_paths` too."""
         name = os.path.join(*path) + ".lark"
         for folder in [*self.import_paths, *([base] if isinstance(base, str) else [])]:
             file = os.path.join(folder, name)
@@ -120,7 +120,7 @@ class _Reader:
         try:
             found: tuple[Any, str] = self.loader.stdlib_loader(base, name)
         except OSError:
-            hint = "it is looked for among Lark's own grammars, and in import_paths=[...]"
+            hint = "imports are searched among Lark's own grammars and in import_paths=[...]"
             raise source.error(SpecError(f"there is no grammar {name!r} to import"), at, hint) from None
         return found
 
@@ -132,7 +132,7 @@ class _Reader:
                 builder._define(*self._unpacked(builder, statement.children[0], source, mangle), override=True)
             case "extend":
                 builder._extend(*builder._unpack_definition(statement.children[0], mangle))
-            case "ignore" if mangle is None:  # what an imported file ignores does not count
+            case "ignore" if mangle is None:  # %ignore in an imported file has no effect
                 builder._ignore(*statement.children)
                 if (name := builder._ignore_names[-1]).startswith("__"):  # Lark's name for a pattern
                     self.sources.defined[name] = Defined("%ignore", source, at)
@@ -149,7 +149,7 @@ class _Reader:
 
 
 def _place(tree: Any) -> Span:
-    """The first word of a statement that Lark has kept."""
+    """The place of the first token of a statement that Lark has kept."""
     for leaf in tree.scan_values(lambda leaf: getattr(leaf, "start_pos", None) is not None):
         return leaf.start_pos, leaf.end_pos
     return 0, 0
@@ -160,5 +160,5 @@ def _shown(file: Any) -> str:
 
 
 def _folder(file: Any) -> Any:
-    """The folder of a file; of one in a package, as Lark has it."""
+    """The folder of a file; for a file in a package, as Lark represents it."""
     return os.path.dirname(file) if isinstance(file, str) else type(file)(file.pkg_name, os.path.dirname(file.path))

@@ -1,16 +1,17 @@
-"""What is ignored before a terminal. In: the ignored terminals. Out: for the rule of a terminal, a node with such gaps.
+"""Ignored texts before a terminal. In: the ignored terminals. Out: for the rule of a terminal, a node with such gaps.
 
-Problem. What is ignored takes its longest match in Lark, also where every reading of the rules counts. So in
+Problem. In Lark, an ignored terminal takes its longest match, even with "scannerless" semantics. So in
 
     start: WORD*        WORD: /[a-z]+/        %ignore /#.*/        text: #a b
 
-all is a comment. It does not end before the b, which would then be a WORD.
+everything is a comment. The comment cannot end before the b and leave it as a WORD.
 
-How: a gap is a sequence of ignored texts. Gaps are told apart by what would make a longer match of their last text. It
-is known from the state of its terminal's automaton. For each there is a rule, and behind it stand the texts of a
-terminal, or further ignored ones, that do not begin so. A terminal that may end before this is decided is refused.
+How: a gap is a sequence of ignored texts. Gaps are classified by the continuations that would extend the match of their
+last text; the state of its terminal's automaton determines these. Each class has a rule. Only texts that do not begin
+with such a continuation may follow it, whether of a terminal or ignored. If a terminal may end before this is decided,
+the grammar is refused.
 
-Cost: a terminal is determinised, and compared with each state in which an ignored text may end and could have gone on.
+Cost: each terminal is determinised, and compared with each state in which an ignored text may either end or continue.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _States: TypeAlias = tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Texts of the ignored terminal `rule`, and what makes longer ones of them; None: nothing does."""
+    """Texts of the ignored terminal `rule`, and the continuations that extend their match; None: there are none."""
 
     rule: str
     texts: Node
@@ -40,13 +41,14 @@ class _Piece:
 
 
 class IgnoredTokens:
-    """The gaps of a grammar, whose rules are written into its table.
+    """The gaps of a grammar; their rules are added to its table.
 
-    `ignored`: the rules of the ignored terminals in the table, and their nodes; None of what is no terminal. `once`: a
-    gap is one ignored text. `marked`: gaps are regions, so that they belong to no capture whose end they are.
+    `ignored`: the rules of the ignored terminals in the table, and their nodes (None for a part that is not a
+    terminal). `once`: a gap is one ignored text. `marked`: gaps are regions, so a capture does not include a gap at its
+    end.
 
     Raises:
-        UnsupportedError: what is ignored may go on past the end of a text that is ignored, too.
+        UnsupportedError: an ignored match may extend past the end of the ignored text that follows it.
     """
 
     def __init__(self, table: RuleTable, ignored: Mapping[str, Node | None], once: bool, marked: bool = False) -> None:
@@ -63,10 +65,10 @@ class IgnoredTokens:
         self._known: dict[tuple[str, int | None], Node] = {}
 
     def before(self, rule: str, max_tokens: int | None = None) -> Node:
-        """The texts of a terminal's rule, in at most so many tokens, or a gap and these.
+        """The texts of a terminal's rule, in at most `max_tokens` tokens, with or without a gap before them.
 
         Raises:
-            UnsupportedError: what is ignored may go on past the end of the terminal.
+            UnsupportedError: an ignored match may extend past the end of the terminal.
         """
         key = rule, max_tokens
         if key not in self._known:
@@ -74,11 +76,11 @@ class IgnoredTokens:
         return self._known[key]
 
     def any(self) -> Node:
-        """A gap, or nothing: before the end of the text, and what is no terminal."""
+        """An optional gap, for the end of the text and for parts that are not terminals."""
         return Repeat(_either([Ref(name) for name, _ in self._gaps]), 0, 1) if self._gaps else EPSILON
 
     def _behind(self, node: Node, rule: str, whole: Node, most: int | None = None) -> Node:
-        """The texts of a node, which `whole` stands for, or a gap and these."""
+        """The texts of a node, with or without a gap before them. `whole` refers to the node."""
         free: list[Node] = []
         bound: list[Node] = []
         for name, piece in self._gaps:
@@ -119,7 +121,7 @@ def _lasting(states: _States) -> set[int]:
 
 
 def _without(node: Node, rule: str, piece: _Piece) -> Node | None:
-    """The texts of a node that do not make a longer match: the node itself if none does, None if all do."""
+    """The texts of a node that do not extend the ignored match: the node itself if none does, None if all do."""
     longer = piece.longer
     assert longer is not None
     whole, lasting, begins = determinised(node, rule), _lasting(longer.states), False
@@ -133,7 +135,7 @@ def _without(node: Node, rule: str, piece: _Piece) -> Node | None:
                     begins = True
                 elif whole.states[to][0]:
                     reason = f"a match of {piece.rule}, which is ignored, may go on past the end of {rule} behind it"
-                    hint = "ignore what is told by the next character where it ends, or read the text with a lexer"
+                    hint = "ignore only texts whose end the next character determines, or read the text with a lexer"
                     raise UnsupportedError(reason, hint=hint)
                 elif (to, after) not in todo:
                     todo.append((to, after))

@@ -1,4 +1,4 @@
-"""Indentation as Lark's `Indenter` describes it. In: what is given as `postlex`. Out: an `Indentation`.
+"""Indentation as Lark's `Indenter` describes it. In: the option `postlex`. Out: an `Indentation`.
 
     class Blocks(lark.indenter.Indenter):
         NL_type = "_NL"
@@ -6,8 +6,8 @@
         OPEN_PAREN_types, CLOSE_PAREN_types = ["LPAR"], ["RPAR"]
         tab_len = 8
 
-Only the description is read: the object's methods are not called. A subclass that replaces one of them means something
-else, and is refused, as any other object is. "python" means Lark's `PythonIndenter`.
+Only the attributes are read: the object's methods are not called. A subclass that overrides a method is refused, and so
+is any other object. "python" means Lark's `PythonIndenter`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .lark_errors import lark_package
 __all__ = ["INDENTERS", "read_indenter"]
 
 INDENTERS: Final = ("python",)
-"""What stands for an indenter of Lark's own."""
+"""The names of Lark's own indenters."""
 _METHODS: Final = ("process", "_process", "handle_NL", "always_accept")
 
 
 def read_indenter(postlex: object) -> Indentation:
-    """See the head.
+    """See the module docstring.
 
     Raises:
-        UnsupportedError: it is no `lark.indenter.Indenter`, or replaces its methods. SpecError: an attribute is
-            missing or of a wrong type.
+        UnsupportedError: it is not a `lark.indenter.Indenter`, or overrides its methods. SpecError: an attribute is
+            missing or has a wrong type.
     """
     lark_package()
     from lark.indenter import Indenter, PythonIndenter
@@ -43,7 +43,7 @@ def read_indenter(postlex: object) -> Indentation:
         made = " it is a class: call it" if postlex is Indenter or isinstance(postlex, type) else ""
         raise UnsupportedError(
             f'postlex is "python" or an instance of lark.indenter.Indenter, not {brief(postlex)};{made}'.rstrip(";"),
-            hint="derive it from lark.indenter.Indenter; other post-lexers are code that no mask can foresee",
+            hint="derive it from lark.indenter.Indenter; masks cannot predict the code of other post-lexers",
         )
     for name in _METHODS:
         if getattr(type(postlex), name) is not getattr(Indenter, name):

@@ -1,18 +1,17 @@
-"""LR automata of a grammar. In: rules as lists of alternatives. Out: what the lexer must know of an LALR(1) table.
+"""LR automata of a grammar. In: rules as lists of alternatives. Out: the data that a lexer needs of an LALR(1) table.
 
-After a terminal, which terminals does the row of the table have? `terminal_states` gives the first state, and those
-that are entered by a terminal. Each has its kernel, which are the places in the rules at which the parser may stand,
-and the terminals in its row: those that it shifts, and those before which it reduces. Some of the latter may be
-`doubtful`: the state is entered in several contexts, which the table does not tell apart, and the terminal can follow
-in some of them only.
+After a terminal, which terminals does the row of the table have? `terminal_states` returns the first state and the
+states that are entered by a terminal. Each has its kernel items (positions in the rules) and the terminals in its row:
+those that it shifts, and the lookaheads for which it reduces. A lookahead may be `doubtful`: the table merges several
+contexts into one state, and the terminal can follow in only some of them.
 
     start: "(" e ")" | "[" e "]"        one state after NAME, which has ")" and "]" in its row, both doubtful:
     e: NAME                             after "(" NAME, no "]" can follow
 
-How: in C++, `native/lr0.hpp` and `native/lalr.hpp`, which name the sources.
+The code is in C++: `native/lr0.hpp` and `native/lalr.hpp`, which name the sources.
 
-Cost: states times items, and a grammar may have exponentially many states: after `MOST` steps, of some nanoseconds
-each, there is no table.
+Cost: states times items. A grammar may have exponentially many states, so the construction stops after `MOST` steps of
+some nanoseconds each. Then there is no table.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ MOST: Final = 20_000_000
 
 ROOT: Final = ""
 Rules: TypeAlias = Mapping[str, Sequence[Sequence[tuple[str, bool]]]]
-"""The alternatives of each rule. A symbol is a name, and whether it is that of a terminal."""
+"""The alternatives of each rule. A symbol is a name, and whether it is a terminal."""
 
 
 class Place(NamedTuple):
-    """The place after the first `read` symbols of an alternative."""
+    """An LR(0) item: the position after the first `read` symbols of an alternative."""
 
     rule: str
     alternative: int
@@ -52,12 +51,12 @@ class Place(NamedTuple):
 
 
 FIRST: Final = Place(ROOT, 0, 0)
-"""The kernel of the first state: the place before the rule to begin with."""
+"""The kernel item of the first state: the position before the start rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """See the head. `doubtful` is a part of `terminals`."""
+    """See the module docstring. `doubtful` is a subset of `terminals`."""
 
     kernel: frozenset[Place]
     terminals: frozenset[str]
@@ -65,10 +64,11 @@ class State:
 
 
 def terminal_states(rules: Rules, start: str, living: Mapping[str, list[int]] | None = None) -> list[State] | None:
-    """See the head. None: two alternatives may end before the same terminal, or `MOST` is exceeded.
+    """See the module docstring. None: the table has a reduce/reduce conflict, or `MOST` is exceeded.
 
-    With `living` alternatives, by rule: the states of the same table that these lead to, with their places there alone.
-    A state may be there several times, and what only the other alternatives could take is doubtful, too.
+    `living`: some alternatives, by rule. The result then has only the states of the same table that these lead to, and
+    only their items. A state may occur several times. Terminals that only the other alternatives can accept are
+    doubtful, too.
     """
     found = _lark.lalr_states(dict(rules), start, MOST, None if living is None else dict(living))
     return None if found is None else [State(_places(kernel), row, doubtful) for kernel, row, doubtful in found]
@@ -90,9 +90,9 @@ def nullable(rules: Rules) -> set[str]:
 
 
 def with_all(rules: Rules, *, terminals_count: bool) -> set[str]:
-    """The rules with an alternative all of whose symbols count: rules that were found, and terminals or none.
+    """The rules with an alternative that consists only of such rules and, if `terminals_count`, of terminals.
 
-    Each alternative counts down what it waits for, so the cost is linear (Dowling and Gallier 1984).
+    Each alternative counts its missing symbols down, so the cost is linear (Dowling and Gallier 1984).
     """
     out: set[str] = set()
     waiting: dict[str, list[int]] = {}  # a rule -> the alternatives that wait for it

@@ -1,5 +1,5 @@
-"""Lark's errors as those of guided. In: an error of Lark's loader, and what it was reading. Out: a `SpecError` with the
-place in the text that has the mistake, names as they stand there, and a hint.
+"""Turns errors of Lark into errors of guided. In: an error of Lark's loader, and the text it was reading. Out: a
+`SpecError` with the place of the mistake, the names in that text, and a hint.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SLIPS: Final = {
     "/": "a regular expression ends with `/`, on its line",
     "=": "a rule is written `name: ...`",
     "\ufeff": "this is a byte order mark: open the file with encoding='utf-8-sig'",
-    **dict.fromkeys("\u201c\u201d", 'a string stands in straight quotes, as "text"'),
+    **dict.fromkeys("\u201c\u201d", 'a string needs straight quotes, as "text"'),
 }
 _UNDEFINED: Final = re.compile(
     r"(?:Rule|Terminal|Template) '?(\w+)'? used but not defined|Terminal used but not defined: (\w+)|"
@@ -53,22 +53,22 @@ def lark_package() -> Any:
 
 
 def lark_errors() -> tuple[type[Exception], ...]:
-    """The classes of errors that Lark's loader raises for texts that are malformed."""
+    """The classes of errors that Lark's loader raises for malformed texts."""
     return (
         lark_package().exceptions.LarkError, TypeError, re.error, RuntimeError, ValueError, AssertionError, KeyError,
     )  # fmt: skip
 
 
 def lark_error(error: Exception, sources: Sources, source: Source | None = None, at: Span = (0, 0)) -> SpecError:
-    """See the head.
+    """See the module docstring.
 
     Args:
-        source: the text that was read; that of the caller, if nothing else is known.
-        at: the statement in it that was read.
+        source: the text that was being read; by default, the caller's text.
+        at: the place of the statement that was being read.
     """
     lark = lark_package()
     source = sources.texts[0] if source is None else source
-    if isinstance(error, TypeError):  # Lark's search for a similar error fails on some; what it searched for is wrong
+    if isinstance(error, TypeError):  # Lark's search for a similar error may fail: report the original error
         error = _first_cause(error, lark.exceptions.UnexpectedToken)
     if isinstance(error, lark.exceptions.VisitError):
         error = error.orig_exc
@@ -77,13 +77,13 @@ def lark_error(error: Exception, sources: Sources, source: Source | None = None,
     message = str(error).strip()
     if not isinstance(error, lark.exceptions.LarkError):
         for each in sources.texts:
-            if (broken := each.broken_pattern(words(each.text))) is not None:  # Lark speaks of what it has made of it
+            if (broken := each.broken_pattern(words(each.text))) is not None:  # Lark reports its own rewritten pattern
                 return each.error(*broken)
         return source.error(
             SpecError(f"Lark cannot read the grammar: {type(error).__name__} {message[:200]}".strip()), at
         )
     if twice := _TWICE.match(message):
-        hint = "Lark writes [x] and x? out, with x and without it: write the alternatives that differ"
+        hint = "Lark expands [x] and x? to alternatives with x and without it: write only alternatives that differ"
         return _of_name(f"two alternatives of the rule '{twice[1]}' are the same", sources, source, at, hint)
     first = _SYMBOL.sub(r"\1", message.splitlines()[0] if message else type(error).__name__)
     if token := _TOKEN.match(first):
@@ -100,12 +100,12 @@ def lark_error(error: Exception, sources: Sources, source: Source | None = None,
         return source.error(SpecError(message), at if begin < 0 else (begin, begin + len(string)))
     hint = ""
     if first.startswith("Inlined rules"):
-        hint = "leave out the ?: a rule whose name begins with _ has no node of its own"
+        hint = "leave out the ?: a rule whose name begins with _ is always inlined"
     return _of_name(first, sources, source, at, hint)
 
 
 def _of_name(message: str, sources: Sources, source: Source, at: Span, hint: str = "") -> SpecError:
-    """An error about a name, which is shown where it is used or defined."""
+    """An error about a name, at the place where the name is used or defined."""
     within = _WITHIN.search(message)
     outer = within[1] if within else ""
     if undefined := _UNDEFINED.search(message):
@@ -131,7 +131,7 @@ def _of_name(message: str, sources: Sources, source: Source, at: Span, hint: str
 
 
 def _parsers_place(error: Any, message: str, text: str) -> Span | None:
-    """The place of an error that Lark found when it parsed a text."""
+    """The place of an error that Lark reported while parsing a text."""
     line, column = getattr(error, "line", None), getattr(error, "column", None)
     found = _PLACE.search(message)
     if not (isinstance(line, int) and isinstance(column, int)) and found:
@@ -143,7 +143,7 @@ def _parsers_place(error: Any, message: str, text: str) -> Span | None:
 
 
 def _first_cause(error: BaseException, kind: type[BaseException]) -> Any:
-    """The error of this class that was raised first on the way to an error, or that error itself."""
+    """The first error of this class in the context chain of an error, or that error itself."""
     found, at = error, error.__context__
     while at is not None:
         found = at if isinstance(at, kind) else found

@@ -1,14 +1,15 @@
-"""What lazy terminals keep others from. In: rules, and the names of lazy terminals. Out: places in the rules, and the
-lazy terminals that a terminal there must not run over.
+"""Which terminals must not run over which lazy terminals. In: rules, and the names of lazy terminals. Out: positions of
+terminals in the rules, and the lazy terminals that each must not run over.
 
     start: (call | TEXT)*        TEXT: /(.|\\n)*/
     call: head "(" ")"           head[lazy]: TEXT "<call"
 
-A lazy terminal ends where it first matches. Where it could be tried, the text up to there is its own: no other terminal
-takes it and goes on. So the first TEXT above has no `<call` in it, although its pattern says nothing of that, and after
-`<call` there is `(`. Two lazy terminals may match the same text.
+A lazy terminal ends at its first match. Wherever it can be tried, the text up to that point belongs to it: no other
+terminal may take this text and continue. So the first TEXT above contains no `<call`, although its pattern allows it,
+and `<call` is followed by `(`. Two lazy terminals may match the same text.
 
-How: terminals compete if an LR(0) parser may stand before both at once. Empty rules are looked through.
+How: terminals compete if one state of the LR(0) automaton has items before both. Rules that may be empty are skipped
+over.
 Source: llguidance, docs/syntax.md, "Lazy lexemes" and "Tool calling".
 """
 
@@ -22,9 +23,9 @@ __all__ = ["kept_from"]
 
 
 def kept_from(rules: Rules, start: str, lazy: frozenset[str]) -> Mapping[Place, frozenset[str]]:
-    """See the head. A place is that before a terminal.
+    """See the module docstring. Each place is an item before a terminal.
 
-    If the automaton is too large, each terminal is kept from all lazy ones.
+    If the automaton is too large, no terminal may run over any lazy one.
     """
     if not lazy:
         return {}
@@ -48,7 +49,7 @@ def _symbol(rules: Rules, place: Place) -> str:
 
 
 def _terminals_before(rules: Rules, kernel: frozenset[Place], empty: set[str]) -> Iterator[Place]:
-    """The places before terminals at which a parser may stand without reading anything."""
+    """The items before terminals that a parser reaches without reading anything."""
     todo = list(kernel or {FIRST})
     seen: set[str] = set()
     for place in todo:  # grows while it is read

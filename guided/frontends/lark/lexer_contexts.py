@@ -1,18 +1,19 @@
-"""Where Lark's contextual lexer tries terminals that cannot follow. In: rules, and terminals in the lexer's order. Out:
-marks in the rules, and the terminals that are tried after them.
+"""Positions at which Lark's contextual lexer tries terminals that cannot follow. In: rules, and terminals in the
+lexer's order. Out: marks in the rules, and the terminals that are tried after them.
 
-Problem. Lark tries the terminals in the row of its LALR(1) table. A row may have terminals that cannot follow where the
-parser really is (`lalr.py`). One that matches then makes Lark refuse a text, which other terminals would have matched.
+Problem. Lark tries the terminals in the current row of its LALR(1) table. A row may have terminals that cannot follow
+at the parser's actual position (`lalr.py`). If one of them matches, Lark refuses the text, even if another terminal
+would have matched it.
 
     element: "<" NAME ">" content* "</" NAME ">"          after the last ">", Lark tries TEXT, because a `content` could
     content: element | TEXT                               follow if the element were inside of another. So "\\n", which
     %ignore /\\s+/                                         is TEXT first, is refused after the outermost element.
 
-How: the state of Lark's parser is known from the places in the rules at which an exact parser may stand after the same
-terminals. So these places are marked, with the names of tokens that no text has, and a set of marks stands for a state.
+How: the items at which an exact parser may be after the same terminals determine the state of Lark's parser. So these
+items are marked with names of tokens that no text contains, and a set of marks identifies a state.
 
-Only states in which it can matter are marked: a doubtful terminal and another one of the row match beginnings of one
-text, and the doubtful one is tried first, or one is a keyword of the other. If there is no table, nothing is marked.
+Only states in which it can matter are marked: a doubtful terminal and another terminal of the row match prefixes of the
+same text, and the doubtful one is tried first, or one is a keyword of the other. Without a table, nothing is marked.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ _MOST_STATES: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The mark of each place that has one, and the terminals that are tried where the parser may take these marks."""
+    """The marks of items, and the terminals that are tried where the parser can accept a set of marks."""
 
     of_place: Mapping[Place, str]
     contexts: Mapping[frozenset[str], frozenset[str]]
 
 
 def marked(rules: Rules, start: str, terminals: Sequence[Terminal], always: frozenset[str]) -> Marks:
-    """See the head. `always` are the terminals that are tried everywhere."""
+    """See the module docstring. `always`: the terminals that are tried everywhere."""
     states = _states(rules, start, alive(rules))
     matters = _Matters(terminals, always)
     chosen = {state.kernel for state in states if matters(state)}
@@ -62,16 +63,16 @@ def marked(rules: Rules, start: str, terminals: Sequence[Terminal], always: froz
         if state.kernel in chosen:
             marks = frozenset(of_place[place] for place in state.kernel)
             found.setdefault(marks, set()).add(state.terminals)
-    # States that differ only by rules without texts cannot be told apart: what all of them try is tried there.
+    # States that differ only by rules without texts have the same marks: only terminals that all of them try are tried.
     contexts = {marks: frozenset.intersection(*rows) for marks, rows in found.items() if marks}
     return Marks(of_place, contexts)
 
 
 def _states(rules: Rules, start: str, alive: set[str]) -> list[State]:
-    """The states of the table, with the places at which an exact parser may stand there.
+    """The states of the table, with the items at which an exact parser may be in them.
 
-    Alternatives without texts are in the table, but lead an exact parser nowhere. So their places are left out, states
-    that only they lead to as well, and terminals that only they could take are doubtful, too.
+    Alternatives without texts are in the table, but an exact parser never takes them. So their items are left out, and
+    so are states that only they lead to. Terminals that only they can accept are doubtful, too.
     """
     kept = {name: [number for number, symbols in enumerate(rules[name]) if _is_alive(symbols, alive)] for name in alive}
     if len(alive) == len(rules) and all(len(kept[name]) == len(rules[name]) for name in rules):
@@ -80,7 +81,7 @@ def _states(rules: Rules, start: str, alive: set[str]) -> list[State]:
 
 
 class _Matters:
-    """Whether the doubtful terminals of a state can change what the lexer finds."""
+    """Whether the doubtful terminals of a state can change the lexer's result."""
 
     def __init__(self, terminals: Sequence[Terminal], always: frozenset[str]) -> None:
         self.order = {terminal.name: number for number, terminal in enumerate(terminals)}
@@ -96,7 +97,7 @@ class _Matters:
         return any(not self.competitors(each).isdisjoint(others) for each in doubtful)
 
     def _rivals(self, doubtful: str) -> frozenset[str]:
-        """The terminals that `doubtful` can keep from matching, or assumed to be so if there are very many."""
+        """The terminals that `doubtful` can keep from matching; with very many terminals, all that it may."""
         self.compared += len(self.order)
         out = set()
         for other in self.order.keys() - {doubtful}:
@@ -109,7 +110,7 @@ class _Matters:
 
 
 def _match_one_text(first: Texts, second: Texts) -> bool:
-    """Whether some text begins with a text of the first and a text of the second; True if that is not found out."""
+    """Whether some text begins with a text of the first and a text of the second; True if undecided."""
     seen = {(first.start, second.start)}
     todo = list(seen)
     try:
@@ -128,7 +129,7 @@ def _match_one_text(first: Texts, second: Texts) -> bool:
 
 
 def _common(first: Edges, second: Edges) -> Iterator[tuple[int, int]]:
-    """Where the characters that both states read lead."""
+    """The pairs of states after the characters that both states can read."""
     i = j = 0
     while i < len(first) and j < len(second):
         (low, high, to), (other_low, other_high, other_to) = first[i], second[j]
@@ -138,7 +139,7 @@ def _common(first: Edges, second: Edges) -> Iterator[tuple[int, int]]:
 
 
 def alive(rules: Rules) -> set[str]:
-    """The rules that generate something: an exact parser leaves the others out."""
+    """The rules that generate something. An exact parser ignores the others."""
     return with_all(rules, terminals_count=True)
 
 

@@ -1,15 +1,15 @@
-"""A grammar with the lexer that Lark makes for it. In: `Loaded`. Out: a `Grammar` whose terminals are `Special`, and
+"""A grammar with the lexer that Lark creates for it. In: `Loaded`. Out: a `Grammar` whose terminals are `Special`, and
 the `Lexer` that finds them.
 
-Order. Lark's lexer tries terminals of higher priority first, then those whose longest text is longer, then those whose
-pattern is written in more characters, then by name.
+Order. Lark's lexer sorts terminals by priority, then by the length of their longest text, then by the length of their
+pattern, all in descending order, then by name.
 
-Keywords. If a regular expression matches the text of a string terminal of the same priority as a whole, a lexeme that
-it finds and that is this string is the string terminal instead, where the parser can take it. If the string has no flag
-that the expression lacks, it is not tried by itself beside it.
+Keywords. A string terminal is a keyword of a regular expression of the same priority if the expression matches the
+whole string. A lexeme of the expression that equals the string becomes the string terminal, if the parser can accept
+it. If the string has no flags beyond those of the expression, it is not tried separately.
 
 Source: lark/lexer.py, `BasicLexer` and `_create_unless`. Cost: each terminal is determinised once, unless it has large
-counts, and each string is read by each expression of its priority.
+counts, and each expression reads each string of its priority.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_AT_LEAST: Final = 20_000
 
 
 def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, limits: Limits) -> tuple[Grammar, Lexer]:
-    """See the head.
+    """See the module docstring.
 
     Raises:
         SpecError: a terminal matches the empty text; and SpecError, UnsupportedError, LimitExceeded, see
@@ -52,7 +52,7 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
         raise loaded.located(UnsupportedError(reason, hint='read the text with semantics="scannerless"'), name)
     if indentation is not None and loaded.regions:
         name = next(iter(loaded.regions))
-        reason = f"{origin(loaded, name)} is captured, or has a temperature, and lines are indented"
+        reason = f"{origin(loaded, name)} is captured or has a temperature, which postlex does not support"
         raise loaded.located(UnsupportedError(reason, hint="leave the attribute out, or postlex"), name)
     for terminal in loaded.terminals.values():
         if terminal.max_tokens is not None:
@@ -60,7 +60,7 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
             error = UnsupportedError(reason, hint='read the text with semantics="scannerless"')
             raise loaded.located(error, terminal.name)
     if not (loaded.initial_skip and loaded.final_skip) or loaded.skip_once:
-        reason = "a lexer skips ignored terminals everywhere, and any number of them"
+        reason = "a lexer skips any number of ignored terminals everywhere"
         raise UnsupportedError(reason, hint='semantics="scannerless", or leave the options out')
     rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
     always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
@@ -70,7 +70,7 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
         raise LimitExceeded("nodes", len(used), _MOST_TERMINALS, fixed=True, hint=hint)
     terminals = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
     without_text = (used & loaded.terminals.keys()) - {each.name for each in terminals}
-    # To a parser, a terminal without texts is as a rule without alternatives. Lark's table has what stands before it.
+    # A parser treats a terminal without texts as a rule without alternatives. Lark's table has the items before it.
     rules = {
         name: [tuple((symbol, is_term and symbol not in without_text) for symbol, is_term in each) for each in bodies]
         for name, bodies in rules.items()
@@ -112,7 +112,7 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
             raise loaded.located(error, each.name) from None
         if any(accepts for accepts, _ in automaton.states):
             nodes[each.name] = automaton
-    found = [each for each in found if each.name in nodes]  # the others have no text, so the lexer never finds them
+    found = [each for each in found if each.name in nodes]  # the others have no texts, so the lexer never finds them
     texts_of = {name: Texts(node) for name, node in nodes.items()}
     widths = {each.name: _widths(each, texts_of[each.name]) for each in found}
     for each in found:
@@ -121,7 +121,7 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
             message = f"terminal {each.shown} matches the empty text, and a lexer finds no lexeme without text"
             hint = "let it match one character at least, and make it optional where rules use it"
             raise loaded.located(SpecError(message, hint=hint), each.name)
-        if widths[each.name][0] > _MOST_AT_LEAST:  # the core would not find it
+        if widths[each.name][0] > _MOST_AT_LEAST:  # the core would not find such a long text
             reason = f"terminal {each.shown}: its shortest text has more than {_MOST_AT_LEAST} characters"
             hint = 'repeat less often, or read the text with semantics="scannerless"'
             raise loaded.located(UnsupportedError(reason, hint=hint), each.name)
@@ -144,13 +144,13 @@ def _takes(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text: str) ->
     try:
         return texts.longest_match(text) == len(text)
     except TooLarge as error:
-        reason = f"terminal {terminal.shown}: to read {text[:40]!r} takes more than {error.most} {error.what}"
+        reason = f"terminal {terminal.shown}: reading {text[:40]!r} needs more than {error.most} {error.what}"
         hint = "bound its repetitions by smaller counts"
         raise loaded.located(UnsupportedError(reason, hint=hint), terminal.name) from None
 
 
 def _widths(terminal: LoadedTerminal, texts: Texts) -> tuple[int, int]:
-    """The least and the greatest length of the texts, as Lark reckons: unbounded ones are equal."""
+    """The least and the greatest length of the texts, as Lark computes them: all unbounded lengths are equal."""
     if terminal.node is not None:
         return 0 if texts.accepts(texts.start) else 1, int(parser.MAXREPEAT)
     if terminal.is_text:

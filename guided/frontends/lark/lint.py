@@ -1,10 +1,11 @@
-"""What may go wrong with a Lark text. In: a text. Out: remarks on its terminals and rules.
+"""Finds likely mistakes in a Lark text. In: a text. Out: remarks on its terminals and rules.
 
-Terminals collide if they match a common text where Lark may try both: the one that Lark tries first then takes it, and
-the other one never gets it. Examples are shortest common texts of the automata that the lexer runs (`common_text.py`).
+Terminals collide if they match a common text at a position where Lark may try both. The one that Lark tries first takes
+the text, so the other one never matches it. The examples are shortest common texts of the lexer's automata
+(`common_text.py`).
 
-Terminals are compared where they stand in one row of the LALR(1) table, or all with all, without a table and for the
-basic lexer. Without a lexer nothing collides.
+Terminals are compared if they share a row of the LALR(1) table. Without a table, and for the basic lexer, all pairs are
+compared. Without a lexer nothing collides.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ _MOST_PAIRS: Final = 2_000
 
 
 def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> list[LintFinding]:
-    """See the head.
+    """See the module docstring.
 
     Raises:
-        SpecError, UnsupportedError, LimitExceeded: as `read_lark` does.
+        SpecError, UnsupportedError, LimitExceeded: see `read_lark`.
     """
     loaded = load_lark(text, options, limits)
     all_rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
@@ -50,7 +51,7 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
 
 
 def _node(alternatives: Iterable[Sequence[tuple[str, bool]]]) -> Node:
-    """The alternatives of a rule as a node in which terminals are letters."""
+    """The alternatives of a rule as a node in which terminals are `Special` symbols."""
     return Alt(tuple(Seq(tuple(Special(name) if term else Ref(name) for name, term in each)) for each in alternatives))
 
 
@@ -65,14 +66,14 @@ def _unused(loaded: Loaded, rules: Rules) -> Iterator[LintFinding]:
         is_terminal = name.lstrip("_")[:1].isupper()
         if name in used or name in made:
             continue
-        parts = re.findall(r"\w+", name)  # several of a name with hyphens
-        mentioned = min(words[part] for part in parts) > 1  # another terminal may be made of it
+        parts = re.findall(r"\w+", name)  # a name with hyphens has several
+        mentioned = min(words[part] for part in parts) > 1  # another terminal may use it
         if not (is_terminal and mentioned):
             yield unused("terminal" if is_terminal else "rule", f"{name} (line {line})")
 
 
 def _templates(rules: Rules) -> set[str]:
-    """What may name a template or a repeated rule, of which the rules `NAME{...}` and `__NAME_...` are made."""
+    """Possible names of templates and repeated rules, from which Lark makes the rules `NAME{...}` and `__NAME_...`."""
     made = {rule.partition("{")[0] for rule in rules if "{" in rule}
     for rule in rules:
         if rule.startswith("__"):
@@ -104,7 +105,7 @@ def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Node], context
 
 
 def _met_later(order: Sequence[str], rows: Iterable[Collection[str]]) -> list[int]:
-    """For each name the names behind it that share a row with it, as the bits of their places."""
+    """For each name, the later names that share a row with it, as a bit set of their positions."""
     place = {name: at for at, name in enumerate(order)}
     later = [0] * len(order)
     for row in {frozenset(row) for row in rows}:
@@ -116,7 +117,7 @@ def _met_later(order: Sequence[str], rows: Iterable[Collection[str]]) -> list[in
 
 
 def _ones(bits: int) -> Iterator[int]:
-    """The places of the bits that are set, the lowest first."""
+    """The positions of the set bits, lowest first."""
     while bits:
         lowest = bits & -bits
         yield lowest.bit_length() - 1
@@ -130,7 +131,7 @@ def _collision(loaded: Loaded, first: LoadedTerminal, second: LoadedTerminal, ex
         text, other = (first, second) if first.is_text else (second, first)
         message = f"is a keyword: where it can stand, {example!r} is not {names[other.name]}"
         return LintFinding("keyword", names[text.name], message, "", example, False)
-    by_priority = first.priority != second.priority  # which somebody has given
+    by_priority = first.priority != second.priority  # set by the author, so intended
     reason = "a higher priority" if by_priority else "the order of Lark's lexer"
     message = f"{names[second.name]} matches {example!r} as well, which is {names[first.name]} here, by {reason}"
     name = "NAME" if second.name.startswith("__") else second.name

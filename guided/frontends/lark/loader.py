@@ -1,10 +1,10 @@
-"""Reads a text by Lark's own loader. In: a text and the name of its first rule. Out: `Loaded`.
+"""Reads a text with Lark's own loader. In: a text and the name of its start rule. Out: `Loaded`.
 
-Lark resolves imports, templates, `%override`, `%extend`, `%declare`, repetitions and terminals that are made of
-terminals. What is left are rules that are lists of alternatives, each a list of symbols, and terminals that are one
-string or one regular expression each.
+Lark resolves imports, templates, `%override`, `%extend`, `%declare`, repetitions and terminals that consist of
+terminals. The results are rules (lists of alternatives, each a list of symbols) and terminals (one string or one
+regular expression each).
 
-Safety: a text may be a stranger's. Its length is bounded before Lark sees it, and so is what it would write out.
+Safety: a text may be untrusted. Its length and the size of its expansion are checked before Lark expands it.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Alternative:
 class LoadedTerminal:
     """A terminal. `source`: its regular expression as Python's `re` reads it, flags included.
 
-    `value`: its text, if `is_text`, or its regular expression without flags. `written`: what the grammar says where it
-    stands in a rule without a name. `shown`: what errors call it.
+    `value`: its text if `is_text`, otherwise its regular expression without flags. `written`: the literal in the
+    grammar, if the terminal has no name. `shown`: its name in errors.
     """
 
     name: str
@@ -55,21 +55,21 @@ class LoadedTerminal:
     value: str
     flags: frozenset[str]
     written: str
-    node: Node | None = None  # its texts, where Lark's notation cannot say them
-    is_lazy: bool = False  # it ends where it first matches, and other terminals do not run over that place
-    max_tokens: int | None = None  # in which each text is written
+    node: Node | None = None  # its texts, if Lark's notation cannot express them
+    is_lazy: bool = False  # it ends at its first match, and other terminals do not run over that match
+    max_tokens: int | None = None  # the most tokens that a text may take
     shown: str = ""
-    all_texts: bool = False  # its texts are those that `re.fullmatch` takes, not `re.match`
+    all_texts: bool = False  # its texts are those that `re.fullmatch` accepts, not `re.match`
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A grammar as Lark has read it.
 
-    `lines`: name of a rule or terminal -> the line of the text that defines it. `parts`: name of a terminal -> what
-    stands for it, and is none; `written`: what the text has in its place. `sources`: where all of it is written.
-    `initial_skip`, `final_skip`: whether ignored terminals may stand first, and last; `skip_once`: whether they may
-    stand once only in one place. `regions`: name of a rule -> what is asked of its text.
+    `lines`: name of a rule or terminal -> the line that defines it. `parts`: name of a placeholder terminal -> the part
+    it represents; `written`: the part as the text has it. `sources`: the places of all definitions. `initial_skip`,
+    `final_skip`: whether ignored terminals may come first, and last; `skip_once`: whether a gap is at most one of them.
+    `regions`: name of a rule -> its capture and sampling attributes.
     """
 
     text: str
@@ -87,9 +87,9 @@ class Loaded:
     regions: Mapping[str, Region] = field(default_factory=dict)
 
     def located(self, error: _Error, name: str) -> _Error:
-        """An error about a rule or terminal, where it is defined, or where its pattern is written.
+        """An error about a rule or terminal, located at its definition or pattern.
 
-        An error that has a place in the pattern of a terminal, as `re` reads it, gets that place in the text.
+        A place in the pattern of a terminal, as `re` reads it, becomes the corresponding place in the text.
         """
         terminal, sources = self.terminals.get(name), self.sources
         inner = error.span if terminal is not None and error.text == terminal.source else None
@@ -111,7 +111,7 @@ class Loaded:
 def load(
     text: str, start: str, import_paths: tuple[str, ...], limits: Limits, produced: frozenset[str] = frozenset()
 ) -> Loaded:
-    """See the head. `produced`: terminals that may be declared without a definition, since they have no text.
+    """See the module docstring. `produced`: terminals that need only a declaration, since they have no text.
 
     Raises:
         SpecError: the text is malformed. UnsupportedError: a terminal has no definition (`%declare`).
@@ -150,9 +150,9 @@ def load(
 def _refuse_declared(name: str, sources: Sources) -> NoReturn:
     kind = "terminal" if is_terminal(name) else "rule"
     reason = f"the {kind} {sources.written(name)} is declared, but not defined"
-    hint = "define it: what a lexer of your own finds is not known here" if kind == "terminal" else "define it"
+    hint = "define it: guided cannot run a custom lexer" if kind == "terminal" else "define it"
     if re.search("INDENT|DEDENT", name):
-        hint = 'for indentation as in Python give postlex="python", or an Indenter of your own'
+        hint = 'for indentation as in Python give postlex="python", or your own Indenter'
     source, span = sources.used(name, "")
     raise source.error(UnsupportedError(reason, hint=hint), span)
 
@@ -177,7 +177,7 @@ def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> Loaded
 
 
 def _written(pattern: Any) -> str:
-    """A pattern as the text has it. Lark keeps that of strings and expressions; of a range the class that it makes."""
+    """A pattern as the text has it. Lark keeps strings and expressions, but turns a range into a character class."""
     found = None if pattern.raw else _RANGE.fullmatch(str(pattern.value))
     return f'"{found[1]}".."{found[2]}"' if found else str(pattern.raw or "")
 
@@ -195,5 +195,5 @@ def _lines(text: str) -> dict[str, int]:
 def _refuse_start(text: str, start: str, names: list[str]) -> NoReturn:
     close = close_name(start, names)
     known = f"there are {', '.join(names[:8])}" if names else "there are none"
-    hint = f"did you mean start={close!r}?" if close else f"start= names the first rule; {known}"
+    hint = f"did you mean start={close!r}?" if close else f"start= names the start rule; {known}"
     raise SpecError(f"there is no rule {start!r} to begin with", text=text, hint=hint)

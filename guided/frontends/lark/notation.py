@@ -1,12 +1,12 @@
 r"""Parses a Lark text as Lark's loader does, in time linear in the text. In: a text. Out: the tree of Lark's loader.
 
-Problem. Lark cuts a text into tokens by regular expressions whose parts overlap, such as `"(\\"|\\\\|[^"\n])*?"`: a
-backslash is also `[^"\n]`. Where no quotation mark follows, Python's `re` tries every way to read n backslashes, which
-are 2^n, and holds the lock of the interpreter meanwhile. n line ends take n^2 steps.
+Problem. Lark tokenizes a text with ambiguous regular expressions, such as `"(\\"|\\\\|[^"\n])*?"`: a backslash also
+matches `[^"\n]`. If no quotation mark follows, Python's `re` tries all 2^n ways to read n backslashes, and holds the
+GIL meanwhile. n line ends take n^2 steps.
 
-How: the same grammar and the same parser, with these expressions written so that no part overlaps another. The text of
-a token is the same. What `re` finds first, if backslashes are read in pairs and some delimiter is not escaped, is the
-first branch. Otherwise it gives up pairs from the right, so the token ends at the last delimiter: the second branch.
+How: the same grammar and the same parser, but with unambiguous expressions that match the same tokens. If a delimiter
+remains after backslashes are read in pairs, `re` finds that first: this is the first branch. Otherwise `re` gives up
+pairs from the right, so the token ends at the last delimiter: this is the second branch.
 
 Lexer and transformer are Lark's, and spend steps of the meter.
 
@@ -31,14 +31,14 @@ LINEAR: Final = {
     "REGEXP": rf"/(?!/)(?:(?:[^/\\]|\\[/\\]?)*+/|(?s:.)*/)[{_FLAGS}]*",
     "_NL_OR": r"(?>(?:\r?\n)+\s*)\|",
 }
-"""Terminal of Lark's notation -> an expression that matches the same texts, without a choice to come back to."""
+"""Terminal of Lark's notation -> an expression that matches the same texts without backtracking."""
 
 
 def parse_notation(text: str, name: str) -> Any:
-    """The tree of a text, as Lark's `_parse_grammar` gives it. `name`: of the text, for errors.
+    """The tree of a text, as Lark's `_parse_grammar` returns it. `name`: the name of the text, for errors.
 
     Raises:
-        lark.exceptions.LarkError: as Lark does.
+        lark.exceptions.LarkError: as in Lark.
     """
     lark, parser = lark_package(), _parser()
     loader, errors = lark.load_grammar, lark.exceptions
@@ -58,7 +58,7 @@ def parse_notation(text: str, name: str) -> Any:
 
 @cache
 def _preparing() -> Any:
-    """Lark's `PrepareGrammar`, metered: it spends a step for each subtree."""
+    """Lark's `PrepareGrammar`, which also spends a step of the meter for each subtree."""
     base: Any = lark_package().load_grammar.PrepareGrammar
 
     class Metered(base):  # type: ignore[misc]
@@ -71,7 +71,7 @@ def _preparing() -> Any:
 
 @cache
 def _parser() -> Any:
-    """Lark's parser of its notation, with another lexer, which spends a step for each token."""
+    """Lark's parser of its notation, with our lexer, which spends a step of the meter for each token."""
     from lark.lexer import BasicLexer, PatternRE, TerminalDef  # an extra
 
     class Metered(BasicLexer):
@@ -87,6 +87,6 @@ def _parser() -> Any:
         else each
         for each in conf.terminals
     ]
-    conf.skip_validation = True  # interegular does not read these expressions
+    conf.skip_validation = True  # interegular does not support these expressions
     parser.lexer = Metered(conf)
     return parser

@@ -1,7 +1,8 @@
-"""Rules as rules of the IR. In: `Loaded`. Out: a `Grammar`, every way to cut a text into terminals counted.
+"""Turns Lark's rules into rules of the IR. In: `Loaded`. Out: a `Grammar` that accepts every way to cut a text into
+terminals.
 
-A terminal becomes a rule of its own, so that it is read once however often it is used. Before each terminal or part,
-and at the end, what is ignored may stand (`ignored_tokens.py`).
+Each terminal becomes a separate rule, so it is read once, however often it is used. Ignored terminals may come before
+each terminal or part, and at the end (`ignored_tokens.py`).
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ __all__ = ["origin", "scannerless"]
 
 
 def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
-    """See the head.
+    """See the module docstring.
 
     Raises:
-        SpecError, UnsupportedError, LimitExceeded: a terminal, see `terminal_node`; what is ignored, see
+        SpecError, UnsupportedError, LimitExceeded: for a terminal, see `terminal_node`; for ignored terminals, see
         `IgnoredTokens`.
     """
     table, rules = RuleTable(), {name: [each.symbols for each in found] for name, found in loaded.rules.items()}
@@ -66,7 +67,7 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
     whole: Node = Seq((Ref(_rule(loaded.start)), end))
     if not loaded.initial_skip:
         empty = nullable(rules)
-        for name, found in rules.items():  # its texts that are not empty, without a gap before them
+        for name, found in rules.items():  # the rule's nonempty texts, without a gap before them
             ways = [
                 Seq((item(Place(name, n, at), True), *items(name, n, at + 1)))
                 for n, symbols in enumerate(found)
@@ -74,12 +75,12 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
                 if all(symbol in empty for symbol, _ in symbols[:at])
             ]
             table.define(_first_rule(name), origin(loaded, name), Alt(tuple(ways)))
-        # where nothing is written, there is no gap after it
+        # the empty text has no gap after it
         whole = Repeat(Seq((Ref(_first_rule(loaded.start)), end)), 0 if loaded.start in empty else 1, 1)
     start = table.define("start", "", whole)
     for name, region in loaded.regions.items():
         table.regions |= {rule: region for rule in (_rule(name), _first_rule(name)) if rule in table.rules}
-    for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last: their rules must not take the names of these
+    for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last, so their rules do not take the names above
         part = loaded.parts[name]
         table.rules[_terminal_rule(name)] = table.embed(part) if isinstance(part, Grammar) else part
     return Grammar(table.rules, start, table.origins, regions=table.regions, schemas=table.schemas)
@@ -110,9 +111,9 @@ def _terminal_rule(name: str) -> str:
 
 
 def origin(loaded: Loaded, name: str) -> str:
-    """What explanations say of a rule or terminal: its name and line; a terminal without a name is its pattern.
+    """The name of a rule or terminal in explanations: its name and line, or the pattern of an unnamed terminal.
 
-    A rule that Lark made for a repetition or for the arguments of a template stands for the rule that it was made for.
+    A rule that Lark made for a repetition or for the arguments of a template is named after its original rule.
     """
     if name not in loaded.lines:
         name = next((rule for rule in _made_for(name) if rule in loaded.lines), name)
@@ -123,7 +124,7 @@ def origin(loaded: Loaded, name: str) -> str:
 
 
 def _made_for(name: str) -> Iterator[str]:
-    """The names that Lark may have made a name of, as `__rule_star_0` or `rule{A}`, the longest first."""
+    """The names from which Lark may have made a name such as `__rule_star_0` or `rule{A}`, longest first."""
     made = name.removeprefix("__")
     if made != name:
         yield from (made[:at] for at in range(len(made) - 1, 0, -1) if made[at] == "_")
@@ -131,7 +132,7 @@ def _made_for(name: str) -> Iterator[str]:
 
 
 def _written(loaded: Loaded, name: str) -> str:
-    """A name as the text has it; what is longer than a name is shortened."""
+    """A name as the text has it; long expressions are shortened."""
     terminal = loaded.terminals.get(name)
     written = loaded.written.get(name, terminal.written if terminal is not None and terminal.node is not None else "")
     return brief(written) if len(written) > 40 else written or name

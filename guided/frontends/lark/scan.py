@@ -1,11 +1,11 @@
 """Cuts a Lark text with extensions into tokens. In: a text. Out: tokens with their places.
 
-What Lark does not have, and llguidance and xgrammar add:
+The extensions of llguidance and xgrammar:
 
     %json {...}    %regex {...}    a JSON value after a directive: one token, with the value's text
     %lark {...}    a grammar in braces: one token, with the text between the braces
     <name>  <[1,5-9]>              a token of the vocabulary
-    @name                          a grammar that is given by name
+    @name                          a grammar that the caller gives by name
     ::  &  ~                       parameters of rules, and operators on terminals
 
 Cost: linear in the text.
@@ -49,7 +49,7 @@ class Token:
     """A piece of the text, from `start` to `end`.
 
     `kind`: "string", "regex", "special", "directive", "given", "name", "number", "newline", "end", or the operator
-    itself. `value`: what a directive encloses, if it does: a JSON text, or a grammar.
+    itself. `value`: the JSON text or the grammar that a directive encloses, if any.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Token:
 
 
 def is_terminal(name: str) -> bool:
-    """Whether a name is that of a terminal, not of a rule."""
+    """Whether a name is the name of a terminal, not of a rule."""
     return name.lstrip("_")[:1].isupper()
 
 
@@ -73,11 +73,11 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
     """The tokens of a text without spaces and comments; the last one is "end".
 
     Args:
-        start: where to begin.
-        nested: how many braces of `%lark {` are around it; the tokens then end with the brace that closes.
+        start: the offset at which to begin.
+        nested: how many `%lark {` enclose the text; the tokens then end with the closing brace.
 
     Raises:
-        SpecError: a character that begins no token, a string or brace that is not closed, a malformed JSON value.
+        SpecError: a character begins no token, a string or brace is not closed, or a JSON value is malformed.
     """
     tokens: list[Token] = []
     at, depth = start, 0
@@ -109,7 +109,7 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
 
 
 def words(text: str) -> Iterator[Token]:
-    """The tokens of any text, without spaces and comments. What begins none is left out, one character at a time."""
+    """The tokens of any text, without spaces and comments. Characters that begin no token are skipped."""
     for found in _TOKEN.finditer(text):
         kind = str(found.lastgroup)
         if kind not in ("space", "comment"):
@@ -117,7 +117,7 @@ def words(text: str) -> Iterator[Token]:
 
 
 def _json(text: str, directive: str, at: int) -> tuple[int, str]:
-    """The JSON value after a directive: where it ends, and its text."""
+    """The JSON value after a directive: its end, and its text."""
     begin = at + len(text[at:]) - len(text[at:].lstrip())
     try:
         _, end = json.JSONDecoder(strict=True).raw_decode(text, begin)
@@ -133,7 +133,7 @@ def _json(text: str, directive: str, at: int) -> tuple[int, str]:
 
 
 def _nested(text: str, start: int, at: int, nested: int) -> tuple[int, str]:
-    """The grammar in braces after %lark: where it ends, and its text."""
+    """The grammar in braces after %lark: its end, and its text."""
     brace = re.compile(r"\s*\{").match(text, at)
     if brace is None:
         raise SpecError(

@@ -1,9 +1,10 @@
-"""Where a grammar was written. In: its text, and the texts of the files that it imports. Out: places, for errors.
+"""The places of a grammar's definitions. In: its text, and the texts of the files that it imports. Out: places, for
+errors.
 
-Lark gives imported names a prefix: in a grammar that imports a rule of `words.lark`, the rule `letter` there is
-`words__letter`. An error shows the text that has the name, and the name as it stands there.
+Lark gives imported names a prefix: if a grammar imports a rule of `words.lark`, the rule `letter` in that file becomes
+`words__letter`. An error shows the text that contains the name, and the name as written there.
 
-Cost: a dictionary entry for each definition. The tokens of a text are found when an error asks for them.
+Cost: a dictionary entry for each definition. A text is tokenized only when an error needs it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text. `file`: where it comes from, "" for the text of the caller. `mangled`: a name in it -> as Lark has it."""
+    """A text. `file`: its file, or "" for the caller's text. `mangled`: maps a name in the text to Lark's name."""
 
     text: str
     file: str = ""
@@ -38,7 +39,7 @@ class Source:
         return error
 
     def broken_pattern(self, tokens: Iterable[Token]) -> tuple[SpecError, Span] | None:
-        """The first of some tokens that is a regular expression and malformed: what is wrong with it, and where."""
+        """The error of the first malformed regular expression among some tokens, and its place."""
         for token in tokens:
             if token.kind == "regex":
                 try:
@@ -53,7 +54,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Defined:
-    """A definition: the name as the text has it, and where it stands."""
+    """A definition: the name as the text has it, and its place."""
 
     name: str
     source: Source
@@ -65,9 +66,9 @@ class Sources:
     """The texts of a grammar, and what they define.
 
     Attributes:
-        texts: that of the caller first.
+        texts: all texts, the caller's first.
         defined: name in Lark's grammar -> its definition.
-        missing: name in Lark's grammar -> the file that it is imported from, which may not define it.
+        missing: name in Lark's grammar -> the file it is imported from, which may lack it.
     """
 
     texts: list[Source]
@@ -83,7 +84,7 @@ class Sources:
         return next((token.text for source in self.texts[1:] for token in _mangled(source, name)), name)
 
     def unmangled(self, message: str) -> str:
-        """A message of Lark's, with the names in it as the texts have them."""
+        """A message of Lark, with the names as the texts have them."""
         return _NAME.sub(lambda found: self.written(found[0]), message)
 
     def error(self, error: _Error, name: str) -> _Error:
@@ -92,20 +93,20 @@ class Sources:
         return error if at is None else at.source.error(error, at.span)
 
     def used(self, name: str, within: str) -> tuple[Source, Span]:
-        """Where a name is used in the definition of another one."""
+        """The place where a name is used in the definition `within`."""
         at = self.defined.get(within)
         source, start = (self.texts[0], 0) if at is None else (at.source, at.span[1])
         tokens = [token for token in _mangled(source, name) if token.start >= start]
         return source, tokens[0].span if tokens else (0, 0) if at is None else at.span
 
     def literal(self, written: str) -> tuple[Source, Span] | None:
-        """Where a string or regular expression is written for the first time."""
+        """The first place of a string or regular expression."""
         for source in self.texts:
             for token in words(source.text):
                 if token.kind in ("string", "regex") and token.text == written:
                     return source, token.span
         for source in self.texts:
-            if (at := source.text.find(written)) >= 0:  # over several lines
+            if (at := source.text.find(written)) >= 0:  # it spans several lines
                 return source, (at, at + len(written))
         return None
 
@@ -124,7 +125,7 @@ class Sources:
         return out
 
     def rewritten(self, text: str, place: Callable[[Span], Span]) -> Sources:
-        """The same, if the text of the caller was rewritten to what Lark has read; `place`: the places in it."""
+        """These sources with the caller's original `text`, which was rewritten for Lark. `place` maps places back."""
         first = Source(text)
 
         def back(at: Defined) -> Defined:
@@ -137,7 +138,7 @@ class Sources:
 
 
 def _mangled(source: Source, name: str) -> Iterator[Token]:
-    """The tokens of a text that Lark has as `name`."""
+    """The tokens of a text that Lark calls `name`."""
     for token in words(source.text):
         if token.kind == "name" and (source.mangled(token.text) if source.mangled else token.text) == name:
             yield token

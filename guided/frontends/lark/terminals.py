@@ -1,14 +1,13 @@
-"""Terminals as automata. In: the regular expression of a terminal. Out: the automaton of the texts that it
-matches.
+"""Terminals as automata. In: the regular expression of a terminal. Out: the automaton of the texts that it matches.
 
-A terminal is matched in the middle of a text, and a lookaround at its border would see what stands beside it:
-`/a(?!b)/` is an `a`, but not before `b`. What stands there is another terminal's, so this is no property of the
-terminal's own text. `check_borders` refuses lookarounds that can see past the border; inside, as in
-`/".*?(?<!\\\\)"/`, they are the terminal's own and become boolean operations (`frontends/regex/lookarounds.py`).
+A terminal is matched in the middle of a text, so a lookaround at its border would see the text beside it: `/a(?!b)/` is
+an `a`, but not before `b`. That text belongs to another terminal, so the condition is not a property of this terminal's
+text. `_check_borders` refuses lookarounds that can see past the border. Inner lookarounds, as in `/".*?(?<!\\\\)"/`,
+concern only the terminal's own text, and become boolean operations (`frontends/regex/lookarounds.py`).
 
-A terminal's texts are those that `re.match` takes as a whole, as Lark's lexers do: `".*?"` takes `"x"`, but never `"x"
-y"`, which `re.fullmatch` would accept (`frontends/regex/leftmost_match.py`). With `all_texts` they are those of the
-latter. Large counts are not unrolled where both are the same, as in `/(ab){2,50000}c/`: the core counts.
+A terminal's texts are those that `re.match` matches as a whole, as in Lark's lexers: `".*?"` matches `"x"`, but never
+`"x" y"`, which `re.fullmatch` would accept (`frontends/regex/leftmost_match.py`). With `all_texts`, they are those of
+`re.fullmatch`. If both are the same, as in `/(ab){2,50000}c/`, large counts are not unrolled: the core counts.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from .loader import Loaded, LoadedTerminal
 __all__ = ["node_of", "terminal_node"]
 
 _FAR: Final = 1 << 30
-_SHORT: Final = 1_000  # longer strings are read as expressions are, within the limits of these
+_SHORT: Final = 1_000  # longer strings are read as expressions, within the limits of expressions
 
 
 def node_of(loaded: Loaded, name: str, limits: Limits) -> Node:
@@ -47,16 +46,16 @@ def node_of(loaded: Loaded, name: str, limits: Limits) -> Node:
 
 
 def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
-    """The node of a terminal's texts: an automaton, unless Lark's notation cannot say them, or it has large counts.
+    """The node of a terminal's texts: an automaton, unless the terminal has a node of its own or large counts.
 
     Raises:
-        SpecError: its pattern is not valid. UnsupportedError: it is not regular, or looks past its border.
+        SpecError: its pattern is invalid. UnsupportedError: it is not regular, or looks past its border.
     """
     if terminal.node is not None:
         return terminal.node
     shown = terminal.shown or terminal.name
     if terminal.is_text and any("\ud800" <= char <= "\udfff" for char in terminal.value):
-        raise SpecError(f"terminal {shown}: a lone surrogate, which no text holds")
+        raise SpecError(f"terminal {shown} has a lone surrogate, which no text contains")
     if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _SHORT:
         return _string(terminal.value, bool(terminal.flags))
     try:
@@ -70,8 +69,8 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         return leftmost_match(tree, budget)
     except Undecided:
         raise UnsupportedError(
-            f"terminal {shown}: which texts the pattern prefers depends on a lookahead, or on a repetition of "
-            "what may be empty",
+            f"terminal {shown}: the match that the pattern prefers depends on a lookahead, or on a repetition of "
+            "a part that may be empty",
             hint="write [^x]* for .*?(?=x), and a* for (a*)*",
         ) from None
     except TooLarge as error:
@@ -93,7 +92,7 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
 
 
 def _string(value: str, any_case: bool) -> Automaton:
-    """The automaton of one string, as reading its regular expression would make it."""
+    """The automaton of one string, the same as from its regular expression."""
     edges = [_either_case(char) if any_case else ((ord(char), ord(char)),) for char in value]
     states = [(False, tuple((low, high, at + 1) for low, high in ranges)) for at, ranges in enumerate(edges)]
     return Automaton((*states, (True, ())), 0)
@@ -101,7 +100,7 @@ def _string(value: str, any_case: bool) -> Automaton:
 
 @lru_cache(maxsize=4096)
 def _either_case(char: str) -> tuple[tuple[int, int], ...]:
-    """The characters that a pattern of one character matches if case is ignored, as ranges."""
+    """The characters that a one-character pattern matches if case is ignored, as ranges."""
     pattern = f"(?i:{re.escape(char)})"
     budget = Budget(Limits())
     node = leftmost_match(PythonReader(pattern, budget, classes="full", ordered=True).read(), budget)
@@ -109,7 +108,7 @@ def _either_case(char: str) -> tuple[tuple[int, int], ...]:
 
 
 def _check_borders(pattern: Any, before: int, after: int) -> None:
-    """`before`, `after`: the least number of characters of the terminal on each side of the pattern."""
+    """Refuse lookarounds that see past the border. `before`, `after`: the least number of characters on each side."""
     items = list(pattern)
     widths = [_least(item) for item in items]
     for at, (kind, value) in enumerate(items):
@@ -143,6 +142,6 @@ def _least(item: Any) -> int:
 
 def _sees_past(what: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{what} at the border of the terminal sees what stands beside it, which belongs to other terminals",
+        f"{what} at the border of the terminal sees the text beside it, which belongs to other terminals",
         hint="write what may follow into the rule, or split the terminal",
     )

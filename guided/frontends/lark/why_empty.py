@@ -1,12 +1,12 @@
-"""Why a grammar generates nothing. In: what a text defines. Out: an error that names the reason, with its place.
+"""Why a grammar generates nothing. In: the definitions of a text. Out: an error with the reason and its place.
 
     A: /a/ & /b/                       a terminal matches no text
     sum: sum "+" sum                   a rule always needs itself
-    start: A "b"    A: /[ab]+/         with a lexer, the longest match of a terminal takes what the rules have behind it
+    start: A "b"    A: /[ab]+/         with a lexer, a terminal's longest match takes the text of the next terminal
 
-How: rules that generate something are found from the bottom up; from the first rule, those are followed that do not.
-For a lexer, a short output is made as the rules have it, and the first terminal that takes more of it is the reason.
-Cost: linear in the rules, for each of a few rounds. Not found: what goes wrong only if the output is longer.
+How: find the rules that generate something, from the bottom up. Then follow the other rules, from the start rule. For a
+lexer, create a short output of the rules. The first terminal that takes more of it than its own text is the reason.
+Cost: linear in the rules, for each of a few rounds. Reasons that occur only in longer outputs are not found.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .terminals import node_of
 __all__ = ["why_empty"]
 
 _MOST_ROUNDS: Final = 50
-_LONGEST: Final = 1_000  # terminals of an output
+_LONGEST: Final = 1_000  # terminals in an output
 
 
 def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | None:
-    """See the head; None if it is none of these reasons. `lexer`: "contextual", "basic", or None without one."""
+    """See the module docstring. None: another reason. `lexer`: "contextual", "basic", or None without a lexer."""
     rules: Rules = {name: [each.symbols for each in found] for name, found in loaded.rules.items()}
     used = {name for found in rules.values() for symbols in found for name, is_terminal in symbols if is_terminal}
     languages = {name: Texts(node_of(loaded, name, limits)) for name in sorted(used & loaded.terminals.keys())}
@@ -78,13 +78,13 @@ def _is_dead(symbol: str, rules: Rules, living: set[str], met: list[str]) -> boo
 def _of_terminal(loaded: Loaded, name: str) -> SpecError:
     terminal = loaded.terminals[name]
     if terminal.max_tokens == 0:
-        hint = "max_tokens=0 leaves the empty text alone, which it does not match"
+        hint = "max_tokens=0 leaves only the empty text, which it does not match"
     elif isinstance(terminal.node, Length):
-        hint = f"max_chars={terminal.node.max} is less than the shortest text has"
+        hint = f"max_chars={terminal.node.max} is less than the length of the shortest text"
     elif terminal.node is not None:
-        hint = "what stands on both sides of & has no text in common, or ~ leaves none"
+        hint = "the two sides of & have no text in common, or ~ leaves none"
     else:
-        hint = "look for empty sets, and for lookarounds that contradict what is beside them"
+        hint = "look for empty sets, and for lookarounds that contradict the pattern beside them"
     message = f"the specification allows no output at all: the terminal {terminal.shown} matches no text"
     return loaded.located(SpecError(message, hint=hint), name)
 
@@ -110,7 +110,7 @@ def _of_lexer(
 
 
 def _shortest_output(rules: Rules, start: str, texts: Mapping[str, str]) -> list[str]:
-    """The terminals of an output that is short, if not the shortest of all."""
+    """The terminals of a short output, not necessarily the shortest."""
     best: dict[str, list[str]] = {}
     cost: dict[str, int] = {}
     for _ in range(_MOST_ROUNDS):

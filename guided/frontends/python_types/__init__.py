@@ -1,1 +1,1 @@
-"""Python types as JSON Schema, and the values that are read back."""
+"""Python types as JSON Schema, and values read back from JSON."""

@@ -1,22 +1,22 @@
-r"""The strings that pydantic's types are read from. In: a name that pydantic gives to `format`. Out: a JSON Schema.
+r"""JSON Schemas for the strings of pydantic's types. In: a name that pydantic uses for `format`. Out: a JSON Schema.
 
-pydantic describes most of its types by a name for `format` that no standard has, and reads more or less than that. The
-schemas here are what it reads, in the form that it writes, and nothing that it refuses:
+pydantic describes most of its types by nonstandard names for `format`, and accepts more or less than these suggest. The
+schemas here allow strings in the form that pydantic writes, and none that it refuses:
 
     uuid1 .. uuid8                    the format uuid, of this version
-    email name-email                  what email-validator takes: names in ASCII without quotes, a domain with a period,
-                                      no domain that is reserved for special use; name-email: also "Name <address>"
+    email name-email                  addresses that email-validator accepts: ASCII names without quotes, a domain with
+                                      a period that is not reserved for special use; name-email: also "Name <address>"
     ipvanyaddress                     the formats ipv4 and ipv6
-    ipvanyinterface ipv4interface ..  an address, with a length of its prefix or none
-    ipvanynetwork ipv4network ..      the bits behind the prefix are 0; of version 6: prefixes of whole groups
-    base64, base64url                 `base64_of`: with padding; as text (Base64Str): ASCII in it
-    duration                          ISO 8601 with a sign and a fraction, as long as a timedelta can be
+    ipvanyinterface ipv4interface ..  an address, with or without a prefix length
+    ipvanynetwork ipv4network ..      the bits after the prefix are 0; IPv6: only prefixes of whole groups
+    base64, base64url                 `base64_of`: with padding; as text (Base64Str): it encodes ASCII
+    duration                          ISO 8601 with a sign and a fraction, within the range of a timedelta
     fraction                          3, -1/2
-    regex                             what Python and ECMA read alike: characters, classes, . and * + ?
+    regex                             syntax common to Python and ECMA: characters, classes, . and * + ?
     path password binary              any string
 
-The host of a URL is a name of ASCII letters, digits and hyphens, or an address: what RFC 3986 and the URL standard read
-alike.
+The host of a URL is a name of ASCII letters, digits and hyphens, or an address. RFC 3986 and the URL standard agree on
+these.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _LENGTH_6: Final = "(?:/(?:[0-9]|[1-9][0-9]|1[01][0-9]|12[0-8]))?"
 
 
 def _networks_4() -> str:
-    """Addresses whose bits behind the prefix are 0."""
+    """Addresses whose bits after the prefix are 0."""
     cases = [_V4]
     for length in range(33):
         whole, bits = divmod(length, 8)
@@ -96,17 +96,17 @@ _EMAIL: Final = (
     rf"{_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.)+[A-Za-z]{{1,63}}"
 )
 
-# Each character of base 64 gives six bits; a byte of ASCII begins with a 0.
+# Each character of base 64 encodes six bits; an ASCII byte begins with a 0 bit.
 _SEXTETS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def base64_of(low: int, high: int | None, *, url: bool, ascii: bool, canonical: bool = False) -> str:
-    """Base 64 of `low` to `high` bytes (None: of any number).
+    """A pattern for base 64 of `low` to `high` bytes (None: any number).
 
     Args:
-        url: with the alphabet for URLs.
+        url: use the alphabet for URLs.
         ascii: all bytes are ASCII.
-        canonical: bits that no byte takes are 0, and the padding may be left out; else it may not.
+        canonical: unused bits are 0, and the padding is optional; otherwise, it is required.
     """
     alphabet = _SEXTETS + ("-_" if url else "+/")
 
@@ -125,7 +125,7 @@ def base64_of(low: int, high: int | None, *, url: bool, ascii: bool, canonical: 
     return f"^(?:{'|'.join(cases)})$"
 
 
-# At most 999,999,999 days, of which years are 365 and months 30; hours, minutes and seconds below 2**32 seconds.
+# At most 999,999,999 days, with years of 365 and months of 30 days; hours, minutes and seconds below 2**32 seconds.
 _DURATION: Final = (
     r"^-?P(?!$)(?:\d{1,8}W|(?:\d{1,6}Y)?(?:\d{1,7}M)?(?:\d{1,8}D)?"
     r"(?:T(?=\d)(?:\d{1,6}H)?(?:\d{1,6}M)?(?:\d{1,8}(?:\.\d{1,6})?S)?)?)$"
@@ -138,7 +138,7 @@ _PREFIX_NAME: Final = "(?:[A-Za-z]+(?: [A-Za-z]+)* )?"
 
 @cache
 def by_format() -> dict[str, dict[str, Any]]:
-    """Name of a format -> what pydantic reads, to hold beside what else the schema says."""
+    """Name of a format -> keywords for the strings that pydantic reads, in addition to the schema's other keywords."""
     v4, v6 = f"^{_V4}{_LENGTH_4}$", f"^{_V6}{_LENGTH_6}$"
     networks_4, networks_6 = f"^{_networks_4()}$", f"^{_networks_6()}$"
     return {
@@ -172,13 +172,13 @@ LOCAL_DATE_TIME: Final = (
 
 
 def dates_between(low: str | None, high: str | None) -> str:
-    """A pattern of the dates from `low` to `high`, both as 2020-01-31; None: no bound."""
+    """A pattern for the dates from `low` to `high`, both written as 2020-01-31; None: no bound."""
     parts = [rf"(?={_from(bound, up)})" for bound, up in ((low, True), (high, False)) if bound is not None]
     return "^" + "".join(parts)
 
 
 def _from(bound: str, up: bool) -> str:
-    """Equal up to some digit, and greater (or less) there."""
+    """Strings that equal `bound`, or equal it up to some digit and are greater (or less) there."""
     cases = [bound]
     for at, digit in enumerate(bound):
         if digit != "-" and digit != ("9" if up else "0"):
@@ -188,7 +188,7 @@ def _from(bound: str, up: bool) -> str:
 
 
 def decimals(digits: int | None, places: int | None) -> str:
-    """Numbers of so many digits, of which so many stand behind the point."""
+    """A pattern for numbers with at most `digits` digits, at most `places` of them after the point."""
     if digits is None:
         fraction = "(?:\\.[0-9]+)?" if places is None else _fraction(places)
         return rf"^-?(?:0|[1-9][0-9]*){fraction}$"
@@ -208,7 +208,7 @@ _PORT: Final = (
 )
 _HOST: Final = rf"(?:(?:{_LABEL}\.)*(?=[A-Za-z]){_LABEL}|{_V4}|\[{_V6}\])"
 _PERCENT: Final = "%[0-9A-Fa-f]{2}"
-_NAME: Final = rf"(?:[A-Za-z0-9._~!$&()*+\-]|{_PERCENT})"  # no comma, which parts the hosts of a URL that has several
+_NAME: Final = rf"(?:[A-Za-z0-9._~!$&()*+\-]|{_PERCENT})"  # no comma, which separates several hosts of a URL
 _USER: Final = f"(?:{_NAME}+(?::{_NAME}*)?@)?"
 _PATH: Final = rf"(?:[A-Za-z0-9._~!$&()*+,;=:@/\-]|{_PERCENT})*"
 _REST: Final = (
@@ -218,7 +218,7 @@ _SPECIAL: Final = ("http", "https", "ws", "wss", "ftp", "file")
 
 
 def urls(schemes: list[str] | None, *, hosts: bool = False) -> str:
-    """URLs of these schemes (None: of any), with one host or, for `hosts`, with several."""
+    """A pattern for URLs with these schemes (None: any), with one host or, if `hosts`, one or more."""
     authority = f"{_USER}{_HOST}{_PORT}" + (f"(?:,{_HOST}{_PORT})*" if hosts else "")
     end = f"(?:/{_PATH})?{_REST}"
     special = "|".join(map(_any_case, _SPECIAL))

@@ -1,23 +1,24 @@
-"""Types that pydantic reads -> JSON Schema. In: a type. Out: its schema, and what reads its JSON.
+"""Types that pydantic reads -> JSON Schema. In: a type. Out: its schema, and a reader of its JSON.
 
-A type is pydantic's if it is a model or a dataclass of it, says itself how pydantic reads it (EmailStr, HttpUrl, a
-class of yours with `__get_pydantic_core_schema__`), is Annotated with something of pydantic (Field, StringConstraints,
-UuidVersion), or is a date, a Decimal or bytes with bounds of annotated-types. pydantic describes such a type, and what
-it leaves out of the description is added here, from the schema that it validates by:
+A type belongs to pydantic if it is a pydantic model or dataclass, defines how pydantic reads it (EmailStr, HttpUrl, or
+any class with `__get_pydantic_core_schema__`), is Annotated with pydantic metadata (Field, StringConstraints,
+UuidVersion), or is a date, a Decimal or bytes with bounds of annotated-types. pydantic describes such a type. This
+module adds the parts that the description lacks, from the schema that pydantic validates with:
 
-    str            strip_whitespace: the ends are no white space; classes of Rust's expressions, written as ECMA's
-    bytes          UTF-8 text (ASCII where a length is asked for: it counts bytes); base64 or hex where so configured
-    Decimal        as a number or a string; with bounds only as a number
-    date           bounds, exactly; datetime: with an offset, or without one if it must be naive
-    URLs           the schemes that are allowed; `python_pydantic_texts` says which URLs
-    formats        pydantic's own names: `python_pydantic_texts`
+    str            strip_whitespace: no white space at the ends; classes of Rust's expressions, written as in ECMA
+    bytes          UTF-8 text (ASCII if it has a length, which counts bytes); base64 or hex if so configured
+    Decimal        a number or a string; with bounds only a number
+    date           exact bounds; datetime: with an offset, or without one if it must be naive
+    URLs           the allowed schemes; `pydantic_strings` lists which URLs
+    formats        pydantic's own names: `pydantic_strings`
 
-What no grammar can decide is warned of by a name for `format` of its own: whether a file exists, whether a date is in
-the past, bounds of times with offsets, the schema of JSON within a string. Validators are called when a value is read.
+Conditions that no grammar can decide get their own name for `format`, which causes a warning: whether a file exists,
+whether a date is in the past, bounds of times with offsets, the schema of JSON within a string. Validators are called
+when a value is read.
 
-Not covered: a number whose exponent makes it infinite, or an integer that is written with a large exponent, is allowed
-by the schema and refused by pydantic (numbers="plain", as generation writes, has no exponents); and a character class
-of an expression may hold a few other characters where Python, Rust and this package know different versions of Unicode.
+Not covered: the schema allows numbers whose exponent makes them infinite, and integers with large exponents, which
+pydantic refuses (numbers="plain", the default for generation, has no exponents). A character class may differ in a few
+characters if Python, Rust and this package have different versions of Unicode.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from guided.errors import UnsupportedError, brief
+from guided.frontends.python_types.pydantic_constraints import (
+    LENGTH_TYPES,
+    UNNAMED,
+    chained_constraint,
+    constraint_of,
+)
 from guided.frontends.python_types.pydantic_strings import (
     ASCII,
     BYTE_SIZE,
@@ -49,10 +56,11 @@ from guided.frontends.python_types.string_types import CLOCK_TYPES, TEXTS
 __all__ = ["is_read_by_pydantic", "pydantic_reader", "pydantic_schema"]
 
 _BYTES: Final = "x-guided-bytes"  # marks descriptions of bytes until they are finished
+_CONSTRAINED: Final = "x-guided-constrained"  # marks descriptions whose constraints pydantic names besides
 _CLOCK: Final = {text.schema["format"]: text.schema["pattern"] for text in map(TEXTS.__getitem__, CLOCK_TYPES)}
 _SCHEMAS_BY_NAME: Final = ("properties", "patternProperties", "$defs")
 _DATA: Final = ("const", "enum", "default", "examples")
-_SIZE: Final = r"^\s*(\d*\.?\d+)\s*(\w+)"  # how ByteSize describes itself; the units are left out
+_SIZE: Final = r"^\s*(\d*\.?\d+)\s*(\w+)"  # the beginning of ByteSize's own pattern, up to the units
 _ORDER: Final = ("Gt", "Ge", "Lt", "Le", "Interval")
 _BOUNDS_OF: Final[dict[type, tuple[str, ...]]] = {
     **dict.fromkeys((*CLOCK_TYPES, datetime.timedelta), _ORDER),
@@ -64,7 +72,7 @@ _BOUNDS: Final = ("gt", "ge", "lt", "le")
 
 
 def is_read_by_pydantic(tp: Any) -> bool:
-    """Whether a type is one of pydantic's, as the head of this file says."""
+    """Whether a type belongs to pydantic, as defined in the module docstring."""
     if typing.get_origin(tp) is typing.Annotated:
         if is_read_by_pydantic(tp.__origin__) or any(map(_is_of_pydantic, tp.__metadata__)):
             return True
@@ -86,7 +94,7 @@ def _says_how(thing: Any) -> bool:
 
 
 def pydantic_schema(tp: Any, ref_template: str) -> dict[str, Any]:
-    """The schema of such a type; `ref_template`: as pydantic has it."""
+    """The schema of such a type. `ref_template`: as in pydantic."""
     from pydantic import TypeAdapter
     from pydantic.errors import PydanticUserError
 
@@ -100,7 +108,7 @@ def pydantic_schema(tp: Any, ref_template: str) -> dict[str, Any]:
 
 
 def pydantic_reader(tp: Any) -> Callable[[str], Any]:
-    """Makes the value of JSON text; raises pydantic's ValidationError."""
+    """A function that reads a value from JSON text. It raises pydantic's ValidationError."""
     from pydantic import TypeAdapter
 
     validate: Callable[[str], Any] = TypeAdapter(tp).validate_json
@@ -112,7 +120,7 @@ def pydantic_reader(tp: Any) -> Callable[[str], Any]:
 
 @cache
 def _generator() -> Any:
-    """A class that describes types as pydantic does, and says more."""
+    """A class that describes types as pydantic does, in more detail."""
     from pydantic.json_schema import GenerateJsonSchema
 
     def strings(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +150,8 @@ def _generator() -> Any:
         "url_schema": urls_of,
         "multi_host_url_schema": lambda self, schema: urls_of(self, schema, hosts=True),
         "function_plain_schema": _path_or(GenerateJsonSchema.function_plain_schema),
-        "function_after_schema": _path_or(GenerateJsonSchema.function_after_schema),
+        "function_after_schema": _constrained(_path_or(GenerateJsonSchema.function_after_schema)),
+        "chain_schema": _chain,
         "json_schema": lambda self, schema: _json(self, schema),
     }
     return type("Described", (GenerateJsonSchema,), methods)
@@ -159,7 +168,7 @@ def _bytes(schema: dict[str, Any], mode: str) -> dict[str, Any]:
 
 
 def _lengths(low: int, high: int | None) -> dict[str, Any]:
-    """Numbers of bytes, which are numbers of characters in ASCII."""
+    """Keywords for a number of bytes, which is the number of characters in ASCII."""
     if not low and high is None:
         return {}
     return {"pattern": ASCII, "minLength": low} | ({} if high is None else {"maxLength": high})
@@ -209,8 +218,28 @@ def _by_the_clock(out: dict[str, Any], name: str, schema: dict[str, Any]) -> dic
     return out if now is None else {"allOf": [out, {"format": f"{now}-{name}"}]}
 
 
+def _constrained(described: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Adds the constraint that a validator of pydantic checks, see pydantic_constraints.py."""
+
+    def method(self: Any, schema: dict[str, Any]) -> Any:
+        out, constraint = described(self, schema), constraint_of(schema["function"].get("function"))
+        if constraint is None or (out.get("type") == "string" and constraint.get("type") == LENGTH_TYPES):
+            return out  # pydantic adds the length of a string itself, and of bytes it is made exact below
+        return {"allOf": [out, constraint], _CONSTRAINED: True}
+
+    return method
+
+
+def _chain(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
+    """The first step, which reads the value, and the constraints among the others."""
+    first, *others = schema["steps"]
+    steps = [first, *filter(None, map(chained_constraint, others))]
+    out: list[dict[str, Any]] = [self.generate_inner(step) for step in steps]
+    return out[0] if len(out) == 1 else {"allOf": out}
+
+
 def _path_or(described: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Paths that must not exist yet are described as any other; they are told by what validates them."""
+    """Distinguishes new paths and sockets by their validators, since pydantic describes them like other paths."""
 
     def method(self: Any, schema: dict[str, Any]) -> Any:
         out = described(self, schema)
@@ -222,7 +251,7 @@ def _path_or(described: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _json(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
-    """JSON text in a string, as draft 7 has it."""
+    """JSON text in a string, as in draft 7."""
     inner = self.generate_inner(schema["schema"]) if "schema" in schema else {}
     out = {"type": "string", "contentMediaType": "application/json"}
     draft = {"$schema": "http://json-schema.org/draft-07/schema#", "$id": "tag:guided,2025:json-in-a-string"}
@@ -230,7 +259,7 @@ def _json(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_ecma(pattern: str) -> str:
-    r"""An expression of Rust's as ECMA's: \d \w \s and their complements are of all scripts, and . is all but \n."""
+    r"""A Rust expression in ECMA's notation: \d \w \s and their complements mean Unicode, and . excludes only \n."""
     out, at, in_set = "", 0, False
     outside = {"d": r"\p{Nd}", "D": r"\P{Nd}", "s": r"\p{White_Space}", "S": r"\P{White_Space}", "w": f"[{_WORD}]",
                "W": f"[^{_WORD}]", "A": "^", "z": "$"}  # fmt: skip
@@ -259,7 +288,7 @@ _WORD: Final = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}"
 
 
 def _finished(schema: Any) -> Any:
-    """A description with pydantic's own names for `format` put into keywords."""
+    """A description in which keywords replace pydantic's own names for `format`."""
     if isinstance(schema, list):
         return [_finished(part) for part in schema]
     if not isinstance(schema, dict):
@@ -271,6 +300,9 @@ def _finished(schema: Any) -> Any:
         else:
             out[key] = value if key in _DATA else _finished(value)
     of_bytes = out.pop(_BYTES, False)
+    if out.pop(_CONSTRAINED, False):
+        for keyword in UNNAMED:
+            out.pop(keyword, None)
     name = out.get("format")
     if isinstance(name, str):
         texts = by_format()
@@ -289,7 +321,7 @@ def _finished(schema: Any) -> Any:
 
 
 def _with(schema: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Both at once."""
+    """The conjunction of both."""
     if not more.keys() & schema.keys():
         return {**schema, **more}
     return {**schema, "allOf": [*schema.get("allOf", ()), more]}

@@ -1,15 +1,15 @@
 r"""Types whose values are strings in JSON. In: a type, such as `datetime.date`. Out: its schema and its parser.
 
-    datetime time    RFC 3339, so with an offset           date    RFC 3339
+    datetime time    RFC 3339, with an offset              date    RFC 3339
     timedelta        [-]PnW or [-]PnDTnHnMnS (ISO 8601)    UUID IPv4Address IPv6Address    as `str` writes them
     Decimal          a plain number, such as "-12.50"      Path PurePath ..   any text
-    bytes            any text, which is their UTF-8, as pydantic has it; base64 is pydantic's Base64Bytes
+    bytes            any text, encoded as UTF-8, as in pydantic; for base64 use pydantic's Base64Bytes
 
 The schemas allow less than the formats of the same names, because the types hold less: there is no year 0 and no leap
-second, and a second has at most six digits after its point. A `timedelta` may have a sign and a fraction, which the
-format `duration` has not; it has neither months nor years, whose lengths differ. Its counts have at most eight digits,
-so that every sum is a `timedelta`. A `Decimal` is a string, because readers of JSON turn a number into a float. The
-parsers accept what the schemas allow, and nothing else.
+second, and seconds have at most six decimals. Unlike the format `duration`, a `timedelta` may have a sign and a
+fraction, but neither months nor years, whose lengths vary. Its counts have at most eight digits, so every sum fits into
+a `timedelta`. A `Decimal` is a string, because JSON readers turn a number into a float. The parsers accept exactly what
+the schemas allow.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Text(NamedTuple):
     """How the values of a type are written in JSON.
 
     Attributes:
-        schema: of the strings.
-        parse: turns such a string into a value; ValueError for other strings.
+        schema: the schema of the strings.
+        parse: converts such a string to a value; raises ValueError for other strings.
     """
 
     schema: dict[str, Any]
@@ -52,7 +52,7 @@ class Text(NamedTuple):
 
 
 def _text(parse: Callable[[str], Any], pattern: str, /, **schema: str) -> Text:
-    """`pattern`: the strings that are given to `parse`, which may accept more than the schema allows."""
+    """`pattern`: the strings that are passed to `parse`, which alone might accept more than the schema allows."""
     strings = re.compile(pattern)
 
     def checked(text: str) -> Any:
@@ -105,4 +105,4 @@ TEXTS: Final[dict[Any, Text]] = {
 }
 
 CLOCK_TYPES: Final = (datetime.datetime, datetime.date, datetime.time)
-"""The types that have fewer values than their formats."""
+"""The types with fewer values than their formats."""

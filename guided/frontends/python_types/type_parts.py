@@ -1,4 +1,4 @@
-"""The parts and the name of a Python type. In: a type. Out: see each function. For `python_types`, `python_values`."""
+"""The parts and names of Python types, for `type_schema` and `value_readers`. In: a type. Out: see each function."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ Members = dict[str, tuple[Any, bool]]
 
 
 def is_qualifier(origin: Any) -> bool:
-    """Whether it says something about a member and not about its type, as Required and Final do."""
+    """Whether it qualifies a member instead of its type, like Required and Final."""
     return name_of(origin) in ("Required", "NotRequired", "ReadOnly", "ClassVar", "Final")
 
 
 def supertype(tp: Any) -> Any:
-    """The type that a NewType or a `type` statement names; None for other types."""
+    """The type behind a NewType or a `type` statement; None for other types."""
     if isinstance(tp, typing.NewType):
         return tp.__supertype__
     return tp.__value__ if type(tp).__name__ == "TypeAliasType" else None
 
 
 def is_function(tp: Any) -> bool:
-    """Whether it can be called and is no type: a function, a method, a partial, an object with `__call__`."""
+    """Whether it is a callable but not a type: a function, a method, a partial, an object with `__call__`."""
     if isinstance(tp, type | typing.NewType) or not callable(tp) or typing.get_origin(tp) is not None:
         return False
     return inspect.isroutine(tp) or isinstance(tp, functools.partial) or type(tp).__module__ not in _NOT_FUNCTIONS
@@ -74,7 +74,7 @@ def members_of(tp: Any) -> Members | None:
 
 
 def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
-    """The parameters of a function. A parameter without an annotation takes anything."""
+    """The parameters of a function. A parameter without an annotation accepts any value."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError) as error:
@@ -123,7 +123,7 @@ def is_hashable_type(tp: Any, above: tuple[Any, ...] = ()) -> bool:
 
 
 def hints_of(tp: Any) -> dict[str, Any]:
-    """The annotations of a class or a function, with those given as text looked up."""
+    """The annotations of a class or a function; annotations given as text are resolved."""
     try:
         return typing.get_type_hints(tp, include_extras=True)
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
@@ -137,7 +137,7 @@ def name_of(tp: Any) -> str:
 
 
 def hint_for(tp: Any) -> str:
-    """A hint for something that is no type: what to pass instead."""
+    """A hint for something that is not a type: what to pass instead."""
     if isinstance(tp, str):
         return "pass the type itself, not its name"
     if isinstance(tp, re.Pattern):
@@ -147,5 +147,5 @@ def hint_for(tp: Any) -> str:
     if isinstance(tp, typing.TypeVar):
         return "put a type in the place of the type variable"
     if is_function(tp):
-        return "a function stands by itself, not inside another type"
+        return "pass a function by itself, not inside another type"
     return "pass a type: int, list[str], Literal['a', 'b'], a dataclass, ..."

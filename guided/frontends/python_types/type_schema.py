@@ -1,14 +1,14 @@
-"""Python types -> JSON Schema. In: a type. Out: the schema of its values as they stand in JSON, as a dict.
+"""Python types -> JSON Schema. In: a type. Out: the schema of its values in JSON, as a dict.
 
     str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]    Literal Enum
     Union Optional `A | B`  Annotated (annotated-types bounds)  NewType  dataclass  TypedDict  NamedTuple  pydantic
-    datetime date time timedelta UUID Decimal IPv4Address IPv6Address Path bytes (`python_texts`)
-    functions: their arguments   what pydantic reads: EmailStr, HttpUrl, Annotated[int, Field(ge=1)] (`python_pydantic`)
+    datetime date time timedelta UUID Decimal IPv4Address IPv6Address Path bytes (`string_types`)
+    functions: their arguments   pydantic's types: EmailStr, HttpUrl, Annotated[int, Field(ge=1)] (`pydantic_types`)
 
-Classes become `$defs`, so they may be recursive. Dataclasses, TypedDicts, arguments are closed: other keys could not be
-read back. Types of pydantic describe themselves; pydantic is not needed for anything else. What has
-no JSON form, or no value that JSON could be read into (`set[list[int]]`), is refused with its name. A function is
-described by itself, not inside other types. Cost: linear in the types reached. The way back is `python_values`.
+Classes become `$defs`, so they may be recursive. Dataclasses, TypedDicts and arguments are closed: other keys could not
+be read back. pydantic describes its own types, and is needed only for them. A type without a JSON form, or without
+values that JSON can be read into (`set[list[int]]`), is refused by name. A function is described only by itself, not
+inside other types. Cost: linear in the types reached. The inverse is `value_readers`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SCALARS: dict[Any, dict[str, Any]] = {
     **{tp: text.schema for tp, text in TEXTS.items()},
 }
 _HASHABLE = {"type": ["null", "boolean", "number", "string"]}
-"""The items of a set of anything."""
+"""The items of a set without an item type."""
 _BOUNDS = {
     "Gt": ("gt", "exclusiveMinimum"),
     "Ge": ("ge", "minimum"),
@@ -64,7 +64,7 @@ _DEEPEST = 100
 
 
 def type_to_schema(tp: Any) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of the values of a type, or of the arguments of a function, as they stand in JSON."""
+    """The JSON Schema (2020-12) of the values of a type, or of the arguments of a function."""
     reader = _Types()
     schema = reader.members(parameters_of(tp)[1], tp, 0) if is_function(tp) else reader.schema(tp, 0)
     return {**schema, "$defs": reader.definitions} if reader.definitions else schema
@@ -131,12 +131,12 @@ class _Types:
         if item is Any or item is object:
             return dict(_HASHABLE)
         if not is_hashable_type(item):
-            hint = "a set holds tuples, frozensets and frozen dataclasses; else write list[...]"
+            hint = "a set can hold tuples, frozensets and frozen dataclasses; otherwise write list[...]"
             raise UnsupportedError(f"{name_of(tp)}: {name_of(item)} has no hash, so no set can hold it", hint=hint)
         return self.schema(item, depth)
 
     def _dict(self, tp: Any, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
-        """A mapping. Its keys are strings, or constants that are strings: different names must give different keys."""
+        """A mapping. Its keys are strings or string constants, so that different names become different keys."""
         out = {"type": "object", "additionalProperties": self.schema(args[1], depth)}
         if args[0] is str or args[0] is bytes:
             return out
@@ -149,14 +149,14 @@ class _Types:
         return {**out, "propertyNames": schema}
 
     def _annotated(self, tp: Any, metadata: typing.Sequence[Any], depth: int) -> dict[str, Any]:
-        """Bounds of the annotated-types package are keywords, a string is a description; the rest is refused."""
+        """Bounds of the annotated-types package become keywords, a string becomes a description; others are refused."""
         schema = self.schema(tp, depth)
         todo = list(metadata)
         while todo:
             item = todo.pop(0)
             kind = type(item).__name__
             suffix = _LENGTHS.get(schema.get("type", ""))
-            if item is None:  # pydantic.conint and its like leave them where a bound is not given
+            if item is None:  # pydantic.conint and the like put None for bounds that are not given
                 continue
             if isinstance(item, str):
                 schema["description"] = item
@@ -178,7 +178,7 @@ class _Types:
     # --- classes
 
     def _class(self, tp: Any, depth: int) -> dict[str, Any]:
-        """A reference to the definition of a class. The definition is made when the class is first met."""
+        """A reference to the definition of a class, which is created at its first use."""
         hashable = _has_hash(tp)
         if hashable and tp in self._names:
             return {"$ref": f"#/$defs/{self._names[tp]}"}
@@ -223,7 +223,7 @@ class _Types:
 
 
 def _has_hash(tp: Any) -> bool:
-    """Whether a type can be looked up: Annotated with something that has no hash cannot."""
+    """Whether a type can be looked up in a dictionary. Annotated with an unhashable object cannot."""
     try:
         hash(tp)
     except TypeError:
@@ -237,8 +237,8 @@ def _is_number(schema: typing.Mapping[str, Any]) -> bool:
 
 
 def _tighten(schema: dict[str, Any], keyword: str, bound: Any) -> None:
-    """Add a bound to a schema. If there is one already, both hold."""
-    if bound is None:  # annotated_types.Len has no upper one
+    """Add a bound to a schema, in addition to any existing one."""
+    if bound is None:  # annotated_types.Len without an upper bound
         return
     if keyword == "multipleOf" and schema.get(keyword, bound) != bound:
         raise UnsupportedError(f"multiples of {schema[keyword]} and of {bound} at once", hint="give one divisor")

@@ -1,21 +1,21 @@
-"""JSON -> the values of Python types. This is the inverse of `python_types`. In: a type. Out: a function that reads
+"""JSON -> the values of Python types. This is the inverse of `type_schema`. In: a type. Out: a function that reads
 JSON.
 
-The reader of a type is made first, so that a type that cannot be read is refused before there is any JSON. It accepts
-the JSON that the schema of the type allows, with its bounds, required members and unique items. For other JSON it
-raises SpecError with a JSON Pointer.
+The reader of a type is created first, so an unsupported type is refused before any JSON is read. The reader accepts the
+JSON that the schema of the type allows, with its bounds, required members and unique items. For other JSON it raises
+SpecError with a JSON Pointer.
 
-    int float bool str None Any    themselves (1.0 is the int 1; a float is the nearest one, past all of them inf)
-    list tuple set frozenset dict  the same; the abstract ones: list, frozenset (Set), set (MutableSet), dict
+    int float bool str None Any    themselves (1.0 is the int 1; a float is rounded to the nearest, or inf if too large)
+    list tuple set frozenset dict  the same; abstract types: list, frozenset (Set), set (MutableSet), dict
     Literal Enum                   the constant, the member
-    A | B                          that of the first alternative, from the left, that fits
+    A | B                          the value of the first alternative, from the left, that fits
     dataclass NamedTuple TypedDict an instance, an instance, a dict
-    pydantic                       an instance; pydantic itself reads it, and is needed for nothing else
-    function                       `inspect.BoundArguments`: call f(*bound.args, **bound.kwargs); defaults are not in it
+    pydantic                       an instance; pydantic itself reads it, and is needed only for this
+    function                       `inspect.BoundArguments`: call f(*bound.args, **bound.kwargs); defaults are omitted
 
 Items of a set that differ in JSON but are equal in Python (1 and true) become one. Cost: linear in the JSON, times the
-alternatives of a union. The result of a union for an object or an array is stored, so nested unions do not multiply.
-Not supported: an int beyond 2**53 that JSON spells as 1e30, because `json.loads` has rounded it. It is refused.
+alternatives of a union. The result of a union for an object or an array is cached, so nested unions do not multiply the
+cost. An int beyond 2**53 that JSON spells as 1e30 is refused, because `json.loads` has rounded it.
 """
 
 from __future__ import annotations
@@ -83,19 +83,19 @@ _Reader = Callable[[Any, _Place], Any]
 
 
 def value_of(tp: Any, value: Any) -> Any:
-    """The value of a type that parsed JSON spells; the arguments of a function.
+    """The value of a type, or the arguments of a function, from parsed JSON.
 
     Raises:
-        SpecError: the JSON is not that of a value of the type, or nests too deep; with its pointer.
+        SpecError: the JSON is not a value of the type, or nests too deep; with its pointer.
         UnsupportedError: the type has no JSON form.
     """
     return value_reader(tp)(value)
 
 
 def value_reader(tp: Any) -> Callable[[Any], Any]:
-    """As `value_of`, for many values of one type. UnsupportedError and SpecError about the type itself are raised
+    """Like `value_of`, for many values of one type. UnsupportedError and SpecError about the type itself are raised
     here."""
-    type_to_schema(tp)  # what has no schema is refused in the same words
+    type_to_schema(tp)  # a type without a schema is refused with the same message
     read = _Readers().function(tp) if is_function(tp) else _Readers().of(tp, 0)
 
     def reader(value: Any) -> Any:
@@ -108,7 +108,7 @@ def value_reader(tp: Any) -> Callable[[Any], Any]:
 
 
 def text_reader(tp: Any) -> Callable[[str], Any]:
-    """As `value_reader`, for JSON text. pydantic reads its own types, and raises its ValidationError."""
+    """Like `value_reader`, for JSON text. pydantic reads its own types, and raises its ValidationError."""
     if is_read_by_pydantic(tp):
         return pydantic_reader(tp)
     read = value_reader(tp)
@@ -116,7 +116,7 @@ def text_reader(tp: Any) -> Callable[[str], Any]:
 
 
 class _Readers:
-    """Makes the readers of types. The reader of a class is made once, so that classes may be recursive."""
+    """Creates the readers of types. The reader of a class is created once, so classes may be recursive."""
 
     def __init__(self) -> None:
         self._classes: dict[Any, _Reader] = {}
@@ -129,7 +129,7 @@ class _Readers:
                 return _SCALARS[tp]
             if tp in TEXTS:
                 return _text(tp)
-        except TypeError:  # no hash, so no scalar
+        except TypeError:  # unhashable, so not a scalar
             pass
         if (named := supertype(tp)) is not None:
             return self.of(named, depth + 1)
@@ -159,7 +159,7 @@ class _Readers:
                 positional.append(found.pop(name))
             try:
                 return signature.bind(*positional, **found)
-            except TypeError as error:  # a later one without an earlier one that has a default
+            except TypeError as error:  # a later argument without an earlier one that has a default
                 raise place.error(f"{name_of(function)}: {error}") from None
 
         return arguments
@@ -243,7 +243,7 @@ def _of_type(kind: type, wanted: str) -> _Reader:
 def _int(value: Any, place: _Place) -> int:
     if isinstance(value, float) and value.is_integer():
         if abs(value) > _EXACT:
-            raise place.error(f"{value!r} was read as a float, which does not tell all digits of an integer")
+            raise place.error(f"{value!r} was read as a float, which does not hold all digits of the integer")
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise place.wrong(value, "an integer")
@@ -255,7 +255,7 @@ def _float(value: Any, place: _Place) -> float:
         raise place.wrong(value, "a number")
     try:
         return float(value)
-    except OverflowError:  # as json.loads does it for 1e999
+    except OverflowError:  # as json.loads does for 1e999
         return math.inf if value > 0 else -math.inf
 
 
@@ -364,7 +364,7 @@ def _instance(tp: Any, members: dict[str, Any], place: _Place) -> Any:
 
 
 def _made(make: Callable[[], Any], tp: Any, place: _Place) -> Any:
-    """Call the code of a type (`__post_init__`, validators); what it refuses becomes an error with a JSON Pointer."""
+    """Call the code of a type (`__post_init__`, validators). Its errors become SpecErrors with a JSON Pointer."""
     try:
         return make()
     except (ValueError, TypeError) as error:
@@ -396,7 +396,7 @@ def _bounded(read: _Reader, schema: dict[str, Any]) -> _Reader:
     def checked(value: Any, place: _Place) -> Any:
         for keyword, bound, kinds, holds in checks:
             if isinstance(value, kinds) and not isinstance(value, bool) and not holds(value, bound):
-                raise place.error(f"{brief(value)} is against {keyword} {bound!r}")
+                raise place.error(f"{brief(value)} violates {keyword} {bound!r}")
         return read(value, place)
 
     return checked if checks else read

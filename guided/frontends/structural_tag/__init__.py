@@ -88,9 +88,9 @@ def structural_tag(
         )
     names = frozenset(read_items("special_tokens", special_tokens))
 
-    def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+    def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         return structural_tag_to_grammar(
-            spec, whole, allow_special_tokens=allow_special_tokens, special_tokens=names, limits=limits, found=found
+            spec, whole, allow_special_tokens=allow_special_tokens, special_tokens=names, limits=limits, found=findings
         )
 
     return ReadPart(read, "structural_tag", None)

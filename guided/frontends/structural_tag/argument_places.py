@@ -134,9 +134,9 @@ class Places:
         named: dict[str, None] = {}
         others: list[tuple[Node, list[Goal]]] = []
         for shape, at in self._shapes(place, "object"):
-            for found in self._member_goals(shape, at):
-                named |= dict.fromkeys(found.named)
-                others += found.others
+            for member_goals in self._member_goals(shape, at):
+                named |= dict.fromkeys(member_goals.named)
+                others += member_goals.others
         listed = Alt(tuple(map(Text, named)))
         for names, ids in self._expander.keys.classes((), [some for some, _ in others], named, ""):
             inner = frozenset(goal for some, goals in others if serial(some) in ids for goal in goals)
@@ -166,18 +166,18 @@ class Places:
     def _step(self, place: Place, step: str | int) -> Place:
         key = (place, step)
         if key not in self._inner_places:
-            found: set[Goal] = set()
+            goals: set[Goal] = set()
             if isinstance(step, int):
                 for shape, at in self._shapes(place, "array"):
-                    found |= self._items(shape, at, step)
+                    goals |= self._items(shape, at, step)
             else:
                 for shape, at in self._shapes(place, "object"):
-                    found |= {
+                    goals |= {
                         goal
                         for alternative in self._member_goals(shape, at)
                         for goal in self._member(alternative, step)
                     }
-            self._inner_places[key] = frozenset(found)
+            self._inner_places[key] = frozenset(goals)
         return self._inner_places[key]
 
     def _kinds_of(self, goal: Goal) -> Iterator[str]:
@@ -198,8 +198,8 @@ class Places:
             return self._constants([item for array in arrays for item in array[first:stop]], at)
         last = shape.prefix_length
         numbers = range(min(first, last), last + 1 if stop is None else min(first, last) + 1)
-        asked = [item_goal(shape, one) for one in numbers]
-        return {self._expander.goal(one) for one in asked if not has_false(one)}
+        item_goals = [item_goal(shape, one) for one in numbers]
+        return {self._expander.goal(one) for one in item_goals if not has_false(one)}
 
     def _member(self, alternative: _Members, name: str) -> Iterator[Goal]:
         """The possible goals of the member with this name."""
@@ -227,8 +227,10 @@ class Places:
         elif shape.formula is not None:
             yield from self._conditional_members(shape, at)
         else:
-            asked = {name: expander.member(shape, name) for name in shape.named() if expander.allows_name(shape, name)}
-            named = {name: [] if has_false(one) else [expander.goal(one)] for name, one in asked.items()}
+            schemas = {
+                name: expander.member(shape, name) for name in shape.named() if expander.allows_name(shape, name)
+            }
+            named = {name: [] if has_false(one) else [expander.goal(one)] for name, one in schemas.items()}
             closed = expander.is_closed(shape) or self._narrowing.closes(shape)
             others = [] if closed else [one for one in expander.others(shape) if not has_false(one.schemas)]
             yield _Members(named, [(And(one.names), [expander.goal(one.schemas)]) for one in others])

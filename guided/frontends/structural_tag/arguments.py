@@ -64,24 +64,24 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
     for text in _strings(form):
         spell(text)  # control tokens need permission
 
-    def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
-        seen: list[Finding] = []
+    def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+        own_findings: list[Finding] = []
         options = whole.changed(**changes, surrounding_whitespace=False)
-        made: list[ElementNotation] = []
+        notations: list[ElementNotation] = []
 
         def notation(writer: Writer) -> ElementNotation:
-            made.append(ElementNotation(writer, form, spell, gap))
-            return made[-1]
+            notations.append(ElementNotation(writer, form, spell, gap))
+            return notations[-1]
 
         try:
-            grammar = json_schema_to_grammar(schema, options, limits=limits, found=seen, notation=notation)
+            grammar = json_schema_to_grammar(schema, options, limits=limits, found=own_findings, notation=notation)
             grammar = without_strings(grammar, excluded, limits)
         except (SpecError, UnsupportedError) as error:
             raise located(error, at) from None
-        found += [replace(one, pointer=at + one.pointer) for one in seen]
+        findings += [replace(one, pointer=at + one.pointer) for one in own_findings]
         embedded = {
             name: Embedded(inner, options, {}, at + place)
-            for name, place in made[0].embedded.items()
+            for name, place in notations[0].embedded.items()
             if (inner := _schema_at(schema, place)) is not None
         }
         origins = {name: at + place for name, place in grammar.origins.items()}

@@ -24,7 +24,7 @@ from guided.frontends.structural_tag.argument_places import Place, Places, is_js
 from guided.frontends.structural_tag.element_forms import ElementForm
 from guided.frontends.structural_tag.partial_json import PartialJson
 
-__all__ = ["JsonArguments", "XmlArguments", "json_string", "kept"]
+__all__ = ["JsonArguments", "XmlArguments", "json_string", "possible_mark_length"]
 
 _SPACE: Final = " \t\r\n"
 _STRING: Final = frozenset(("string",))
@@ -155,22 +155,22 @@ class XmlArguments:
             self._fresh.append("}" if container.kind == "object" else "]")
             self._open[-1].parts.append(_joined(container.kind, container.name, container.parts))
             return True
-        found = self._headers[container.kind].match(skipped)
-        if found is None:
+        match = self._headers[container.kind].match(skipped)
+        if match is None:
             return False
-        self._buffer = skipped[found.end() :]
-        self._begin(container, found)
+        self._buffer = skipped[match.end() :]
+        self._begin(container, match)
         return True
 
-    def _begin(self, container: _Container, found: re.Match[str]) -> None:
+    def _begin(self, container: _Container, match: re.Match[str]) -> None:
         """An element begins."""
         name, end, place, key = "", self._form.item_end, container.place, ""
         if container.kind == "object":
-            key = self._form.name_read(found["name"])
-            name, end = f"{json_string(key)}: ", self._form.end.replace("{name}", found["name"])
+            key = self._form.name_read(match["name"])
+            name, end = f"{json_string(key)}: ", self._form.end.replace("{name}", match["name"])
         kinds: Collection[str] = _STRING if self._form.nests else _STRING | _OTHERS
         if self._form.is_typed:
-            kinds = _STRING if found["string"] else _KINDS.get(found.groupdict().get("type", ""), _OTHERS)
+            kinds = _STRING if match["string"] else _KINDS.get(match.groupdict().get("type", ""), _OTHERS)
         elif (places := self._places) is not None:
             place, known = places.read(place, len(container.parts) if container.kind == "array" else key)
             kinds = known or kinds  # nothing is known of a name that the options of the compiler let in
@@ -217,7 +217,7 @@ class XmlArguments:
         if not value.is_emitted:
             self._emit_begin(value.name, '"')
             value.is_emitted = True
-        begin, sure = 0, stop if stop >= 0 else len(self._buffer) - kept(self._buffer, {value.end: ""})
+        begin, sure = 0, stop if stop >= 0 else len(self._buffer) - possible_mark_length(self._buffer, {value.end: ""})
         if self._form.lines:
             if not value.sure and not value.is_framed and self._buffer.startswith("\n") and stop != 1:
                 if sure < 2:  # a line end alone is the string itself
@@ -237,7 +237,7 @@ class XmlArguments:
         return True if written.startswith(mark) else None if mark.startswith(written) else False
 
 
-def kept(text: str, marks: Mapping[str, str]) -> int:
+def possible_mark_length(text: str, marks: Mapping[str, str]) -> int:
     """How many characters at the end of the text may begin a mark."""
     longest = max(map(len, marks), default=1) - 1
     for size in range(min(longest, len(text)), 0, -1):

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from guided.frontends.structural_tag.call_arguments import JsonArguments, XmlArguments, kept
+from guided.frontends.structural_tag.call_arguments import JsonArguments, XmlArguments, possible_mark_length
 from guided.frontends.structural_tag.element_forms import FORMS
 from guided.frontends.structural_tag.tools import Function
 
@@ -156,13 +156,13 @@ class CallReader:
         if self._current is not None:
             return self._close()
         marks = {**self._marks, **dict.fromkeys(self._begins, "call")}
-        found = _first(self._buffer, marks)
-        if found is None:
-            keep = kept(self._buffer, marks)
+        first_mark = _first(self._buffer, marks)
+        if first_mark is None:
+            keep = possible_mark_length(self._buffer, marks)
             self._emit(self._buffer[: len(self._buffer) - keep])
             self._buffer = self._buffer[len(self._buffer) - keep :]
             return False
-        at, mark = found
+        at, mark = first_mark
         self._emit(self._buffer[:at])
         if marks[mark] == "call":
             self._buffer = self._buffer[at:]
@@ -238,5 +238,5 @@ def _reads_first(style: Mapping[str, Any], reasoning: str) -> str:
 
 def _first(text: str, marks: Mapping[str, str]) -> tuple[int, str] | None:
     """The first complete mark in the text. If several begin there, the longest."""
-    found = [(at, -len(mark), mark) for mark in marks if (at := text.find(mark)) >= 0]
-    return (min(found)[0], min(found)[2]) if found else None
+    marks_found = [(at, -len(mark), mark) for mark in marks if (at := text.find(mark)) >= 0]
+    return (min(marks_found)[0], min(marks_found)[2]) if marks_found else None

@@ -236,11 +236,11 @@ class ElementNotation(Notation):
         begin, end = self._spell(self._form.item), self._spell(self._form.item_end)
         return Seq((begin, value, end, self._gap if self._form.between else EPSILON))
 
-    def check_unique(self, asked: Schema, level: int) -> None:
+    def check_unique(self, schema: Schema, level: int) -> None:
         """See `Notation`."""
         if level < 0:
             raise UnsupportedError(
-                "that items differ is not enforced in this style", pointer=asked.at("uniqueItems"),
+                "that items differ is not enforced in this style", pointer=schema.at("uniqueItems"),
                 hint="leave uniqueItems out",
             )  # fmt: skip
 

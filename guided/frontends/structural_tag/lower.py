@@ -133,14 +133,14 @@ class Lowering:
         """A string, split at the control tokens that it names."""
         out: list[str | Special] = []
         at = 0
-        for found in self.names.finditer(string) if self.names else ():
+        for match in self.names.finditer(string) if self.names else ():
             if not self.allow_special_tokens:
                 raise SpecError(
-                    f"the string contains the control token {brief(found[0])} of this vocabulary, which is not allowed",
+                    f"the string contains the control token {brief(match[0])} of this vocabulary, which is not allowed",
                     pointer=pointer, hint="allow_special_tokens=True, if you trust the author; then the token is meant",
                 )  # fmt: skip
-            out += [string[at : found.start()], Special(found[0])]
-            at = found.end()
+            out += [string[at : match.start()], Special(match[0])]
+            at = match.end()
         return [piece for piece in (*out, string[at:]) if piece != ""]
 
     def spelled(self, string: str, pointer: str) -> Expr:
@@ -181,17 +181,17 @@ class Lowering:
         `own`: the location of the caller's schema within `schema`. In the structural tag, its location is `pointer`.
         """
 
-        def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
-            seen: list[Finding] = []
+        def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+            own_findings: list[Finding] = []
             try:
                 options = whole.changed(**changes)
-                grammar = json_schema_to_grammar(schema, options, limits=limits, found=seen)
+                grammar = json_schema_to_grammar(schema, options, limits=limits, found=own_findings)
                 if excludes:
                     grammar = without_strings(grammar, excludes, limits)
             except (SpecError, UnsupportedError) as error:
                 error.pointer = error.pointer.removeprefix(own)
                 raise located(error, pointer) from None
-            found += [replace(one, pointer=pointer + one.pointer.removeprefix(own)) for one in seen]
+            findings += [replace(one, pointer=pointer + one.pointer.removeprefix(own)) for one in own_findings]
             return replace(
                 grammar,
                 origins={name: pointer + place.removeprefix(own) for name, place in grammar.origins.items()},
@@ -201,13 +201,13 @@ class Lowering:
         return ReadPart(read, "json_schema", schema)
 
     def _grammar(self, it: Format) -> Expr:
-        def read(limits: Limits, _: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+        def read(limits: Limits, _: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             try:
                 return gbnf_to_grammar(
                     it["grammar"],
                     allow_special_tokens=self.allow_special_tokens,
                     limits=limits,
-                    found=found,
+                    found=findings,
                     ask_why_empty=self.ask,
                 )
             except (SpecError, UnsupportedError) as error:
@@ -260,8 +260,8 @@ class Lowering:
         if least is None:
             return rules(rule(name), **{name: sequence(self.part(content, inside), closing)})
 
-        def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
-            return expr_to_grammar(sequence(self.part(content, inside), closing), limits, found, options=whole)
+        def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+            return expr_to_grammar(sequence(self.part(content, inside), closing), limits, findings, options=whole)
 
         about = repr((content.fields, end, self.allow_special_tokens)).encode()
         return LaterPart(ReadPart(read), name, about, least + sum(len(one.encode()) for one in end))

@@ -77,19 +77,19 @@ class PartialJson:
     def _step(self) -> bool:
         """Read a token. Returns False if it is not complete."""
         if self._string_end >= 0:
-            found = _CHARACTERS.match(self._window, self._string_end)
-            assert found is not None
-            self._string_end = found.end()
+            match = _CHARACTERS.match(self._window, self._string_end)
+            assert match is not None
+            self._string_end = match.end()
             if not self._window.startswith('"', self._string_end):
                 return False
             self._at, self._string_end = self._string_end + 1, -1
             if not self._is_name:
                 self._value()
             return True
-        found = _TOKEN.match(self._window, self._at)
-        if found is None or (found.end() == len(self._window) and found[1] not in _MARKS):
+        match = _TOKEN.match(self._window, self._at)
+        if match is None or (match.end() == len(self._window) and match[1] not in _MARKS):
             return False
-        token, self._at = found[1], found.end()
+        token, self._at = match[1], match.end()
         match token:
             case '"':
                 self._string_end = self._at

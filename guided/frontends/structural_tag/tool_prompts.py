@@ -3,8 +3,8 @@
 In: a style of tool calls, tools as in OpenAI's API, calls with their arguments. Out: text in the form of the style, in
 which names of control tokens stand for the tokens, and text of the tools, in which they do not (`Piece.literal`).
 
-Source: the chat templates of the models. If a style's file has no explanation of its own (`told`), an example shows the
-form of a call. Cost: linear in the tools and the arguments.
+Source: the chat templates of the models. If a style's file has no explanation of its own (`instructions`), an example
+shows the form of a call. Cost: linear in the tools and the arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.structural_tag.element_forms import FORMS, ElementForm
 from guided.frontends.structural_tag.tool_styles import TOOL_STYLES, ToolStyle, tool_style
 
-__all__ = ["Piece", "check_style", "found_style", "read_arguments", "tools_told", "written_calls"]
+__all__ = ["Piece", "check_style", "detect_style", "read_arguments", "tool_instructions", "written_calls"]
 
 _HEAD: Final = (
     "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
@@ -40,12 +40,15 @@ def check_style(style: ToolStyle) -> None:
         raise UnsupportedError(message, hint="use another style")
 
 
-def tools_told(style: ToolStyle, tools: Sequence[Mapping[str, Any]]) -> list[Piece]:
+def tool_instructions(style: ToolStyle, tools: Sequence[Mapping[str, Any]]) -> list[Piece]:
     """The description of the tools in the system message."""
     listed = "".join(f"\n{json.dumps(tool, ensure_ascii=False)}" for tool in tools)
-    told = style.data.get("told")
-    how = [Piece(told)] if told else [Piece("For each function call, write this:\n"), *written_calls(style, [_EXAMPLE])]
-    return [Piece(_HEAD), Piece(listed, True), Piece("\n</tools>\n\n"), *how]
+    instructions = style.data.get("instructions")
+    if instructions is not None:
+        pieces = [Piece(instructions)]
+    else:
+        pieces = [Piece("For each function call, write this:\n"), *written_calls(style, [_EXAMPLE])]
+    return [Piece(_HEAD), Piece(listed, True), Piece("\n</tools>\n\n"), *pieces]
 
 
 def written_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piece]:
@@ -122,7 +125,7 @@ def _type(value: Any) -> str:
     return kinds.get(type(value), "number")
 
 
-def found_style(template: str) -> str | None:
+def detect_style(template: str) -> str | None:
     """The style in which a chat template writes calls. None if that is uncertain."""
     text, best = template.replace("\\n", "\n").replace('\\"', '"'), ("", "")
     for name in TOOL_STYLES:

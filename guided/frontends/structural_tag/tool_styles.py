@@ -21,7 +21,7 @@ Each file of `styles/` describes one format:
     channels          the output consists of messages: separator, and the messages text and reasoning
     call              begin, with {name} and {index}; end; arguments: how they are written, see `ARGUMENT_STYLES`;
                       excludes: strings that do not occur in their strings
-    told              the sentence that tells a model how to call, if its chat template has one (tool_prompts.py)
+    instructions      the sentence that tells a model how to call, if its chat template has one (tool_prompts.py)
     shown             strings that all chat templates of the style contain, if they write the begin of a call in pieces
 
 Source: the chat templates of the models, as xgrammar 0.2.8 writes them (`builtin_structural_tag.py`).

@@ -1,11 +1,11 @@
-"""guided inside vLLM: a backend of structured outputs, and a logits processor.
+"""guided inside vLLM: a structured-output backend, and a logits processor.
 
-| | how it is asked for |
+| | how to enable it |
 |---|---|
 | the backend (plugin.py) | `VLLM_PLUGINS=guided`, and `--structured-outputs-config '{"backend": "outlines"}'` |
 | the logits processor (processor.py) | `--logits-processors guided.integrations.vllm:GuidedLogitsProcessor` |
 
-To install guided beside vLLM changes nothing. Importing this imports nothing of vLLM.
+Installing guided beside vLLM changes nothing by itself. Importing this module does not import vLLM.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["GuidedLogitsProcessor"]
 
 
 def __getattr__(name: str) -> Any:
-    """The class of vLLM's runners, made when it is asked for."""
+    """The class for vLLM's runners, imported on first access."""
     if name != "GuidedLogitsProcessor":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

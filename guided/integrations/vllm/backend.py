@@ -1,19 +1,17 @@
-"""A backend of structured outputs, with the methods of vLLM's `StructuredOutputBackend`, and the check of a request.
+"""A structured-output backend with the methods of vLLM's `StructuredOutputBackend`, and the validation of requests.
 
-In: requests as vLLM's engine hands them over. Out: the state of each, which fills rows of the engine's bitmask.
-
-Who does what:
+In: requests as vLLM's engine passes them. Out: the state of each request, which fills rows of the engine's bitmask.
 
 | | where | sees |
 |---|---|---|
-| `seal` checks a request and makes one text of it | vLLM's API process, before it is queued | all its fields |
+| `seal` checks a request and turns it into one text | vLLM's API process, before it is queued | all its fields |
 | `GuidedBackend.compile_grammar` compiles that text | the engine's process, on a thread | the text, the end tokens |
 | `GuidedGrammar` fills rows (grammar.py) | the engine's process, at each step | accepted tokens |
 
-A specification is compiled in both processes, and kept in both. What is wrong with a request is thus told before it is
-queued; an error in the engine's process ends its request alone, and vLLM does not tell the reason.
+Both processes compile a specification and cache it, so an invalid request is refused before it is queued. An error in
+the engine's process ends only its own request, and vLLM does not report the reason.
 
-It does not import vLLM; `plugin.py` puts it into vLLM's place.
+It does not import vLLM; `plugin.py` installs it in vLLM.
 """
 
 from __future__ import annotations
@@ -37,8 +35,8 @@ def begin(
     """The state of a request before its first token.
 
     Raises:
-        SpecError, UnsupportedError, LimitExceeded, VocabularyError: the specification.
-        BudgetError: not even the shortest answer fits its `max_tokens`.
+        SpecError, UnsupportedError, LimitExceeded, VocabularyError: the specification cannot be compiled.
+        BudgetError: not even the shortest answer fits `max_tokens`.
     """
     grammar = specification.compile(compilers.ending_with(end_token_ids), settings)
     matcher, budget = GrammarMatcher(grammar), specification.max_tokens
@@ -48,13 +46,13 @@ def begin(
 
 
 def seal(params: Any, compilers: Compilers, settings: Settings) -> str | None:
-    """Check the structured output of a `SamplingParams`; the text that stands for all of it, None where there is none.
+    """Check the structured output of a `SamplingParams`. Returns one text with all its fields, or None without it.
 
     Args:
-        compilers: of the model; a request's own stop tokens end it as well.
+        compilers: the model's compilers; the request's own stop tokens end it as well.
 
     Raises:
-        GuidedError: see `begin`; or its fields are malformed.
+        GuidedError: see `begin`; or the fields are malformed.
     """
     asked = params.structured_outputs
     if asked is None:
@@ -68,17 +66,17 @@ def seal(params: Any, compilers: Compilers, settings: Settings) -> str | None:
 
 
 def _budget(params: Any) -> int | None:
-    """What the answer may take; None for the prefill of an answer that another instance writes, which has one token."""
+    """The token budget of the answer. None for a prefill (`max_tokens` is 1), whose answer another instance writes."""
     transfer = (params.extra_args or {}).get("kv_transfer_params")
     return None if isinstance(transfer, Mapping) and transfer.get("do_remote_decode") else params.max_tokens
 
 
 class GuidedBackend:
-    """See the head. vLLM makes one for an engine, at its first request that asks for structured output.
+    """See the module docstring. vLLM creates one for each engine, at its first request for structured output.
 
     Args:
         vllm_config: not read.
-        tokenizer: of vLLM.
+        tokenizer: vLLM's tokenizer.
         vocab_size: the number of logits.
 
     Raises:
@@ -96,9 +94,9 @@ class GuidedBackend:
         """The state of a new request; may be called on several threads.
 
         Args:
-            request_type: of vLLM's `StructuredOutputOptions`.
+            request_type: a member of vLLM's `StructuredOutputOptions`.
             grammar_spec: the text of that field.
-            stop_token_ids: the tokens that end the request; None or none: the tokenizer's own.
+            stop_token_ids: the tokens that end the request; None or empty: the tokenizer's own.
 
         Raises:
             GuidedError: see `begin`.
@@ -107,10 +105,10 @@ class GuidedBackend:
         return begin(specification, self.compilers, stop_token_ids, self.settings)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
-        """A tensor, int32 (max_num_seqs, words), in which all tokens are allowed."""
+        """A bitmask that allows all tokens, int32 (max_num_seqs, words)."""
         import torch
 
         return torch.full((max_num_seqs, (self.vocab_size + 31) // 32), -1, dtype=torch.int32)
 
     def destroy(self) -> None:
-        """Nothing is held that has to be given back."""
+        """Does nothing: there are no resources to release."""

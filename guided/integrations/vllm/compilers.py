@@ -1,10 +1,10 @@
 """Compilers for the model that vLLM serves. In: its tokenizer, and the end tokens of a request. Out: a compiler.
 
-An id that ends the request is one that the grammar allows where its text may end, and nowhere else, whatever the id
-spells. So each set of end tokens is a vocabulary of its own; they are few, and the ones used last are kept. Making one
-takes 0.1 s for 50,000 tokens, half of it when its first grammar is compiled.
+The grammar allows an end token only where its text may end, whatever the token spells. So each set of end tokens needs
+its own vocabulary. There are few such sets, and the most recently used ones are cached. Creating one takes 0.1 s for
+50,000 tokens, half of it when its first grammar is compiled.
 
-In: tokenizers as vLLM has them, which are those of transformers, or of mistral-common. It does not import vLLM.
+vLLM's tokenizers are those of transformers or mistral-common. This module does not import vLLM.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEPT: Final = 8
 
 
 def read_vocabulary(tokenizer: Any) -> Vocabulary:
-    """The tokens of a tokenizer of vLLM.
+    """The vocabulary of a vLLM tokenizer.
 
     Raises:
         VocabularyError: its tokens have no fixed bytes.
@@ -40,12 +40,12 @@ def read_vocabulary(tokenizer: Any) -> Vocabulary:
 
 
 class Compilers:
-    """The compilers of one model, by the end tokens of requests. May be used by several threads.
+    """The compilers of one model, by the end tokens of requests. Thread-safe.
 
     Args:
-        vocabulary: its tokens; its end tokens are those of requests that name none.
+        vocabulary: the model's tokens; its end tokens apply to requests that specify none.
         size: the number of logits. Tokens beyond it can never be written, and are left out.
-        limits: of each compilation.
+        limits: the limits of each compilation.
     """
 
     def __init__(self, vocabulary: Vocabulary, size: int, limits: Limits | None = None) -> None:
@@ -54,10 +54,10 @@ class Compilers:
         self._kept = Latest[frozenset[int], GrammarCompiler](_KEPT)
 
     def ending_with(self, end_token_ids: Collection[int] | None = None) -> GrammarCompiler:
-        """The compiler of grammars that end with one of these tokens; None or none: with the tokenizer's own.
+        """The compiler of grammars that end with one of these tokens; None or empty: with the tokenizer's own.
 
         Raises:
-            VocabularyError: none of the tokens can be written.
+            VocabularyError: none of the tokens has a logit.
         """
         ends = frozenset(end for end in end_token_ids or self.vocabulary.eos_token_ids if 0 <= end < self.size)
         if not ends:
@@ -75,7 +75,7 @@ _lock = threading.Lock()
 
 
 def compilers_of(tokenizer: Any, size: int, limits: Limits | None = None) -> Compilers:
-    """The compilers of a tokenizer, made at the first call.
+    """The compilers of a tokenizer, created at the first call.
 
     Raises:
         VocabularyError: see `read_vocabulary`.
@@ -91,8 +91,8 @@ def compilers_of(tokenizer: Any, size: int, limits: Limits | None = None) -> Com
 
 @cache
 def without_tokenizer() -> GrammarCompiler:
-    """A compiler whose tokens are the single bytes: what it refuses, it refuses for every tokenizer.
+    """A compiler whose tokens are the single bytes. A grammar that it refuses is invalid for every tokenizer.
 
-    It has no control tokens: its VocabularyError says nothing of a model.
+    It has no control tokens, so a VocabularyError from it says nothing about a model.
     """
     return GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))

@@ -1,11 +1,11 @@
 """The state of one request, with the methods of vLLM's `StructuredOutputGrammar`.
 
 In: a matcher and the request's `max_tokens`. Out: rows of vLLM's bitmask, and whether tokens are accepted. Each mask
-leaves room for the shortest end within the budget, so an answer is complete, its end token included, when `max_tokens`
-is reached. Drafts of speculative decoding are cut where the mask would forbid them, the budget included.
+leaves enough tokens for the shortest end, so the answer, its end token included, is complete within `max_tokens`.
+Drafts of speculative decoding are cut at the first token that the grammar or the budget forbids.
 
-What a request wrote before its answer, its reasoning, is taken from the budget, as soon as `follow` tells of it. Where
-that leaves no room for the shortest answer, the grammar is kept, and the budget cannot be.
+Reasoning before the answer counts toward the budget, as soon as `follow` reports it. If too few tokens are left for the
+shortest answer, the grammar is still enforced, but the budget cannot be.
 
 It does not import vLLM; `plugin.py` checks that the methods are those that vLLM calls.
 """
@@ -21,11 +21,11 @@ __all__ = ["GuidedGrammar"]
 
 
 class GuidedGrammar:
-    """See the head.
+    """See the module docstring.
 
     Args:
-        matcher: at its beginning.
-        max_tokens: what the answer may take, its end token counted; None: no budget.
+        matcher: a matcher that has read nothing yet.
+        max_tokens: the token budget of the answer, including its end token; None: no budget.
     """
 
     def __init__(self, matcher: GrammarMatcher, max_tokens: int | None = None) -> None:
@@ -33,7 +33,7 @@ class GuidedGrammar:
         self._before = 0  # tokens that the request wrote before the grammar began
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        """Go on with tokens; what follows an end token is not read. False, with the state unchanged: one is refused."""
+        """Accept tokens up to an end token. False: a token is refused, and the state is unchanged."""
         before = self.matcher.steps
         for token in tokens:
             if self.matcher.is_terminated():
@@ -44,12 +44,12 @@ class GuidedGrammar:
         return True
 
     def follow(self, written: int) -> None:
-        """All that was accepted is final, and the request has written so many tokens, its reasoning included."""
+        """Report that all accepted tokens are final, and how many the request has written, including its reasoning."""
         if not self.matcher.is_terminated():
             self._before = written - self.matcher.steps
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
-        """Those from the front that masks would allow one after the other, up to an end token. The state stays."""
+        """The longest prefix that the masks would allow, up to an end token. The state is unchanged."""
         accepted = list[int]()
         for token in tokens:
             if self.matcher.is_terminated() or not self.matcher.accept_token(token):
@@ -64,14 +64,14 @@ class GuidedGrammar:
         return accepted
 
     def rollback(self, num_tokens: int) -> None:
-        """Take back the last tokens that were accepted."""
+        """Take back the last accepted tokens."""
         self.matcher.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
         """Write the tokens that may come next into a row of the bitmask, int32 (rows, words) on a CPU.
 
-        After an end token all are allowed, as in vLLM's own backends: it has ended the request, or was told to ignore
-        end tokens.
+        After an end token all tokens are allowed, as in vLLM's own backends: the request has ended, or it ignores end
+        tokens.
         """
         if self.matcher.is_terminated():
             bitmask[batch_index] = -1
@@ -81,7 +81,7 @@ class GuidedGrammar:
             masked = self.matcher.fill_next_token_bitmask(
                 bitmask, batch_index, max_tokens=left if left is None or left > 0 else None
             )
-        except BudgetError:  # tokens were accepted that no mask allowed, so it can be kept no longer; the grammar can
+        except BudgetError:  # accepted tokens that no mask allowed have exceeded the budget: enforce only the grammar
             masked = self.matcher.fill_next_token_bitmask(bitmask, batch_index)
         if not masked:
             bitmask[batch_index] = -1
@@ -91,9 +91,9 @@ class GuidedGrammar:
         return self.matcher.is_terminated()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start again from the beginning."""
         self.matcher.reset()
 
     def _left(self) -> int | None:
-        """Tokens that are left; 0 and less behind drafts that reach beyond the budget."""
+        """The tokens that are left; 0 or less after drafts that exceed the budget."""
         return None if self.max_tokens is None else self.max_tokens - self._before - self.matcher.steps

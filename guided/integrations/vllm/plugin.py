@@ -1,20 +1,19 @@
-"""guided in the place of one of vLLM's backends: the entry point `guided` of the group `vllm.general_plugins`.
+"""guided as a replacement of one of vLLM's backends: the entry point `guided` of the group `vllm.general_plugins`.
 
     VLLM_PLUGINS=guided vllm serve MODEL --structured-outputs-config '{"backend": "outlines"}'
 
-vLLM's list of backends is closed: the configuration takes five names, and an `if` chooses among them. So guided takes
-the place of one, "outlines", which vLLM looks up anew for each engine and each request. Four names are replaced:
+vLLM's list of backends is closed: the configuration takes five names, and an `if` chooses among them. So guided
+replaces one of them, "outlines", which vLLM looks up for each engine and each request. Four names are replaced:
 
-| name | by |
+| name | replacement |
 |---|---|
 | `backend_outlines.OutlinesBackend` | `GuidedBackend` |
-| `backend_outlines.validate_structured_output_request_outlines` | the check of a request, which seals it (backend.py) |
-| `SamplingParams._validate_structured_outputs` | itself, after noting the tokenizer for the check |
-| `StructuredOutputManager.accept_tokens` | itself, after which the grammar is told how much was written |
+| `backend_outlines.validate_structured_output_request_outlines` | guided's check of a request (`seal`, backend.py) |
+| `SamplingParams._validate_structured_outputs` | a wrapper that first records the tokenizer for the check |
+| `StructuredOutputManager.accept_tokens` | a wrapper that then reports the number of written tokens to the grammar |
 
-Nothing is done unless VLLM_PLUGINS names guided, so that to install the package changes nobody's server. If it does,
-versions that are not known are refused, and so is a vLLM whose names have other parameters or fields. It does not start
-then.
+This happens only if VLLM_PLUGINS names guided, so installing the package does not change a server. vLLM then refuses to
+start if its version is unknown, or if its names have different parameters or fields.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from guided.integrations.vllm.specification import KINDS, OPTIONS
 __all__ = ["KNOWN_VERSIONS", "differences", "install", "register"]
 
 KNOWN_VERSIONS: Final = ("0.32.0",)
-"""The versions of vLLM that it was tried with, from end to end."""
+"""The versions of vLLM that were tested end to end."""
 NAME: Final = "guided"
 _SAMPLING: Final = "vllm.sampling_params"
 _TYPES: Final = "vllm.v1.structured_output.backend_types"
@@ -54,20 +53,20 @@ _serving: ContextVar[tuple[Any, int]] = ContextVar("guided_vllm_serving")
 
 
 def register() -> None:
-    """What vLLM calls in each of its processes. It does nothing unless VLLM_PLUGINS names guided.
+    """Install guided if VLLM_PLUGINS names it. vLLM calls this in each of its processes.
 
     Raises:
-        GuidedError: this vLLM is not known.
+        GuidedError: this version of vLLM is not supported.
     """
     if NAME in os.environ.get("VLLM_PLUGINS", "").split(","):
         install(Settings.from_environment())
 
 
 def install(settings: Settings) -> None:
-    """Take the place of the backend "outlines" in this process; a second time nothing happens.
+    """Replace the backend "outlines" in this process. A second call does nothing.
 
     Raises:
-        GuidedError: this vLLM is not known, or its names are not those that are replaced.
+        GuidedError: this version of vLLM is not supported, or its interface differs from the expected one.
     """
     sampling, place = import_module(_SAMPLING), import_module(_PLACE)
     if hasattr(place, _MARK):
@@ -100,7 +99,7 @@ def _check_version(version: str, settings: Settings) -> None:
 
 
 def _noting(validate: Callable[..., None]) -> Callable[..., None]:
-    """vLLM's own check of a request, during which the model is known."""
+    """vLLM's own check of a request, wrapped to record the tokenizer and the number of logits meanwhile."""
 
     def checked(self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any) -> None:
         if self.structured_outputs is None or tokenizer is None:
@@ -115,7 +114,7 @@ def _noting(validate: Callable[..., None]) -> Callable[..., None]:
 
 
 def _following(accept: Callable[..., bool]) -> Callable[..., bool]:
-    """vLLM's own acceptance of what a request has written, of which the grammar is told how much it is."""
+    """vLLM's own `accept_tokens`, wrapped to report the number of written tokens to the grammar."""
 
     def accepted(self: Any, request: Any, new_token_ids: list[int]) -> bool:
         done = accept(self, request, new_token_ids)
@@ -128,7 +127,7 @@ def _following(accept: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _checking(settings: Settings) -> Callable[[Any], None]:
-    """The check of a request by guided. What it refuses becomes a status of 400 with guided's message."""
+    """guided's check of a request. An invalid request is answered with status 400 and guided's message."""
     refused = import_module("vllm.exceptions").VLLMValidationError
     structured = import_module(_SAMPLING).StructuredOutputsParams
 
@@ -140,7 +139,7 @@ def _checking(settings: Settings) -> Callable[[Any], None]:
         except GuidedError as error:
             given = next((kind for kind in KINDS if getattr(asked, kind) is not None), "")
             raise refused(str(error), parameter=f"structured_outputs.{given}".rstrip(".")) from error
-        if text is not None and text != asked.grammar:  # the caller may use what was given again, so it stays as it is
+        if text is not None and text != asked.grammar:  # the caller may reuse its parameters, so do not change them
             params.structured_outputs = sealed = structured(grammar=text)
             sealed._backend, sealed._backend_was_auto = asked._backend, asked._backend_was_auto
 
@@ -148,7 +147,7 @@ def _checking(settings: Settings) -> Callable[[Any], None]:
 
 
 def differences() -> list[str]:
-    """In what the installed vLLM differs from the one that `install` fits into, a sentence for each."""
+    """The differences between the installed vLLM and the one that `install` expects, as sentences."""
     types, sampling, place = import_module(_TYPES), import_module(_SAMPLING), import_module(_PLACE)
     found = _methods(types.StructuredOutputGrammar, GuidedGrammar) + _methods(
         types.StructuredOutputBackend, GuidedBackend

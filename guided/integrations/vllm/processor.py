@@ -2,18 +2,19 @@
 
     vllm serve MODEL --logits-processors guided.integrations.vllm:GuidedLogitsProcessor
 
-In: requests with `extra_args={"guided": {"json": {...}}}`, over HTTP `"vllm_xargs": {"guided": "..."}` with the same as
-JSON text, whose fields are those of vLLM's `structured_outputs`. Out: their logits, masked. Others are not touched.
+In: requests with `extra_args={"guided": {"json": {...}}}`, or over HTTP `"vllm_xargs": {"guided": "..."}` with the same
+object as JSON text. Its fields are those of vLLM's `structured_outputs`. Out: their masked logits. Other requests are
+not affected.
 
-The backend (backend.py) is the better way where it can be used: its masks are made while the model computes, and its
-errors are told. This uses nothing of vLLM but a documented interface. It also sees how much of the context a prompt
-takes, so its budget is the lesser of `max_tokens` and that.
+Prefer the backend (backend.py) if you can: it computes masks while the model runs, and reports errors. This processor
+uses only a documented interface of vLLM. It also knows the length of a prompt, so its budget is the smaller of
+`max_tokens` and the rest of the context.
 
-vLLM has two interfaces behind one name. Its V1 runner calls `update_state` and `apply(logits)`, its V2 runner
-`add_request` and `apply(logits, ctx)`; either checks that the class is one of its own, so this is both.
+vLLM has two interfaces with the same name. Its V1 runner calls `update_state` and `apply(logits)`. Its V2 runner calls
+`add_request` and `apply(logits, ctx)`. Each checks for its own base class, so this class has both.
 
-Cost: a mask takes microseconds, but the engine waits for it, and on the V2 runner for the tokens of the step before.
-With speculative decoding the V1 runner refuses all processors that are named to it.
+Cost: a mask takes microseconds, but the engine waits for it, and on the V2 runner also for the tokens of the previous
+step. With speculative decoding, the V1 runner refuses all custom processors.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ __all__ = ["GuidedLogitsProcessor"]
 
 
 class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
-    """See the head.
+    """See the module docstring.
 
     Args:
-        vllm_config: of the engine.
+        vllm_config: the engine's configuration.
         state: V1: the device. V2: the requests' tokens.
-        is_pin_memory: V1 alone gives it.
+        is_pin_memory: passed by V1 only.
     """
 
     def __init__(self, vllm_config: Any, state: Any, is_pin_memory: bool | None = None) -> None:
@@ -57,7 +58,7 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """ValueError, which vLLM answers with a status of 400: the request's specification cannot be used."""
+        """Raises ValueError, which vLLM answers with status 400: the request's specification is invalid."""
         try:
             check(sampling_params, Settings.from_environment())
         except GuidedError as error:
@@ -66,11 +67,11 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
     # ---- the V1 runner
 
     def is_argmax_invariant(self) -> bool:
-        """A mask changes which token is the likeliest."""
+        """False: a mask can change which token is the most likely."""
         return False
 
     def update_state(self, batch_update: Any) -> None:
-        """Requests leave, enter and move, in this order."""
+        """Remove, add and move requests, in this order."""
         if batch_update is None:
             return
         for place in batch_update.removed:
@@ -85,14 +86,14 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
     # ---- the V2 runner
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """A request takes a slot."""
+        """Put a request into a slot."""
         prompt = int(self._state.prompt_len.np[req_idx])
         return self._sequences.begin(req_idx, sampling_params, self._config.max_model_len - prompt)
 
     # ---- both
 
     def apply(self, logits: Any, ctx: Any = None) -> Any:
-        """The logits, (rows, vocabulary), changed in place. V1: a row is a place. V2: `ctx` says whose a row is."""
+        """Mask the logits, (rows, vocabulary), in place. V1: rows are batch positions. V2: `ctx` maps rows to slots."""
         if self._sequences.at:
             self._apply_v1(logits) if ctx is None else self._apply_v2(logits, ctx)
         return logits
@@ -105,7 +106,7 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
                 tokens = self._sequences.at[place].output
                 if -1 in tokens[-1:]:
                     raise GuidedError(
-                        "vLLM does not tell what was written: name the processor by --logits-processors (or "
+                        "vLLM does not pass the written tokens: name the processor by --logits-processors (or "
                         "LLM(logits_processors=...)) and not by an entry point"
                     )
                 self._sequences.at[place].follow(tokens)
@@ -121,7 +122,7 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
         for row in sorted(range(len(slots)), key=lambda row: locals_[row]):
             if slots[row] in self._sequences.at:
                 of_slot[slots[row]].append(row)
-        begun = {  # a row of a prompt that is read in parts, and not to its end yet, is not sampled from
+        begun = {  # a row of a chunked prompt that is not read completely is not sampled from
             slot: (int(self._state.prompt_len.np[slot]), positions[rows[0]] + 1) for slot, rows in of_slot.items()
         }
         of_slot = {slot: rows for slot, rows in of_slot.items() if begun[slot][1] >= begun[slot][0]}

@@ -1,11 +1,11 @@
-"""The rows that a logits processor masks: one sequence for each request that asks for it. It does not import vLLM.
+"""The rows that a logits processor masks: one sequence for each request with a constraint. It does not import vLLM.
 
-In: what a request asks (`extra_args["guided"]` of its `SamplingParams`), and the tokens it has written so far, at each
-step. Out: rows of a bitmask. vLLM may preempt a request and begin it anew with what it wrote, and reject drafts, so a
-sequence follows the tokens as they are said to be, forth and back.
+In: the constraint of a request (`extra_args["guided"]` of its `SamplingParams`), and at each step the tokens it has
+written so far. Out: rows of a bitmask. vLLM may reject drafts, or preempt a request and restart it with its written
+tokens. So a sequence follows the tokens that vLLM reports, forward and backward.
 
-What goes wrong here can be told to nobody: an error would end vLLM's worker. So it ends the request, whose mask then
-allows end tokens alone, and is logged.
+Errors here cannot be reported: an exception would end vLLM's worker. So an error is logged and ends the request: its
+mask then allows only end tokens.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from guided.matching.bitmask import allocate_token_bitmask, row_of
 __all__ = ["ARGUMENT", "Masked", "Sequences", "check", "specification_of"]
 
 ARGUMENT: Final = "guided"
-"""The name in `extra_args`, and in `vllm_xargs` of a request over HTTP, whose value is then JSON text."""
+"""The key in `extra_args`, and in `vllm_xargs` of an HTTP request, whose value is then JSON text."""
 _log = logging.getLogger("vllm.guided")
 
 
 def specification_of(params: Any) -> Specification | None:
-    """What a `SamplingParams` asks of a logits processor; None: nothing.
+    """The constraint in a `SamplingParams` for the logits processor; None: there is none.
 
     Raises:
-        SpecError: it is malformed, or the request also asks for `structured_outputs`.
+        SpecError: it is malformed, or the request also has `structured_outputs`.
     """
     given = (params.extra_args or {}).get(ARGUMENT)
     if given is None:
         return None
     if params.structured_outputs is not None:
-        raise SpecError(f"structured_outputs and extra_args[{ARGUMENT!r}] both say what the text must be: give one")
+        raise SpecError(f"structured_outputs and extra_args[{ARGUMENT!r}] both constrain the text: give one")
     if isinstance(given, str):
         try:
             given = json.loads(given)
@@ -53,10 +53,10 @@ def specification_of(params: Any) -> Specification | None:
 
 
 def check(params: Any, settings: Settings) -> None:
-    """Refuse a request before it is queued, for what is wrong with any tokenizer; vLLM tells no tokenizer here.
+    """Refuse a request before it is queued if it is invalid for every tokenizer; vLLM passes no tokenizer here.
 
     Raises:
-        GuidedError: its specification.
+        GuidedError: its specification is invalid.
     """
     specification = specification_of(params)
     if specification is None:
@@ -69,16 +69,16 @@ def check(params: Any, settings: Settings) -> None:
 
 
 class Masked:
-    """A request and what it has written.
+    """A request and the tokens it has written.
 
     Args:
-        specification: what it asks, its budget as it was given.
+        specification: its constraint, with the budget of the request.
         ends: its end tokens.
-        compilers: of the model.
-        room: tokens that the context leaves to it.
+        compilers: the model's compilers.
+        room: the number of tokens left in the context.
 
     Attributes:
-        output: V1: what it has written, a list that vLLM appends to.
+        output: V1: the written tokens, a list that vLLM appends to.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Masked:
             _log.error("a request ends before its first token: %s", error)
 
     def follow(self, tokens: Sequence[int]) -> None:
-        """It has written just these tokens."""
+        """Move to the state after exactly these written tokens."""
         new = list(tokens)
         if new[: len(self._written)] != self._written:  # some were taken back
             self._written = []
@@ -110,28 +110,28 @@ class Masked:
         self.accept(new[len(self._written) :])
 
     def accept(self, tokens: Sequence[int]) -> None:
-        """It goes on with these tokens."""
+        """Accept further tokens."""
         self._written += tokens
         if self._grammar is not None and not self._grammar.accept_tokens("", list(tokens)):
-            _log.error("a request ends: a token was chosen that its grammar does not allow, by another processor")
+            _log.error("a request ends: another processor chose a token that its grammar does not allow")
             self._grammar = None
 
     @property
     def written(self) -> int:
-        """How many tokens it has written."""
+        """The number of written tokens."""
         return len(self._written)
 
     def fill(self, bitmask: Any, row: int) -> None:
-        """The tokens that may come next."""
+        """Write the tokens that may come next into a row of the bitmask."""
         if self._grammar is None:
             bitmask[row] = row_of(32 * bitmask.shape[1], self.ends)
         else:
             self._grammar.fill_bitmask(bitmask, row)
 
     def fill_behind(self, drafts: Sequence[int], bitmask: Any, rows: Sequence[int]) -> None:
-        """A row before the first draft, and one behind each. The state stays.
+        """Fill a row before the first draft and one after each draft. The state is unchanged.
 
-        Behind a draft that the mask forbids the rows are never used: they repeat the last one.
+        Rows after a forbidden draft are never used; they repeat the row before.
         """
         allowed = self._grammar.validate_tokens(list(drafts)) if self._grammar is not None else []
         self.fill(bitmask, rows[0])
@@ -146,23 +146,23 @@ class Masked:
 
 
 class Sequences:
-    """The requests of a batch that ask for a mask, by their place in it."""
+    """The requests of a batch that have a constraint, by their position in the batch."""
 
     def __init__(self, compilers: Callable[[], Compilers], settings: Settings) -> None:
         self._make, self._settings = compilers, settings
         self.at: dict[int, Masked] = {}
 
     def begin(self, place: int, params: Any, room: int | None = None) -> bool:
-        """A request enters, in the place of whatever was there. Returns whether it asks for a mask."""
+        """Put a request at a position, replacing any other. Returns whether it has a constraint."""
         self.at.pop(place, None)
-        specification = specification_of(params)  # it was checked before
+        specification = specification_of(params)  # already validated
         if specification is None:
             return False
         self.at[place] = Masked(specification, params.all_stop_token_ids, self._make(), self._settings, room)
         return True
 
     def move(self, start: int, to: int, swap: bool) -> None:
-        """A request moves to another place, or two change theirs."""
+        """Move a request to another position, or swap two."""
         moved, other = self.at.pop(start, None), self.at.pop(to, None)
         if moved is not None:
             self.at[to] = moved
@@ -174,8 +174,8 @@ class Sequences:
 
         Args:
             logits: (rows, vocabulary), a tensor on any device.
-            rows: which of them.
-            fill: writes the bitmask, int32 (len(rows), words), whose rows are those.
+            rows: the rows to mask.
+            fill: writes the bitmask of these rows, int32 (len(rows), words).
         """
         bitmask = allocate_token_bitmask(len(rows), self._make().size)
         fill(bitmask)

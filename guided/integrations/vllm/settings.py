@@ -1,8 +1,8 @@
-"""What the operator of a vLLM server says. In: the environment variable GUIDED_VLLM, a JSON object. Out: `Settings`.
+"""Settings of a vLLM server's operator. In: the environment variable GUIDED_VLLM, a JSON object. Out: `Settings`.
 
     GUIDED_VLLM='{"allow_special_tokens": true, "limits": {"seconds": 5}}'
 
-It is read in each process of vLLM, which hands its environment on to them.
+Each vLLM process reads the variable, since vLLM passes its environment on to them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ VARIABLE: Final = "GUIDED_VLLM"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """See the head.
+    """See the module docstring.
 
     Attributes:
-        allow_special_tokens: whether grammars and structural tags may name control tokens that are to be written.
-            They come from strangers, but for those that vLLM makes itself for tools.
-        strict: whether a schema is refused for what is read and not enforced (unknown keywords, unknown formats), which
-            is warned of otherwise.
-        any_version: whether versions of vLLM that are not known are tried, if all names have the known signatures.
-        limits: of each compilation.
+        allow_special_tokens: whether grammars and structural tags may make the model write control tokens. Grammars
+            come from untrusted clients, except those that vLLM creates for tools.
+        strict: whether a schema with parts that are not enforced (unknown keywords, unknown formats) is refused;
+            otherwise there is a warning.
+        any_version: whether to try unknown versions of vLLM if all names have the known signatures.
+        limits: the limits of each compilation.
     """
 
     allow_special_tokens: bool = False
@@ -41,7 +41,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """What the variable says; nothing, if it is not set.
+        """The settings in the variable; the defaults if it is not set.
 
         Raises:
             GuidedError: it is malformed.

@@ -1,13 +1,13 @@
-"""What a request of vLLM asks of its text. In: vLLM's own fields, or one text that holds them. Out: a compiled grammar.
+"""The constraint of a vLLM request. In: vLLM's own fields, or one text with all of them. Out: a compiled grammar.
 
 The fields are those of vLLM's `StructuredOutputsParams`: one of `json`, `json_object`, `regex`, `choice`, `grammar` and
-`structural_tag`, and how JSON is written. vLLM hands a backend the text of that one field and nothing else: neither the
-options of the request nor its `max_tokens`. So a request that was checked goes on as one text in the field `grammar`:
+`structural_tag`, and options for writing JSON. vLLM passes a backend only the text of that one field: neither the
+options of the request nor its `max_tokens`. So after the check, a request is put into one text in the field `grammar`:
 
     {"guided": {"json": {"type": "integer"}, "disable_any_whitespace": true, "max_tokens": 64}}
 
-Whoever likes may write that text; it says no more than the fields do. A `grammar` that begins otherwise is in GBNF (or
-EBNF) if its rules have `::=`, and else in Lark's notation. It does not import vLLM.
+Clients may send such a text too; it can express no more than the fields. Any other `grammar` is in GBNF (or EBNF) if
+its rules contain `::=`, otherwise in Lark's notation. This module does not import vLLM.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from guided.matching.compiler import GrammarCompiler
 __all__ = ["KINDS", "OPTIONS", "Specification", "is_envelope"]
 
 KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
-"""The fields of which a request gives one."""
+"""The fields that exclude each other; a request has one of them."""
 OPTIONS: Final = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
-"""The fields that say how its JSON is written."""
+"""The options for writing JSON."""
 _WITH_JSON: Final = frozenset({"json", "json_object", "structural_tag"})
 _NAME: Final = "guided"
 _BEGIN: Final = f'{{"{_NAME}":'
@@ -39,21 +39,21 @@ _NO_SETTINGS: Final = Settings()
 
 
 def is_envelope(text: object) -> bool:
-    """Whether a `grammar` holds the fields of a request."""
+    """Whether a `grammar` is an envelope: one text with the fields of a request."""
     return isinstance(text, str) and text.lstrip().startswith(_BEGIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """What the text of an answer must be.
+    """The constraint of an answer's text.
 
     Attributes:
-        kind: of `KINDS`.
-        source: what the field holds; for `json` and `structural_tag` a value or its JSON text.
-        disable_any_whitespace: JSON without white space.
-        disable_additional_properties: objects have no members that their schema does not name.
+        kind: one of `KINDS`.
+        source: the value of the field; for `json` and `structural_tag` a value or its JSON text.
+        disable_any_whitespace: write JSON without white space.
+        disable_additional_properties: objects have only the members that their schema names.
         whitespace_pattern: a regular expression for the gaps of JSON. None: one space after `,` and `:`.
-        max_tokens: what the answer may take, its end token counted. None: no budget.
+        max_tokens: the token budget of the answer, including its end token. None: no budget.
     """
 
     kind: str
@@ -76,18 +76,18 @@ class Specification:
         if self.kind not in _WITH_JSON and (
             given := [name for name in OPTIONS if getattr(self, name) not in (None, False)]
         ):
-            raise SpecError(f"{given[0]} says how JSON is written, and {self.kind} is given")
+            raise SpecError(f"{given[0]} says how JSON is written, but {self.kind} is given")
         _check_source(self.kind, self.source)
 
     @classmethod
     def from_fields(cls, given: Mapping[str, Any], *, max_tokens: int | None = None) -> Self:
-        """The fields of a request; those that are None say nothing. An envelope in `grammar` is opened.
+        """Read the fields of a request. Fields that are None are ignored, and an envelope in `grammar` is unpacked.
 
         Args:
-            max_tokens: of the request. It takes the place of what an envelope says, which is of an earlier check.
+            max_tokens: the budget of the request. It replaces that of an envelope, which is from an earlier check.
 
         Raises:
-            SpecError: a field is not known or malformed, or not just one of `KINDS` is given.
+            SpecError: a field is unknown or malformed, or not exactly one of `KINDS` is given.
         """
         known = (*KINDS, *OPTIONS)
         asked = {name: value for name, value in given.items() if value is not None}
@@ -103,20 +103,20 @@ class Specification:
 
     @classmethod
     def from_text(cls, text: str, *, max_tokens: int | None = None) -> Self:
-        """The text that `to_text` writes; see `from_fields`."""
-        read_json(text, Limits(), "grammar")  # its errors have a place, and it refuses keys that come twice
+        """Read an envelope, as `to_text` writes it; see `from_fields`."""
+        read_json(text, Limits(), "grammar")  # its errors have a place, and it refuses duplicate keys
         content = json.loads(text)
         inner = content[_NAME]
         if len(content) != 1 or not isinstance(inner, dict):
             raise SpecError(f'what begins with {_BEGIN} is {_BEGIN} {{"json": ...}}}}', text=text)
         if is_envelope(inner.get("grammar")):
-            raise SpecError("a request is put into another one", text=text)
+            raise SpecError("a request is nested into another one", text=text)
         earlier = inner.pop("max_tokens", None)
         return cls.from_fields(inner, max_tokens=earlier if max_tokens is None else max_tokens)
 
     @classmethod
     def from_key(cls, kind: str, text: str) -> Self:
-        """What vLLM hands to a backend: the name of the request's kind, and the text of its field."""
+        """Read what vLLM passes to a backend: the name of the request's kind, and the text of its field."""
         match kind:
             case "json_object":
                 return cls(kind, True)
@@ -125,18 +125,18 @@ class Specification:
         return cls.from_fields({kind: text})
 
     def to_text(self) -> str:
-        """One text with all of it."""
+        """One text with all fields."""
         defaults = {field.name: field.default for field in fields(self)}
         options = {name: getattr(self, name) for name in (*OPTIONS, "max_tokens")}
         given = {name: value for name, value in options.items() if value != defaults[name]}
         return f"{_BEGIN} {json.dumps({self.kind: self.source, **given})}}}"
 
     def with_budget(self, max_tokens: int | None) -> Specification:
-        """The same, to be written within so many tokens."""
+        """A copy with this budget."""
         return replace(self, max_tokens=max_tokens)
 
     def compile(self, compiler: GrammarCompiler, settings: Settings = _NO_SETTINGS) -> CompiledGrammar:
-        """Its grammar; JSON is written as `JsonSchemaOptions.for_generation` has it, where no option says otherwise.
+        """Compile the grammar. JSON is written as by `JsonSchemaOptions.for_generation`, unless options differ.
 
         Raises:
             SpecError, UnsupportedError, LimitExceeded, VocabularyError: see the methods of `GrammarCompiler`.

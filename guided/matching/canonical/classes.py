@@ -11,7 +11,7 @@ __all__ = ["CharacterClasses"]
 
 
 class CharacterClasses:
-    """See the head.
+    """See the module docstring.
 
     Attributes:
         count: number of classes, which are numbered from 0.

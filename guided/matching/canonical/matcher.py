@@ -41,7 +41,7 @@ Row = npt.NDArray[np.int32]
 
 
 class CanonicalMatcher:
-    """See the head. For its methods, see `GrammarMatcher`.
+    """See the module docstring. For its methods, see `GrammarMatcher`.
 
     Attributes:
         inner: the matcher of the specification.

@@ -45,7 +45,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class PairTable:
-    """See the head.
+    """See the module docstring.
 
     Attributes:
         reachable: bool (size,), the tokens that merges produce for their own bytes.

@@ -96,7 +96,7 @@ _BEGIN: Final = State((Branch(Place(BEGIN)),))
 
 
 class Spelling:
-    """See the head.
+    """See the module docstring.
 
     Attributes:
         begin: the state before anything is written.

@@ -235,7 +235,7 @@ class _Pattern:
 
 
 class Splitter:
-    """The automaton; see the head. States are numbers, 0 is the beginning of a text.
+    """The automaton; see the module docstring. States are numbers, 0 is the beginning of a text.
 
     Attributes:
         classes: of the characters.

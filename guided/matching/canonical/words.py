@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
 
 class Words:
-    """See the head.
+    """See the module docstring.
 
     Args:
         tokens: id -> bytes, of the tokens that spell words.

@@ -32,12 +32,12 @@ from guided.server.server import Server
 
 __all__ = ["AccessMiddleware"]
 
-_NEEDS_NO_ROOM: Final = ("/abort_request", "/v1/models")
+_UNQUEUED_PATHS: Final = ("/abort_request", "/v1/models")
 _log = logging.getLogger("guided.server")
 
 
 class AccessMiddleware:
-    """See the head. Middleware of the application."""
+    """See the module docstring. Middleware of the application."""
 
     def __init__(self, app: ASGIApp, server: Server) -> None:
         self._app, self._server = app, server
@@ -53,38 +53,38 @@ class AccessMiddleware:
         context = RequestContext(new_id(headers.get("x-request-id")), scope["method"], path)
         scope.setdefault("state", {})["context"] = context
 
-        async def sending(message: Message) -> None:
+        async def send_with_request_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 context.status = message["status"]
                 message = {**message, "headers": [*message["headers"], (b"x-request-id", context.id.encode())]}
             await send(message)
 
         try:
-            await self._let_in(context, headers, scope, receive, sending)
+            await self._admit_and_run(context, headers, scope, receive, send_with_request_id)
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             _log.error("%s at %s:%s, request %s", type(error).__name__, place.filename, place.lineno, context.id)
             context.ended = "internal_error"
             if not context.status:
-                await JSONResponse(body_of(error), status_of(error))(scope, receive, sending)
+                await JSONResponse(body_of(error), status_of(error))(scope, receive, send_with_request_id)
         finally:
             self._server.ended(context)
 
-    async def _let_in(
+    async def _admit_and_run(
         self, context: RequestContext, headers: Headers, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        works = context.method != "OPTIONS" and (context.method == "POST" or context.path.startswith("/v1"))
-        admission, enters = self._server.admission, False
+        is_counted = context.method != "OPTIONS" and (context.method == "POST" or context.path.startswith("/v1"))
+        admission, is_admitted = self._server.admission, False
         try:
             self._check_size(scope)
             check_host(headers, scope, self._server.settings)
-            if works:
+            if is_counted:
                 check_origin(headers, self._server.settings)
-            if works and self._keys:
+            if is_counted and self._keys:
                 context.key = self._key(headers.get("authorization", ""))
-            if works and context.path not in _NEEDS_NO_ROOM:
+            if is_counted and context.path not in _UNQUEUED_PATHS:
                 admission.enter(context.key)
-                enters = True
+                is_admitted = True
         except RequestError as error:
             context.ended = error.code
             await self._server.refusal(error)(scope, receive, send)
@@ -92,7 +92,7 @@ class AccessMiddleware:
         try:
             await self._app(scope, receive, send)
         finally:
-            if enters:
+            if is_admitted:
                 admission.leave(context.key)
 
     def _check_size(self, scope: Scope) -> None:

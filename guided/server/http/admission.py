@@ -46,7 +46,7 @@ class _Bucket:
 
 
 class Admission:
-    """See the head. Runs on the event loop, except `make_room_for_prompt`.
+    """See the module docstring. Runs on the event loop, except `check_prompt_tokens`.
 
     Attributes:
         rejections: number of refused requests, by the setting that refused them.
@@ -55,7 +55,7 @@ class Admission:
 
     def __init__(self, thread: EngineThread, settings: Settings) -> None:
         self._thread, self._settings = thread, settings
-        self._inside, self._of_key = 0, Counter[int]()
+        self._open_requests, self._requests_by_key = 0, Counter[int]()
         self._buckets: dict[int, _Bucket] = {}
         self._ended = deque[float](maxlen=_LATELY)
         self._empty = asyncio.Event()
@@ -70,35 +70,35 @@ class Admission:
             RequestError: the request is refused; do not call `leave` then.
         """
         if self._thread.draining:
-            raise self._refused("draining", "the server ends: it answers no new requests", code="draining")
+            raise self._refusal("draining", "the server ends: it answers no new requests", code="draining")
         if not self._thread.alive:
             raise RequestError("the engine has stopped", code="engine_stopped", status=503)
         self._check_queue(1)
         if key is not None:
             self._check_key(key)
-        self._inside += 1
+        self._open_requests += 1
         self._empty.clear()
         if key is not None:
-            self._of_key[key] += 1
+            self._requests_by_key[key] += 1
 
     def leave(self, key: int | None) -> None:
         """Record that a request was answered or aborted."""
-        self._inside -= 1
+        self._open_requests -= 1
         self._ended.append(monotonic())
         if key is not None:
-            self._of_key[key] -= 1
-        if not self._inside:
+            self._requests_by_key[key] -= 1
+        if not self._open_requests:
             self._empty.set()
 
-    async def empty(self) -> None:
+    async def wait_until_empty(self) -> None:
         """Wait until no request is open."""
         await self._empty.wait()
 
     def _check_key(self, key: int) -> None:
         most, rate, now = self._settings.max_requests_per_key, self._settings.requests_per_minute, monotonic()
-        if most and self._of_key[key] >= most:
+        if most and self._requests_by_key[key] >= most:
             message = f"this key has {most} requests at once already: wait for an answer of one"
-            raise self._refused("max_requests_per_key", message, code="rate_limit_exceeded", status=429)
+            raise self._refusal("max_requests_per_key", message, code="rate_limit_exceeded", status=429)
         if not rate:
             return
         bucket = self._buckets.setdefault(key, _Bucket(rate, now))
@@ -107,13 +107,13 @@ class Admission:
         if bucket.left < 1:
             seconds = math.ceil((1 - bucket.left) * _MINUTE / rate)
             message = f"this key may send {rate} requests a minute: the next one in {seconds} s"
-            raise self._refused(
+            raise self._refusal(
                 "requests_per_minute", message, code="rate_limit_exceeded", status=429, retry_after=seconds
             )
         bucket.left -= 1
 
     # ---- before the engine runs it
-    def make_room(self, outputs: int) -> None:
+    def check_outputs(self, outputs: int) -> None:
         """Check that the queue has room for the outputs of a request.
 
         Raises:
@@ -126,9 +126,9 @@ class Admission:
     def _check_queue(self, outputs: int) -> None:
         if self.queued + outputs > (most := self._settings.max_queued_requests):
             message = f"{self.queued} requests wait already, and {most} may: come again"
-            raise self._refused("max_queued_requests", message, code="overloaded")
+            raise self._refusal("max_queued_requests", message, code="overloaded")
 
-    def make_room_for_prompt(self, stream: Stream, tokens: int) -> None:
+    def check_prompt_tokens(self, stream: Stream, tokens: int) -> None:
         """Check that the queue has room for the tokens of a prompt. Runs on the thread that reads the prompt.
 
         Raises:
@@ -138,7 +138,7 @@ class Admission:
         queued = self.queued_tokens if most else 0
         if queued and queued + tokens > most:
             message = f"{queued} tokens of prompts wait already, {most} may, and this one has {tokens}: come again"
-            raise self._refused("max_queued_tokens", message, code="overloaded")
+            raise self._refusal("max_queued_tokens", message, code="overloaded")
         stream.prompt_tokens = tokens
 
     @property
@@ -156,11 +156,11 @@ class Admission:
         """End a request when its time is over."""
         loop, settings = asyncio.get_running_loop(), self._settings
         if settings.queue_timeout:
-            stream.on_end.append(loop.call_later(settings.queue_timeout, self._end_of_waiting, stream).cancel)
+            stream.on_end.append(loop.call_later(settings.queue_timeout, self._end_if_waiting, stream).cancel)
         if settings.request_timeout:
             stream.on_end.append(loop.call_later(settings.request_timeout, self._end_of_time, stream).cancel)
 
-    def _end_of_waiting(self, stream: Stream) -> None:
+    def _end_if_waiting(self, stream: Stream) -> None:
         if stream.waits:
             message = f"no place became free for the request within {self._settings.queue_timeout:g} s: come again"
             self._end(stream, message, code="queue_timeout")
@@ -182,7 +182,7 @@ class Admission:
             return self._settings.retry_after
         return max(1, min(_LONGEST, math.ceil(self.queued * since / len(self._ended))))
 
-    def _refused(
+    def _refusal(
         self, setting: str, message: str, *, code: str, status: int = 503, retry_after: int | None = None
     ) -> RequestError:
         self.rejections[setting] += 1

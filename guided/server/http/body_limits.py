@@ -35,7 +35,7 @@ from guided.server.settings import Settings
 
 __all__ = ["Bodies"]
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TOO_DEEP: Final = object()
 _MOST_BODIES: Final = 16  # times `max_body` bytes may arrive at once
@@ -43,7 +43,7 @@ _OF_A_MESSAGE: Final = ("content", "tool_calls", "output", "summary")  # lists w
 
 
 class Bodies:
-    """See the head. Runs on the event loop.
+    """See the module docstring. Runs on the event loop.
 
     Attributes:
         small: the largest body, in bytes, that is read on the event loop.
@@ -53,7 +53,7 @@ class Bodies:
         self._settings, self._lanes, self.small = settings, lanes, SMALL
         self._read = 0  # bytes of bodies that are still being read
 
-    async def read(self, request: Request, make: Callable[[Any], _Found]) -> _Found:
+    async def read(self, request: Request, make: Callable[[Any], _Result]) -> _Result:
         """Call `make` with the JSON of a body and return its result. For a large body, `make` runs on another thread.
 
         Raises:
@@ -64,24 +64,24 @@ class Bodies:
         try:
             await self._arrive(request, body)
 
-            def made() -> tuple[Any, _Found | Exception]:
-                found = _json(body, self._settings.max_depth)
+            def parse_and_make() -> tuple[Any, _Result | Exception]:
+                value = _json(body, self._settings.max_depth)
                 try:
-                    _check_messages(found, self._settings.max_messages)
-                    return found, make(found)
+                    _check_messages(value, self._settings.max_messages)
+                    return value, make(value)
                 except Exception as error:
-                    return found, error
+                    return value, error
 
             request_context_of(request).size = len(body)
             if len(body) <= self.small:
-                found, result = made()
+                value, result = parse_and_make()
             else:
                 loop, thread = asyncio.get_running_loop(), self._lanes.of(len(body))
-                found, result = await loop.run_in_executor(thread, gc_paused()(made))
+                value, result = await loop.run_in_executor(thread, gc_paused()(parse_and_make))
         finally:
             self._read -= len(body)
         if self._settings.log_requests:
-            request_context_of(request).body = found
+            request_context_of(request).body = value
         if isinstance(result, Exception):
             raise result
         return result
@@ -108,18 +108,18 @@ class Bodies:
 def _json(body: bytearray, max_depth: int) -> Any:
     try:
         text = body.decode()
-        found = json.loads(text, parse_constant=_finite, parse_float=_finite)
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
         if _SURROGATE.search(text):  # no answer or error could contain a lone surrogate
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
-        found = _TOO_DEEP
+        value = _TOO_DEEP
     except UnicodeEncodeError:
         raise RequestError("a text of the body has half of a surrogate pair, which UTF-8 cannot say") from None
     except ValueError as error:
         raise RequestError(f"the body is not JSON: {error}") from None
-    if found is _TOO_DEEP or _depth(found, max_depth) > max_depth:
+    if value is _TOO_DEEP or _depth(value, max_depth) > max_depth:
         raise RequestError(f"the body nests arrays and objects more than {max_depth} deep")
-    return found
+    return value
 
 
 def _check_messages(body: Any, most: int) -> None:

@@ -27,14 +27,14 @@ __all__ = ["Connection"]
 
 
 class Connection(H11Protocol):
-    """See the head."""
+    """See the module docstring."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         settings: Settings = self.config.app.state.server.settings  # type: ignore[union-attr]
         self._seconds = settings.body_timeout
         self._late: asyncio.TimerHandle | None = None
-        self._said = False  # whether part of the expected head has arrived
+        self._head_has_begun = False  # whether part of the expected head has arrived
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
@@ -48,7 +48,7 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
-        self._said = True
+        self._head_has_begun = True
         super().data_received(data)
         self._watch()
 
@@ -66,10 +66,10 @@ class Connection(H11Protocol):
     def _forget(self) -> None:
         if self._late is not None:
             self._late.cancel()
-        self._late, self._said = None, False
+        self._late, self._head_has_begun = None, False
 
     def _give_up(self) -> None:
-        if self._said:
+        if self._head_has_begun:
             message = f"the head of the request did not arrive within {self._seconds:g} s"
             self._refuse(RequestError(message, code="body_timeout", status=408))
         else:

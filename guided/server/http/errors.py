@@ -118,7 +118,7 @@ def status_of(error: BaseException) -> int:
 
 
 def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
-    """See the head. `param`: the field with the refused value, if the error does not name one.
+    """See the module docstring. `param`: the field with the refused value, if the error does not name one.
 
     The body of a defect says only that there was one: its message may contain text of other users.
     """

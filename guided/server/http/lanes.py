@@ -29,7 +29,7 @@ _LANES: Final = 6
 
 
 class Lanes:
-    """See the head."""
+    """See the module docstring."""
 
     def __init__(self) -> None:
         first: Executor = ThreadPoolExecutor(1, "guided reader")

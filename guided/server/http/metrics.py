@@ -78,7 +78,7 @@ _COUNTERS: Final = {
 
 
 class Metrics(Collector):
-    """See the head. Runs on the event loop, except `compiled` and `text`."""
+    """See the module docstring. Runs on the event loop, except `compiled` and `text`."""
 
     def __init__(self, thread: EngineThread, admission: Admission, model_name: str) -> None:
         self.registry = CollectorRegistry()
@@ -98,7 +98,7 @@ class Metrics(Collector):
         )
         self.registry.register(self)
         thread.observers.append(self.observe)
-        thread.preparing.told = self.compiled
+        thread.preparing.on_compiled = self.compiled
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

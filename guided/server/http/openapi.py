@@ -62,11 +62,11 @@ _ERROR: Final[_Json] = {
     },
 }
 _REF: Final = "#/components/schemas/{model}"
-_SAID: Final = "guided_described"
+_DESCRIPTION_ATTRIBUTE: Final = "guided_described"
 
 
 @dataclass(frozen=True, slots=True)
-class _Described:
+class _RouteDescription:
     kinds: tuple[type[BaseModel], ...]
     answer: Mapping[str, str] = field(default_factory=dict)
     events: bool = False
@@ -83,11 +83,11 @@ def takes(
         events: whether the route may also answer with server-sent events.
     """
 
-    def say(route: _Route) -> _Route:
-        setattr(route, _SAID, _Described(kinds, answer or {}, events))
+    def describe_route(route: _Route) -> _Route:
+        setattr(route, _DESCRIPTION_ATTRIBUTE, _RouteDescription(kinds, answer or {}, events))
         return route
 
-    return say
+    return describe_route
 
 
 def add_document(app: FastAPI, *, keys: bool) -> None:
@@ -98,10 +98,14 @@ def add_document(app: FastAPI, *, keys: bool) -> None:
 def _document(app: FastAPI, *, keys: bool) -> _Json:
     document: _Json = get_openapi(title=app.title, version=app.version, routes=app.routes)
     routes = [route for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema]
-    said = {route.path_format: getattr(route.endpoint, _SAID) for route in routes if hasattr(route.endpoint, _SAID)}
-    kinds = dict.fromkeys(kind for each in said.values() for kind in each.kinds)
-    _, made = models_json_schema([(kind, "validation") for kind in kinds], ref_template=_REF)
-    schemas: _Json = made.get("$defs", {})
+    descriptions = {
+        route.path_format: getattr(route.endpoint, _DESCRIPTION_ATTRIBUTE)
+        for route in routes
+        if hasattr(route.endpoint, _DESCRIPTION_ATTRIBUTE)
+    }
+    kinds = dict.fromkeys(kind for each in descriptions.values() for kind in each.kinds)
+    _, definitions = models_json_schema([(kind, "validation") for kind in kinds], ref_template=_REF)
+    schemas: _Json = definitions.get("$defs", {})
     for schema in schemas.values():
         for name in schema.get("properties", {}).keys() & _FIELDS.keys():
             if "type" not in schema["properties"][name]:
@@ -117,20 +121,20 @@ def _document(app: FastAPI, *, keys: bool) -> _Json:
             operation["responses"] |= {"4XX": refused, "5XX": refused}
             if keys and path.startswith("/v1"):
                 operation["security"] = [{"key": []}]
-            if path in said:
-                _describe(operation, said[path])
+            if path in descriptions:
+                _describe(operation, descriptions[path])
     return document
 
 
-def _describe(operation: _Json, said: _Described) -> None:
-    refs = [{"$ref": _ref(kind.__name__)} for kind in said.kinds]
+def _describe(operation: _Json, description: _RouteDescription) -> None:
+    refs = [{"$ref": _ref(kind.__name__)} for kind in description.kinds]
     if refs:
         schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    members = {name: {"type": type} for name, type in said.answer.items()}
+    members = {name: {"type": type} for name, type in description.answer.items()}
     answer = {"type": "object", "properties": members, "required": list(members)}
     content: _Json = {"application/json": {"schema": answer}}
-    if said.events:
+    if description.events:
         content["text/event-stream"] = {"schema": {"type": "string"}}
     operation["responses"]["200"] = {"description": "The answer", "content": content}
 

@@ -19,7 +19,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 @dataclass(slots=True, eq=False)
 class RequestContext:
-    """See the head.
+    """See the module docstring.
 
     Attributes:
         id: from the header `X-Request-Id` or the field `rid`; otherwise a new one.

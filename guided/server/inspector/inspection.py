@@ -35,9 +35,18 @@ from guided.meter import metered
 from guided.server.http.errors import RequestError, body_of, status_of
 from guided.server.openai.requests import Specified
 from guided.server.openai.structured import Structured
-from guided.server.preparing import bounded, in_time
+from guided.server.preparing import report_timeout, with_time_limit
 
-__all__ = ["CheckRequest", "ExplainRequest", "SampleRequest", "accepted", "check", "explain", "grammar_of", "sample"]
+__all__ = [
+    "CheckRequest",
+    "ExplainRequest",
+    "SampleRequest",
+    "accept_prefix",
+    "check",
+    "explain",
+    "grammar_of",
+    "sample",
+]
 
 LONGEST: Final = 64 << 10
 """Characters or tokens of a prefix."""
@@ -72,42 +81,44 @@ class SampleRequest(Specified):
     any_character: bool = False
 
 
-def needed(asked: Structured) -> Structured:
+def require_specification(specification: Structured) -> Structured:
     """The specification. Raises RequestError if the request has none."""
-    if asked.constraint is None:
+    if specification.constraint is None:
         raise RequestError("give a specification, such as json_schema, regex, lark, gbnf or grammar")
-    return asked
+    return specification
 
 
-def compiled(compiler: GrammarCompiler, asked: Structured, seconds: float) -> CompiledGrammar | None:
+def compile_in_time(compiler: GrammarCompiler, specification: Structured, seconds: float) -> CompiledGrammar | None:
     """Compile a specification as for generation, in at most `seconds`. None: any text is allowed.
 
     Raises:
         CompileTimeout: the time is over. Also whatever `compile_constraint` raises.
     """
-    with in_time(seconds):
-        own = bounded(compiler, seconds)
-        return compile_constraint(own, asked.constraint, dict(asked.options))  # type: ignore[arg-type]
+    with report_timeout(seconds):
+        own = with_time_limit(compiler, seconds)
+        return compile_constraint(own, specification.constraint, dict(specification.options))  # type: ignore[arg-type]
 
 
-def grammar_of(compiler: GrammarCompiler, asked: Structured, seconds: float) -> CompiledGrammar | None:
-    """As `compiled`, but raises RequestError, which names the field of the specification."""
+def grammar_of(compiler: GrammarCompiler, specification: Structured, seconds: float) -> CompiledGrammar | None:
+    """As `compile_in_time`, but raises RequestError, which names the field of the specification."""
     try:
-        return compiled(compiler, asked, seconds)
+        return compile_in_time(compiler, specification, seconds)
     except GuidedError as error:
-        told = body_of(error, asked.param or None)["error"]
-        raise RequestError(told["message"], param=told["param"], code=told["code"], status=status_of(error)) from error
+        error_body = body_of(error, specification.param or None)["error"]
+        raise RequestError(
+            error_body["message"], param=error_body["param"], code=error_body["code"], status=status_of(error)
+        ) from error
 
 
 def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, seconds: float) -> dict[str, Any]:
-    """Whether a specification compiles; see the head.
+    """Whether a specification compiles; see the module docstring.
 
     Raises:
         RequestError: the request holds no specification. Errors inside a specification are part of the answer.
     """
     given = {name: getattr(request, name) for name in Specified.model_fields}
     try:
-        asked = needed(request.asked(allow_special_tokens=allow_special_tokens))
+        specification = require_specification(request.structured_output(allow_special_tokens=allow_special_tokens))
     except RequestError as error:
         if not isinstance(error.__cause__, GuidedError):
             raise
@@ -116,10 +127,10 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         return _refused(error, *_only_text(given))
     begin = perf_counter()
     try:
-        grammar = compiled(engine.compiler, asked, seconds)
+        grammar = compile_in_time(engine.compiler, specification, seconds)
     except GuidedError as error:
-        source = asked.source if isinstance(asked.source, str) else ""
-        return _refused(error, asked.param, source) | {"kind": asked.kind}
+        source = specification.source if isinstance(specification.source, str) else ""
+        return _refused(error, specification.param, source) | {"kind": specification.kind}
     assert grammar is not None
     took = perf_counter() - begin
     shortest = GrammarMatcher(grammar).explain()
@@ -127,15 +138,15 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     least = least_tokens(GrammarMatcher(grammar))
     return {
         "valid": True,
-        "kind": asked.kind,
+        "kind": specification.kind,
         "error": None,
         "findings": [asdict(finding) for finding in grammar.findings],
-        "remarks": _remarks(grammar, asked) if request.remarks else None,
+        "remarks": _remarks(grammar, specification) if request.remarks else None,
         "shortest": text[:_SHOWN],
         "min_tokens": least.count - 1,
         "min_tokens_is_exact": least.is_exact,
         "size": {"positions": grammar.native.positions, "compile_ms": round(took * 1e3, 3)},
-        "warnings": list(asked.warnings.values()),
+        "warnings": list(specification.warnings.values()),
     }
 
 
@@ -152,8 +163,8 @@ def _refused(error: GuidedError, param: str | None, source: str) -> dict[str, An
         start = min(span[0], len(source))
         line, column = source.count("\n", 0, start) + 1, start - source.rfind("\n", 0, start)
         place = {"line": line, "column": column, "span": list(span)}
-    told = {"type": fields["type"], "message": fields["message"], "hint": error.hint, "pointer": pointer}
-    return {"valid": False, "kind": "", "error": told | {"place": place, "param": param}}
+    error_fields = {"type": fields["type"], "message": fields["message"], "hint": error.hint, "pointer": pointer}
+    return {"valid": False, "kind": "", "error": error_fields | {"place": place, "param": param}}
 
 
 def _only_text(given: Mapping[str, Any]) -> tuple[str | None, str]:
@@ -163,15 +174,15 @@ def _only_text(given: Mapping[str, Any]) -> tuple[str | None, str]:
     return name, value if isinstance(value, str) else ""
 
 
-def _remarks(grammar: CompiledGrammar, asked: Structured) -> list[dict[str, Any]] | None:
+def _remarks(grammar: CompiledGrammar, specification: Structured) -> list[dict[str, Any]] | None:
     """The lint findings; None: the specification is too large to lint."""
     try:
-        return [asdict(each) for each in lint_findings_of(grammar, asked.kind, asked.source, {})]
+        return [asdict(each) for each in lint_findings_of(grammar, specification.kind, specification.source, {})]
     except (GuidedError, RecursionError):
         return None
 
 
-def accepted(grammar: CompiledGrammar, prefix: str | list[int]) -> GrammarMatcher:
+def accept_prefix(grammar: CompiledGrammar, prefix: str | list[int]) -> GrammarMatcher:
     """A matcher that has read a prefix.
 
     Raises:
@@ -192,7 +203,7 @@ def accepted(grammar: CompiledGrammar, prefix: str | list[int]) -> GrammarMatche
 
 
 def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bool, seconds: float) -> dict[str, Any]:
-    """What may follow a prefix; see the head.
+    """What may follow a prefix; see the module docstring.
 
     Raises:
         RequestError, GuidedError: the specification, the prefix or the token is invalid.
@@ -202,15 +213,19 @@ def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bo
     vocabulary = engine.vocabulary
     if request.token is not None and request.token >= vocabulary.size:
         raise RequestError(f"token is an id from 0 to {vocabulary.size - 1}", param="token")
-    grammar = grammar_of(engine.compiler, needed(request.asked(allow_special_tokens=allow_special_tokens)), seconds)
+    grammar = grammar_of(
+        engine.compiler,
+        require_specification(request.structured_output(allow_special_tokens=allow_special_tokens)),
+        seconds,
+    )
     assert grammar is not None
-    matcher = accepted(grammar, request.prefix)
+    matcher = accept_prefix(grammar, request.prefix)
     if isinstance(request.prefix, str):
         prefix = request.prefix.encode()
     else:
         prefix = b"".join(vocabulary.token_bytes(token) or b"" for token in request.prefix)
-    found = next_texts(matcher, prefix, request.token if request.text is None else request.text.encode())
-    return found.fields(request.most) | {"allowed": len(found.allowed)}
+    next_text = next_texts(matcher, prefix, request.token if request.text is None else request.text.encode())
+    return next_text.fields(request.most) | {"allowed": len(next_text.allowed)}
 
 
 def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
@@ -220,8 +235,8 @@ def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
         RequestError: no sentence is short enough, or sampling takes too long.
         GuidedError: the specification is invalid.
     """
-    asked = needed(request.asked(allow_special_tokens=False))
-    grammar = grammar_of(GrammarCompiler(byte_vocabulary()), asked, seconds)
+    specification = require_specification(request.structured_output(allow_special_tokens=False))
+    grammar = grammar_of(GrammarCompiler(byte_vocabulary()), specification, seconds)
     assert grammar is not None
     shortest = GrammarMatcher(grammar).min_tokens_to_finish() - 1
     if shortest > request.max_length:

@@ -27,7 +27,7 @@ from guided.sampling.choosing import apply_mask
 from guided.sampling.params import SamplingParams
 from guided.sampling.sampler import log_mass
 from guided.server.http.errors import RequestError
-from guided.server.inspector.inspection import LONGEST, accepted, grammar_of
+from guided.server.inspector.inspection import LONGEST, accept_prefix, grammar_of
 from guided.server.openai.requests import Message, Specified
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -86,12 +86,12 @@ class Step:
         Raises:
             RequestError, GuidedError: the prompt, the specification or the tokens are refused.
         """
-        asked = request.asked(allow_special_tokens=allow_special_tokens)
+        specification = request.structured_output(allow_special_tokens=allow_special_tokens)
         if request.messages is not None:
             ids = engine.encode_prompt([each.plain() for each in request.messages])
         else:
             ids = engine.encode_prompt(request.prompt or "", raw=True)
-        grammar = grammar_of(engine.compiler, asked, seconds)
+        grammar = grammar_of(engine.compiler, specification, seconds)
         room = engine.model.config.context - len(ids)
         most = min(request.max_tokens or room, room)
         left = most - len(request.tokens)
@@ -105,7 +105,7 @@ class Step:
             return cls([*ids, *request.tokens], None, most, left, request.top, request.most)
         if (needed := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > most:
             raise BudgetError(needed, room, request.max_tokens or room) if room < needed else BudgetError(needed, most)
-        matcher = accepted(grammar, request.tokens)
+        matcher = accept_prefix(grammar, request.tokens)
         return cls([*ids, *request.tokens], matcher, most, left, request.top, request.most)
 
     @torch.inference_mode()
@@ -116,31 +116,31 @@ class Step:
             GuidedError: the tokens do not fit the budget.
         """
         before = logits.float().clone()
-        found: dict[str, Any] = {"ids": len(self.ids), "budget": {"max_tokens": self.max_tokens, "left": self.left}}
+        fields: dict[str, Any] = {"ids": len(self.ids), "budget": {"max_tokens": self.max_tokens, "left": self.left}}
         if self.matcher is None:
             top = _top(before, before, self.top, vocabulary)
             everything = {"allowed": vocabulary.size, "of": vocabulary.size, "tokens": [], "forced": []}
             removed = {"mass": 0.0, "by_budget": 0.0}
-            return found | {"mask": everything, "before": top, "after": top, "removed": removed, "state": None}
+            return fields | {"mask": everything, "before": top, "after": top, "removed": removed, "state": None}
         after = logits.float().clone()
         masks = Masks(self.matcher, vocabulary, 1, [], ramp=_RAMP)
         masks.fill(self.left + 1)
         choice = Choice(SamplingParams(), 0, vocabulary.size, *masks.row())
         removed_mass, by_budget = apply_mask(after, choice)
         allowed: list[int] = (after[: vocabulary.size] > -inf).nonzero().flatten().tolist()
-        found["mask"] = {
+        fields["mask"] = {
             "allowed": len(allowed),
             "of": vocabulary.size,
             "tokens": [spelled(vocabulary, token) for token in allowed[: self.most]],
             "forced": [spelled(vocabulary, token) for token in self.matcher.forced_tokens()],
         }
-        found["before"] = _top(before, after, self.top, vocabulary)
-        found["after"] = _top(after, after, self.top, vocabulary)
-        found["removed"] = {"mass": 1 - exp(-removed_mass), "by_budget": by_budget or 0.0}
+        fields["before"] = _top(before, after, self.top, vocabulary)
+        fields["after"] = _top(after, after, self.top, vocabulary)
+        fields["removed"] = {"mass": 1 - exp(-removed_mass), "by_budget": by_budget or 0.0}
         needed = max(0, self.matcher.min_tokens_to_finish() - 1)
-        found["budget"] |= {"needed": needed, "bound": by_budget is not None}
-        found["state"] = _state(self.matcher)
-        return found
+        fields["budget"] |= {"needed": needed, "bound": by_budget is not None}
+        fields["state"] = _state(self.matcher)
+        return fields
 
 
 def spelled(vocabulary: Vocabulary, token: int) -> dict[str, Any]:

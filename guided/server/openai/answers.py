@@ -24,7 +24,7 @@ from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading
 from guided.server.openai.scores import chat_logprobs, spelled, text_logprobs
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Answer", "told_of", "usage_of"]
+__all__ = ["Answer", "extension_fields", "usage_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Answer:
 
     def begin(self, number: int, reading: Reading) -> dict[str, Any]:
         """The first chunk of a chat, with the role. The content of a message that only calls tools is null."""
-        delta = {"role": "assistant", "content": "" if reading.how.calls is None else None}
+        delta = {"role": "assistant", "content": "" if reading.options.calls is None else None}
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
         return self._whole("chunk") | {"choices": [choice]}
 
@@ -64,8 +64,8 @@ class Answer:
         """The chunks of one event. The last chunk has the finish reason and the log probabilities."""
         parts = [_delta(delta) if self.chat else {"text": _text(delta)} for delta in deltas]
         fresh = reading.tokens[reading.fresh :]
-        told = fresh and (self.top is not None or self.token_ids)
-        if not parts and (event.result is not None or told):
+        has_tokens = fresh and (self.top is not None or self.token_ids)
+        if not parts and (event.result is not None or has_tokens):
             parts = [{"text": ""} if not self.chat else {"content": ""} if reading.is_empty else {}]
         for place, part in enumerate(parts):
             is_last = place == len(parts) - 1
@@ -111,8 +111,8 @@ class Answer:
     def _tokens(self, tokens: Sequence[ShownToken]) -> dict[str, Any]:
         if not self.token_ids:
             return {}
-        told = [spelled(token.id, self.vocabulary) | {"forced": token.forced} for token in tokens]
-        return {"token_ids": [token.id for token in tokens], "tokens": told}
+        spellings = [spelled(token.id, self.vocabulary) | {"forced": token.forced} for token in tokens]
+        return {"token_ids": [token.id for token in tokens], "tokens": spellings}
 
     def _logprobs(self, tokens: Sequence[ShownToken], reading: Reading) -> dict[str, Any] | None:
         if self.top is None:
@@ -132,7 +132,7 @@ def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
         "prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written,
     }  # fmt: skip
     readings = [reading for group in groups for reading in group]
-    if any(reading.how.thinks for reading in readings):
+    if any(reading.options.thinks for reading in readings):
         thought = sum(reading.reasoning_tokens for reading in readings)
         usage["completion_tokens_details"] = {"reasoning_tokens": thought}
     return usage
@@ -167,16 +167,16 @@ def _text(delta: Delta) -> str:
 def _end(reading: Reading) -> dict[str, Any]:
     result: Result | None = reading.result
     end: dict[str, Any] = {"finish_reason": reading.finish_reason}
-    return end if result is None else end | told_of(result)
+    return end if result is None else end | extension_fields(result)
 
 
-def told_of(result: Result) -> dict[str, Any]:
-    """The fields about the end of an answer beyond OpenAI's; see the head."""
-    told: dict[str, Any] = {"stop_reason": result.stop}
+def extension_fields(result: Result) -> dict[str, Any]:
+    """The fields about the end of an answer beyond OpenAI's; see the module docstring."""
+    fields: dict[str, Any] = {"stop_reason": result.stop}
     if result.budget_bound.steps:
-        told["budget_bound"] = {"steps": result.budget_bound.steps, "mass": result.budget_bound.mass}
+        fields["budget_bound"] = {"steps": result.budget_bound.steps, "mass": result.budget_bound.mass}
     if result.healed:
-        told["healed"] = result.healed
+        fields["healed"] = result.healed
     if result.captures:
-        told["captures"] = result.captures
-    return told
+        fields["captures"] = result.captures
+    return fields

@@ -64,7 +64,7 @@ class _Group:
 
 
 class Attribution:
-    """See the head.
+    """See the module docstring.
 
     Attributes:
         size: number of characters written.

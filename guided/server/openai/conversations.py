@@ -1,8 +1,8 @@
 """Requests of /v1/chat/completions: builds the engine's request, and defines how its answers are read.
 
-In: the request, the engine, the operator's settings. Out: a request of the engine, and the `How` of its answers. The
-request includes the tools in the prompt, reasoning before the answer if the model reasons, and the server's own tools
-if the text is free.
+In: the request, the engine, the operator's settings. Out: a request of the engine, and the `ReadingOptions` of its
+answers. The request includes the tools in the prompt, reasoning before the answer if the model reasons, and the
+server's own tools if the text is free.
 
 Combinations that exclude each other are refused: stops need free text, but an answer with tools or reasoning is
 constrained.
@@ -19,7 +19,7 @@ from guided.engine.reasoning import find_reasoning_end
 from guided.engine.request import Options, Request
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.server.http.errors import RequestError
-from guided.server.openai.deltas import How
+from guided.server.openai.deltas import ReadingOptions
 from guided.server.openai.requests import ChatRequest
 from guided.server.openai.spelling import Spelling
 from guided.server.openai.structured import Structured
@@ -27,39 +27,41 @@ from guided.server.openai.tools import Functions
 from guided.server.settings import Settings
 from guided.tools.toolbox import Toolbox
 
-__all__ = ["conversation", "style_of"]
+__all__ = ["build_chat_request", "style_of"]
 
 
 def style_of(engine: Engine, settings: Settings) -> ToolStyle:
     """The model's style of tool calls: from the settings, else from its chat template, else Hermes."""
-    found = engine.chat.tool_style if engine.chat is not None else None
-    return tool_style(settings.tool_style or found or DEFAULT_TOOL_STYLE)
+    template_style = engine.chat.tool_style if engine.chat is not None else None
+    return tool_style(settings.tool_style or template_style or DEFAULT_TOOL_STYLE)
 
 
-def conversation(asked: ChatRequest, text: Structured, engine: Engine, settings: Settings) -> tuple[Request, How]:
-    """See the head. `text`: the request's constraint on the text.
+def build_chat_request(
+    chat: ChatRequest, text: Structured, engine: Engine, settings: Settings
+) -> tuple[Request, ReadingOptions]:
+    """See the module docstring. `text`: the request's constraint on the text.
 
     Raises:
-        RequestError: see the head. Also whatever `Functions.of` raises.
+        RequestError: see the module docstring. Also whatever `Functions.of` raises.
     """
-    style, vocabulary, thinks = style_of(engine, settings), engine.vocabulary, _thinks(asked, settings)
+    style, vocabulary, thinks = style_of(engine, settings), engine.vocabulary, _thinks(chat, settings)
     functions = None
-    if asked.tools is not None:
+    if chat.tools is not None:
         functions = Functions.of(
-            asked.tools, asked.tool_choice, parallel=asked.parallel_tool_calls is not False, style=style,
+            chat.tools, chat.tool_choice, parallel=chat.parallel_tool_calls is not False, style=style,
             vocabulary=vocabulary, text=text,
         )  # fmt: skip
-    asked.check_stops("tools" if functions is not None else "reasoning" if thinks else text.param)
-    options: dict[str, Any] = asked.engine_options(settings.default_max_tokens or engine.model.config.context)
+    chat.check_stops("tools" if functions is not None else "reasoning" if thinks else text.param)
+    options: dict[str, Any] = chat.engine_options(settings.default_max_tokens or engine.model.config.context)
     constraint = text.constraint if functions is None else functions.constraint
     if functions is None:
         options |= dict(text.options)
-    own = settings.tools if constraint is None and not asked.stops else ()
+    own = settings.tools if constraint is None and not chat.stops else ()
     if own:
         options["tools"] = own
     if thinks:
         options["reasoning_end"] = settings.reasoning_end
-    partial = asked.stream_options is not None and asked.stream_options.include_partial_json
+    partial = chat.stream_options is not None and chat.stream_options.include_partial_json
     if partial and not text.is_json:
         message = "include_partial_json goes with a text that is JSON, such as response_format json_schema"
         raise RequestError(message, param="stream_options.include_partial_json")
@@ -67,23 +69,23 @@ def conversation(asked: ChatRequest, text: Structured, engine: Engine, settings:
     def spelling() -> Spelling:
         return Spelling(vocabulary, Toolbox(own, vocabulary) if own else None, named=functions is not None)
 
-    how = How(
+    reading_options = ReadingOptions(
         calls=functions.reader if functions is not None else None,
-        apart=functions.apart if functions is not None else (),
+        call_markers=functions.call_markers if functions is not None else (),
         spelling=spelling if functions is not None or own else None,
         reasoning_end=_text_of_end(engine, settings) if thinks else "",
         thinks=thinks,
-        shows_reasoning=asked.include_reasoning,
+        shows_reasoning=chat.include_reasoning,
         trims=thinks and text.constraint is None,
         named=functions is not None and functions.named,
         partial=partial,
     )
-    prompt = _prompt(asked, functions.tools if functions is not None else (), style, engine, settings, thinks)
-    return Request(prompt, constraint, n=asked.n, options=cast(Options, options)), how
+    prompt = _prompt(chat, functions.tools if functions is not None else (), style, engine, settings, thinks)
+    return Request(prompt, constraint, n=chat.n, options=cast(Options, options)), reading_options
 
 
 def _prompt(
-    asked: ChatRequest,
+    chat: ChatRequest,
     tools: Sequence[Mapping[str, Any]],
     style: ToolStyle,
     engine: Engine,
@@ -91,33 +93,33 @@ def _prompt(
     thinks: bool,
 ) -> Conversation:
     """The input of the chat template."""
-    called = {call.id: call.function.name for message in asked.messages for call in message.tool_calls or ()}
-    messages = [message.plain() for message in asked.messages]
+    called = {call.id: call.function.name for message in chat.messages for call in message.tool_calls or ()}
+    messages = [message.plain() for message in chat.messages]
     for message in messages:
         if message["role"] == "tool":
             message["name"] = called[message["tool_call_id"]]
-    given = asked.chat_template_kwargs
+    given = chat.chat_template_kwargs
     variables, switches = given.others if given is not None else {}, dict[str, bool]()
     if settings.reasoning_end or (given is not None and given.on is not None):
         reads = engine.chat.reads if engine.chat is not None else lambda _: False
         switches = {name: thinks for name in ("enable_thinking", "thinking") if reads(name)}
-    begins = asked.add_generation_prompt is not False and not asked.continue_final_message
+    begins = chat.add_generation_prompt is not False and not chat.continue_final_message
     return Conversation(
         messages,
         tools,
         style.name,
         "" if not begins or (switches and not thinks) else _begin(settings, thinks),
-        documents=asked.documents or (),
+        documents=chat.documents or (),
         variables=variables | switches,
         add_generation_prompt=begins,
-        continue_final_message=asked.continue_final_message,
+        continue_final_message=chat.continue_final_message,
     )
 
 
-def _thinks(asked: ChatRequest, settings: Settings) -> bool:
+def _thinks(chat: ChatRequest, settings: Settings) -> bool:
     """Whether the model reasons first. If the last message is to be continued, its reasoning is already over."""
-    wanted = asked.wants_reasoning()
-    if asked.continue_final_message and wanted is None:
+    wanted = chat.wants_reasoning()
+    if chat.continue_final_message and wanted is None:
         return False
     if wanted and not settings.reasoning_end:
         message = "this server's model does not reason before it answers (its operator gives no --reasoning-end)"

@@ -23,8 +23,8 @@ from guided.server.openai.scores import Offsets
 from guided.server.openai.spelling import Spelling, ToolResult
 
 __all__ = [
-    "CallArguments", "CallBegin", "Delta", "FunctionCall", "How", "Reading", "ReasoningText", "Text", "ToolResult",
-    "end_of",
+    "CallArguments", "CallBegin", "Delta", "FunctionCall", "Reading", "ReadingOptions", "ReasoningText", "Text",
+    "ToolResult", "end_of",
 ]  # fmt: skip
 
 
@@ -77,12 +77,12 @@ class FunctionCall:
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class ReadingOptions:
     """How to read the answers to a request.
 
     Attributes:
         calls: makes the reader of function calls; None: there are none.
-        apart: the markers that begin calls, if an answer is either text or calls; empty if it may mix both.
+        call_markers: the markers that begin calls, if an answer is either text or calls; empty if it may mix both.
         spelling: makes the speller of tokens, for calls and for results of the server's own tools; None: use the
             event's text.
         reasoning_end: the text that ends reasoning; "" if a control token ends it or there is no reasoning.
@@ -94,7 +94,7 @@ class How:
     """
 
     calls: Callable[[], CallReader] | None = None
-    apart: tuple[str, ...] = ()
+    call_markers: tuple[str, ...] = ()
     spelling: Callable[[], Spelling] | None = None
     reasoning_end: str = ""
     thinks: bool = False
@@ -104,7 +104,7 @@ class How:
     partial: bool = False
 
 
-_PLAIN = How()
+_PLAIN = ReadingOptions()
 
 
 def end_of(result: Result) -> Literal["stop", "length"]:
@@ -126,21 +126,21 @@ class Reading:
         offsets: offsets of the tokens with reported log probabilities.
     """
 
-    def __init__(self, how: How = _PLAIN) -> None:
-        self.how = how
+    def __init__(self, options: ReadingOptions = _PLAIN) -> None:
+        self.options = options
         self.calls, self.results = list[FunctionCall](), list[ToolResult]()
         self.reasoning_tokens = self.fresh = 0
         self.tokens, self.offsets = list[ShownToken](), Offsets()
         self.result: Result | None = None
         self._reasoning, self._text = list[str](), list[str]()
-        self._reader = how.calls() if how.calls is not None else None
-        self._spelling = how.spelling() if how.spelling is not None else None
+        self._reader = options.calls() if options.calls is not None else None
+        self._spelling = options.spelling() if options.spelling is not None else None
         self._held = ""  # the end of the reasoning so far, if it may begin the end marker
-        self._undecided: str | None = "" if how.apart else None  # the answer's start, while it may begin a call
+        self._undecided = "" if options.call_markers else None  # the answer's start, while it may begin a call
         self._space = ""  # white space between calls or at the end; it is text if text follows
         self._space_at: Sequence[int] = ()
-        self._places: Attribution | None = Attribution() if how.spelling is not None else None
-        self._json = PartialJson() if how.partial else None
+        self._places: Attribution | None = Attribution() if options.spelling is not None else None
+        self._json = PartialJson() if options.partial else None
 
     @property
     def text(self) -> str:
@@ -157,7 +157,7 @@ class Reading:
         self.fresh = len(self.tokens)
         if event.reasoning and event.result is None:
             self.reasoning_tokens += len(event.tokens)
-            if self.how.shows_reasoning:
+            if self.options.shows_reasoning:
                 self.tokens += ShownToken.of(event, is_text=False)
             return self._think(event.text)
         deltas = self._answer(event)
@@ -174,13 +174,13 @@ class Reading:
         if self.result is None:
             return None
         if self.calls and self.result.finish_reason == "stop":  # another call may have been cut off; these are complete
-            return "stop" if self.how.named else "tool_calls"
+            return "stop" if self.options.named else "tool_calls"
         return end_of(self.result)
 
     @property
     def is_empty(self) -> bool:
         """Whether an answer that could have held calls ended without calls and without text."""
-        return self.result is not None and self.how.calls is not None and not (self.calls or self._text)
+        return self.result is not None and self.options.calls is not None and not (self.calls or self._text)
 
     @property
     def partial(self) -> dict[str, int | str] | None:
@@ -194,14 +194,14 @@ class Reading:
     def _think(self, text: str) -> list[Delta]:
         """Emit the reasoning, but hold back a tail that may begin the end marker until more reasoning follows."""
         self._held += text
-        end = self.how.reasoning_end
+        end = self.options.reasoning_end
         most = min(len(end), len(self._held))
         keep = next((size for size in range(most, 0, -1) if end.startswith(self._held[-size:])), 0)
-        told, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
-        if not told or not self.how.shows_reasoning:
+        shown_text, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
+        if not shown_text or not self.options.shows_reasoning:
             return []
-        self._reasoning.append(told)
-        return [ReasoningText(told)]
+        self._reasoning.append(shown_text)
+        return [ReasoningText(shown_text)]
 
     # ---- the answer
     def _answer(self, event: StreamEvent) -> list[Delta]:
@@ -232,10 +232,10 @@ class Reading:
             return self._parts(self._reader.parts(piece))
         self._undecided += piece
         begun = self._undecided
-        if any(mark.startswith(begun) and mark != begun for mark in self.how.apart):
+        if any(mark.startswith(begun) and mark != begun for mark in self.options.call_markers):
             return []
         self._undecided = None
-        if begun.startswith(self.how.apart):
+        if begun.startswith(self.options.call_markers):
             return self._parts(self._reader.parts(begun))
         self._reader = None
         return self._say(begun, range(len(begun)))
@@ -253,7 +253,7 @@ class Reading:
         for part in parts:
             match part:
                 case TextPart(text, reasoning=True):
-                    if self._places is not None and self.how.shows_reasoning:
+                    if self._places is not None and self.options.shows_reasoning:
                         self._places.say(range(part.at, part.at + len(text)), is_text=False)
                     deltas += self._think(text)
                 case TextPart(text):
@@ -271,15 +271,15 @@ class Reading:
     def _say_between(self, text: str, at: Sequence[int]) -> list[Delta]:
         """Text beside calls, without the white space that merely separates calls."""
         text, at = self._space + text, [*self._space_at, *at]
-        told = text.rstrip()
-        self._space, self._space_at = text[len(told) :], at[len(told) :]
-        if told and self.calls and not self._text:
-            told, at = told.lstrip(), at[len(told) - len(told.lstrip()) :]
-        return self._say(told, at)
+        trimmed_text = text.rstrip()
+        self._space, self._space_at = text[len(trimmed_text) :], at[len(trimmed_text) :]
+        if trimmed_text and self.calls and not self._text:
+            trimmed_text, at = trimmed_text.lstrip(), at[len(trimmed_text) - len(trimmed_text.lstrip()) :]
+        return self._say(trimmed_text, at)
 
     def _say(self, text: str, at: Sequence[int] = ()) -> list[Delta]:
         """Emit text. `at`: its positions in the spelled answer."""
-        if self.how.trims and not self._text:
+        if self.options.trims and not self._text:
             at = at[len(text) - len(text.lstrip("\n")) :]
             text = text.lstrip("\n")
         if not text:

@@ -78,7 +78,7 @@ class Specified(Checked):
     gbnf: Any = None
     grammar: Any = None
 
-    def asked(self, *, allow_special_tokens: bool) -> Structured:
+    def structured_output(self, *, allow_special_tokens: bool) -> Structured:
         """The constraint on the text. Raises as `structured` does."""
         return structured(self.__dict__, allow_special_tokens=allow_special_tokens)
 
@@ -196,7 +196,7 @@ class CompletionRequest(TextRequest):
         """How many log probabilities each token has besides its own; None: no log probabilities."""
         return self.logprobs
 
-    def requests(self, asked: Structured, max_tokens: int) -> list[Request]:
+    def requests(self, structured: Structured, max_tokens: int) -> list[Request]:
         """One request of the engine for each prompt."""
         if self.best_of not in (None, self.n):
             raise RequestError("best_of chooses among answers, which is not done: give n", param="best_of")
@@ -204,8 +204,8 @@ class CompletionRequest(TextRequest):
             raise RequestError("the prompt is not given back: leave echo out, and put it before the text", param="echo")
         if not self.prompts() or [] in self.prompts():
             raise RequestError("there is no prompt: the model needs at least one token to go on from", param="prompt")
-        self.check_stops(asked.param)
-        options = self.options() | dict(asked.options) | {"max_tokens": self.max_tokens or max_tokens, "raw": True}
+        self.check_stops(structured.param)
+        options = self.options() | dict(structured.options) | {"max_tokens": self.max_tokens or max_tokens, "raw": True}
         if self.logprobs is not None:
             options |= {"logprobs": self.logprobs, "score_forced": True}
         if self.heal_prompt:
@@ -214,7 +214,7 @@ class CompletionRequest(TextRequest):
                 raise RequestError(f"{message} go with heal_prompt", param="heal_prompt")
             options |= {"heal_prompt": True}
         own = cast(Options, options)
-        return [Request(prompt, asked.constraint, n=self.n, options=own) for prompt in self.prompts()]
+        return [Request(prompt, structured.constraint, n=self.n, options=own) for prompt in self.prompts()]
 
 
 class _CalledFunction(Checked):
@@ -337,7 +337,7 @@ class ChatRequest(TextRequest, IgnoredInConversations):
     @model_validator(mode="after")
     def _check_messages(self) -> Self:
         """Check that each tool result answers an earlier call."""
-        made = set[str]()
+        call_ids = set[str]()
         for number, message in enumerate(self.messages):
             if message.content is None and message.role != "assistant":
                 raise fault(f"message {number} has no content", f"messages.{number}.content")
@@ -345,11 +345,11 @@ class ChatRequest(TextRequest, IgnoredInConversations):
                 raise fault(
                     f"message {number} has tool_calls, and is not the assistant's", f"messages.{number}.tool_calls"
                 )
-            made |= {call.id for call in message.tool_calls or ()}
+            call_ids |= {call.id for call in message.tool_calls or ()}
             if (message.role == "tool") != (message.tool_call_id is not None):
                 what = "tool_call_id belongs to messages of the role tool, which need it"
                 raise fault(f"message {number}: {what}", f"messages.{number}.tool_call_id")
-            if message.tool_call_id is not None and message.tool_call_id not in made:
+            if message.tool_call_id is not None and message.tool_call_id not in call_ids:
                 what = f"no call before it has the id {brief(message.tool_call_id)}"
                 raise fault(f"message {number}: {what}", f"messages.{number}.tool_call_id")
         return self

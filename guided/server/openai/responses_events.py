@@ -9,7 +9,7 @@
     completed, or incomplete if max_output_tokens cut it; error and failed if it failed
 
 The last event of a stream holds the whole response, so a stream and a whole response have the same content. Beyond
-OpenAI's fields a response has `store`, which is false, and the fields of `told_of`. `cached_tokens` is 0: it is not
+OpenAI's fields a response has `store`, which is false, and the `extension_fields`. `cached_tokens` is 0: it is not
 counted.
 """
 
@@ -23,13 +23,13 @@ from typing import Any, Final
 from guided.engine.result import Result, StreamEvent
 from guided.server.engine_thread import Stream
 from guided.server.http.errors import body_of, status_of
-from guided.server.openai.answers import Answer, told_of
+from guided.server.openai.answers import Answer, extension_fields
 from guided.server.openai.attribution import ShownToken
 from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text
 from guided.server.openai.scores import chat_logprobs
-from guided.server.openai.streaming import KEEP_ALIVE, NewReading, merged, sse
+from guided.server.openai.streaming import KEEP_ALIVE, NewReading, merge_events, sse
 
-__all__ = ["ResponseEvents", "sent", "whole"]
+__all__ = ["ResponseEvents", "final_response", "stream_events"]
 
 _Json = dict[str, Any]
 _PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
@@ -41,12 +41,12 @@ class ResponseEvents:
 
     Attributes:
         answer: a chat answer with the same model, id and time.
-        told: the fields of the request that the response repeats.
+        echoed_fields: the fields of the request that the response repeats.
         output: the items so far.
     """
 
-    def __init__(self, answer: Answer, told: Mapping[str, Any]) -> None:
-        self.answer, self.told, self.output = answer, told, list[_Json]()
+    def __init__(self, answer: Answer, echoed_fields: Mapping[str, Any]) -> None:
+        self.answer, self.echoed_fields, self.output = answer, echoed_fields, list[_Json]()
         self._number = 0  # of the next event
         self._kind = ""  # of the open item; "": no item is open
         self._pieces = list[str]()  # of the open item's text
@@ -91,7 +91,7 @@ class ResponseEvents:
             yield from self._add("message")
         self._take()
         yield from self._close(status)
-        response = self._response(status) | told_of(result) | {"usage": self._usage(result)}
+        response = self._response(status) | extension_fields(result) | {"usage": self._usage(result)}
         if cut:
             response["incomplete_details"] = {"reason": "max_output_tokens"}
         else:
@@ -100,9 +100,14 @@ class ResponseEvents:
 
     def fail(self, error: Exception) -> Iterator[_Json]:
         """The events of an error, after those of `begin`."""
-        told = body_of(error)["error"]
-        yield self._event("error", code=told["code"], message=told["message"], param=told["param"])
-        failed = {"code": "server_error" if status_of(error) >= 500 else "invalid_prompt", "message": told["message"]}
+        error_fields = body_of(error)["error"]
+        yield self._event(
+            "error", code=error_fields["code"], message=error_fields["message"], param=error_fields["param"]
+        )
+        failed = {
+            "code": "server_error" if status_of(error) >= 500 else "invalid_prompt",
+            "message": error_fields["message"],
+        }
         yield self._event("response.failed", response=self._response("failed") | {"error": failed})
 
     # ---- items
@@ -184,7 +189,7 @@ class ResponseEvents:
             "model": self.answer.model,
             "output": list(self.output),
             "usage": None,
-            **self.told,
+            **self.echoed_fields,
         }
 
     def _usage(self, result: Result) -> _Json:
@@ -199,8 +204,8 @@ class ResponseEvents:
     def _spelled(self, tokens: Sequence[ShownToken]) -> list[_Json]:
         if self.answer.top is None:
             return []
-        found: list[_Json] = chat_logprobs(tokens, self.answer.vocabulary)["content"]
-        return found
+        scores: list[_Json] = chat_logprobs(tokens, self.answer.vocabulary)["content"]
+        return scores
 
 
 async def _all(
@@ -210,42 +215,42 @@ async def _all(
     reading = new_reading()
     try:
         yield list(events.begin())
-        async with aclosing(merged([stream], 1, keep_alive)) as arriving:
-            async for arrived in arriving:
-                found = list[_Json]()
-                for _, event in arrived:
+        async with aclosing(merge_events([stream], 1, keep_alive)) as batches:
+            async for batch in batches:
+                output = list[_Json]()
+                for _, event in batch:
                     deltas = reading.read(event)
-                    found += events.read(event, deltas, reading.tokens[reading.fresh :])
-                if found or not arrived:
-                    yield found
+                    output += events.read(event, deltas, reading.tokens[reading.fresh :])
+                if output or not batch:
+                    yield output
         yield list(events.end(reading))
     finally:
         stream.cancel()
 
 
-async def whole(events: ResponseEvents, stream: Stream, new_reading: NewReading) -> _Json:
+async def final_response(events: ResponseEvents, stream: Stream, new_reading: NewReading) -> _Json:
     """The whole response. Raises as reading the stream does."""
     last: _Json = {}
-    async with aclosing(_all(events, stream, new_reading, _NEVER)) as found:
-        async for each in found:
+    async with aclosing(_all(events, stream, new_reading, _NEVER)) as output:
+        async for each in output:
             last = each[-1] if each else last
     response: _Json = last["response"]
     return response
 
 
-async def sent(
+async def stream_events(
     events: ResponseEvents, stream: Stream, new_reading: NewReading, keep_alive: float
 ) -> AsyncGenerator[str]:
     """The events as named server-sent events. If the reader stops, the request is cancelled."""
     try:
-        async with aclosing(_all(events, stream, new_reading, keep_alive)) as found:
-            async for each in found:
-                yield _said(each) or KEEP_ALIVE
+        async with aclosing(_all(events, stream, new_reading, keep_alive)) as output:
+            async for each in output:
+                yield _to_sse(each) or KEEP_ALIVE
     except Exception as error:
-        yield _said(events.fail(error))
+        yield _to_sse(events.fail(error))
 
 
-def _said(events: Iterable[_Json]) -> str:
+def _to_sse(events: Iterable[_Json]) -> str:
     return "".join(sse(event, event["type"]) for event in events)
 
 

@@ -47,12 +47,12 @@ def one_of(
     if not isinstance(value, Mapping):
         raise RequestError(f"{where} is an object, not {brief(value)}", param=where)
     kind = value.get("type") or default
-    found = kinds.get(kind) if isinstance(kind, str) else None
-    if found is None:
+    model = kinds.get(kind) if isinstance(kind, str) else None
+    if model is None:
         why = (refused or {}).get(str(kind), otherwise) or f"known are {', '.join(kinds)}"
         raise RequestError(f"{where}.type is {brief(kind)}: {why}", param=f"{where}.type")
     try:
-        return read_request(found, dict(value))
+        return read_request(model, dict(value))
     except RequestError as error:
         param = f"{where}.{error.param}" if error.param else where
         placed = error.param and error.message.startswith(f"{error.param}")

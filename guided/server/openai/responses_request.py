@@ -248,9 +248,9 @@ class InputTokensRequest(Checked):
             flat.pointer = re.sub(r"^(tools/\d+)/function(?=/|$)", r"\1", error.pointer)
             raise flat from error
         except (BudgetError, MessageError, OptionError) as error:
-            told = body_of(error)["error"]
+            error_body = body_of(error)["error"]
             raise RequestError(
-                self._named(told["message"]), param=self.param(told["param"]), code=told["code"]
+                self._named(error_body["message"]), param=self.param(error_body["param"]), code=error_body["code"]
             ) from error
 
     def param(self, name: str | None) -> str | None:
@@ -262,7 +262,7 @@ class InputTokensRequest(Checked):
             text = name.sub(here, text)
         return re.sub(
             r"^messages\.(\d+)[\w.]*|^message (\d+)(?=[: ])",
-            lambda found: self._messages()[1][int(found[1] or found[2])],
+            lambda match: self._messages()[1][int(match[1] or match[2])],
             text,
         )
 
@@ -358,7 +358,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
         body |= {} if self.top is None else {"logprobs": True, "top_logprobs": self.top}
         return body
 
-    def told(self) -> dict[str, Any]:
+    def echoed_fields(self) -> dict[str, Any]:
         """The fields of the request that the answer repeats. Formats that OpenAI does not have are reported as text."""
         format = self.text.format if self.text is not None else None
         choice = self.tool_choice.model_dump() if isinstance(self.tool_choice, BaseModel) else self.tool_choice
@@ -407,5 +407,5 @@ def _chat_choice(choice: str | _Choice | _AllowedTools) -> Any:
 
 def _given(part: BaseModel) -> dict[str, Any]:
     """The fields of an object that were set, by the object's own names."""
-    found = {info.alias or name: getattr(part, name) for name, info in type(part).model_fields.items()}
-    return {name: value for name, value in found.items() if value is not None} | (part.model_extra or {})
+    fields = {info.alias or name: getattr(part, name) for name, info in type(part).model_fields.items()}
+    return {name: value for name, value in fields.items() if value is not None} | (part.model_extra or {})

@@ -26,7 +26,7 @@ class Offsets:
 
     def of(self, data: bytes) -> int:
         """The offset of the next token, given its bytes."""
-        data, at, found = self._begun + data, len(self._begun), self._size
+        data, at, offset = self._begun + data, len(self._begun), self._size
         self._begun = b""
         while data:
             size, characters, is_complete = _first_part(data)
@@ -34,11 +34,11 @@ class Offsets:
                 self._begun = data
                 break
             if at >= size:  # the token begins after this part
-                found += characters
+                offset += characters
             elif at > 0:  # or inside it
-                found += len(data[:at].decode("utf-8", "ignore"))
+                offset += len(data[:at].decode("utf-8", "ignore"))
             at, data, self._size = max(0, at - size), data[size:], self._size + characters
-        return found
+        return offset
 
 
 def _first_part(data: bytes) -> tuple[int, int, bool]:

@@ -23,25 +23,34 @@ from guided.server.openai.answers import Answer, usage_of
 from guided.server.openai.deltas import Reading
 from guided.server.openai.requests import StreamOptions
 
-__all__ = ["KEEP_ALIVE", "NewReading", "all_begun", "collected", "merged", "milliseconds", "server_sent", "sse"]
+__all__ = [
+    "KEEP_ALIVE",
+    "NewReading",
+    "collect_readings",
+    "merge_events",
+    "milliseconds",
+    "server_sent",
+    "sse",
+    "wait_until_begun",
+]
 
 KEEP_ALIVE: Final = ": keep-alive\n\n"
 _LINE_ENDS: Final = (("\u2028", r"\u2028"), ("\u2029", r"\u2029"), ("\x85", r"\u0085"))
 NewReading = Callable[[], Reading]
 
 
-async def all_begun(streams: Sequence[Stream]) -> None:
+async def wait_until_begun(streams: Sequence[Stream]) -> None:
     """Wait until all streams have their first event. If one fails, cancel all and raise its error."""
     try:
         for stream in streams:
-            await stream.begun()
+            await stream.wait_for_first_event()
     except BaseException:  # also if the client disconnects
         for stream in streams:
             stream.cancel()
         raise
 
 
-async def collected(streams: Sequence[Stream], new_reading: NewReading) -> list[list[Reading]]:
+async def collect_readings(streams: Sequence[Stream], new_reading: NewReading) -> list[list[Reading]]:
     """The readings of each stream's samples, in order. If one fails, the others are cancelled."""
 
     async def read(stream: Stream) -> list[Reading]:
@@ -69,19 +78,19 @@ async def server_sent(
     keep_alive: float,
     warnings: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncGenerator[str, None]:
-    """See the head. `samples`: per stream; `warnings`: for the first chunk."""
+    """See the module docstring. `samples`: per stream; `warnings`: for the first chunk."""
     readings = [[new_reading() for _ in range(samples)] for _ in streams]
     begins = list(range(len(streams) * samples)) if answer.chat else []  # in order: OpenAI's client needs it
-    begun, said = set[int](), list[str]()
+    begun, output = set[int](), list[str]()
     first: dict[str, Any] = {"warnings": list(warnings)} if warnings else {}
     try:
-        async with aclosing(merged(streams, samples, keep_alive)) as arriving:
-            async for events in arriving:
+        async with aclosing(merge_events(streams, samples, keep_alive)) as batches:
+            async for events in batches:
                 for number, event in events:
                     reading = readings[number // samples][number % samples]
                     ttft = {"ttft_ms": milliseconds(streams[number // samples].ttft)}
                     for each in begins:  # the samples of one stream
-                        said.append(sse(answer.begin(each, reading) | ttft | first))
+                        output.append(sse(answer.begin(each, reading) | ttft | first))
                         first = {}
                     begun.update(begins)
                     begins = []
@@ -91,22 +100,22 @@ async def server_sent(
                             chunk |= ttft
                         if options.continuous_usage_stats:
                             chunk["usage"] = usage_of(readings)
-                        said.append(sse(chunk | first))
+                        output.append(sse(chunk | first))
                         first = {}
-                if said or not events:
-                    yield "".join(said) or KEEP_ALIVE
-                    said.clear()
+                if output or not events:
+                    yield "".join(output) or KEEP_ALIVE
+                    output.clear()
         if options.include_usage:
-            said.append(sse(answer.usage(readings)))
+            output.append(sse(answer.usage(readings)))
     except Exception as error:
-        said.append(sse(body_of(error)))
+        output.append(sse(body_of(error)))
     finally:
         for stream in streams:
             stream.cancel()
-    yield "".join([*said, "data: [DONE]\n\n"])
+    yield "".join([*output, "data: [DONE]\n\n"])
 
 
-async def merged(
+async def merge_events(
     streams: Sequence[Stream], samples: int, keep_alive: float
 ) -> AsyncGenerator[list[tuple[int, StreamEvent]], None]:
     """The events of all streams, each with the number of its choice. All events that have arrived are yielded together,
@@ -124,7 +133,7 @@ async def merged(
         stream.awake = awake
     try:
         while True:
-            events, error = _taken(streams, samples)
+            events, error = _take_events(streams, samples)
             if events:
                 yield events
                 quiet_since = loop.time()
@@ -144,12 +153,12 @@ async def merged(
             alarm.cancel()
 
 
-def _taken(streams: Sequence[Stream], samples: int) -> tuple[list[tuple[int, StreamEvent]], Exception | None]:
+def _take_events(streams: Sequence[Stream], samples: int) -> tuple[list[tuple[int, StreamEvent]], Exception | None]:
     """The events that have arrived, up to the first stream that failed, and its error."""
     events = list[tuple[int, StreamEvent]]()
     try:
         for at, stream in enumerate(streams):
-            for number, event in stream.taken():
+            for number, event in stream.take_events():
                 events.append((at * samples + number, event))
     except Exception as error:
         return events, error

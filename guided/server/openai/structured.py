@@ -89,27 +89,27 @@ def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) 
         RequestError: a field is malformed, or several fields constrain the text.
         SpecError: the kind of the specification is unknown. Errors inside the specification are found when it compiles.
     """
-    asked = {name: given[name] for name in FIELDS if given.get(name) is not None}
+    fields = {name: given[name] for name in FIELDS if given.get(name) is not None}
     warnings = {
         name: f"{name} is an old name: write structured_outputs={{{_OLD.get(name, name)!r}: ...}}"
-        for name in asked
+        for name in fields
         if name.startswith("guided_")
     }
-    asked.pop("guided_decoding_backend", None)  # there is only one backend
+    fields.pop("guided_decoding_backend", None)  # there is only one backend
     reader = _Reader(allow_special_tokens)
-    found = list[Structured]()
-    if (format := asked.pop("response_format", None)) is not None:
-        found.append(reader.response_format(_mapping("response_format", format)))
-    if (outputs := asked.pop("structured_outputs", None)) is not None:
-        found.append(reader.structured_outputs("structured_outputs.", _mapping("structured_outputs", outputs)))
-    if old := {_OLD[name]: asked.pop(name) for name in list(asked) if name in _OLD}:
-        found.append(reader.structured_outputs("guided_", old))
-    found += [reader.read(name, name, value) for name, value in asked.items()]
-    found = [each for each in found if each.constraint is not None]
-    if len(found) > 1:
-        names = " and ".join(each.param for each in found)
-        raise RequestError(f"{names} both say what the text must be: give one", param=found[1].param)
-    chosen = found[0] if found else Structured()
+    candidates = list[Structured]()
+    if (format := fields.pop("response_format", None)) is not None:
+        candidates.append(reader.response_format(_mapping("response_format", format)))
+    if (outputs := fields.pop("structured_outputs", None)) is not None:
+        candidates.append(reader.structured_outputs("structured_outputs.", _mapping("structured_outputs", outputs)))
+    if old := {_OLD[name]: fields.pop(name) for name in list(fields) if name in _OLD}:
+        candidates.append(reader.structured_outputs("guided_", old))
+    candidates += [reader.read(name, name, value) for name, value in fields.items()]
+    candidates = [each for each in candidates if each.constraint is not None]
+    if len(candidates) > 1:
+        names = " and ".join(each.param for each in candidates)
+        raise RequestError(f"{names} both say what the text must be: give one", param=candidates[1].param)
+    chosen = candidates[0] if candidates else Structured()
     return replace(chosen, warnings=warnings)
 
 
@@ -154,9 +154,9 @@ class _Reader:
         _known(prefix.rstrip("._"), given, (*KINDS, *_MODIFIERS))
         kinds = [kind for kind in KINDS if given.get(kind) is not None and given[kind] is not False]
         if len(kinds) != 1:
-            told = " and ".join(kinds) if kinds else "none of them is given"
+            given_kinds = " and ".join(kinds) if kinds else "none of them is given"
             param = prefix.rstrip(".") if prefix.endswith(".") else prefix + next(iter(given))
-            raise RequestError(f"give one of {', '.join(KINDS)} ({told})", param=param)
+            raise RequestError(f"give one of {', '.join(KINDS)} ({given_kinds})", param=param)
         kind = kinds[0]
         for name in _MODIFIERS:
             if given.get(name) not in (None, False) and kind not in ("json", "json_object"):

@@ -51,14 +51,14 @@ class Functions:
     Attributes:
         tools: the tools that the prompt describes.
         constraint: of the answer.
-        apart: the markers that begin calls, if an answer is either text or calls; else empty.
+        call_markers: the markers that begin calls, if an answer is either text or calls; else empty.
         named: whether the request names the function to call.
     """
 
     style: ToolStyle
     tools: Sequence[_Json]
     constraint: CompiledBy
-    apart: tuple[str, ...]
+    call_markers: tuple[str, ...]
     named: bool
 
     def reader(self) -> CallReader:
@@ -79,7 +79,7 @@ class Functions:
             chosen = chosen_tools(tools, tool_choice)
             _check_keys(tools)
         except (SpecError, UnsupportedError) as error:
-            raise _told(error) from None
+            raise _request_error(error) from None
         if tool_choice == "none":
             return None
         tools = [_of_an_object(number, tool) for number, tool in enumerate(tools)]
@@ -99,8 +99,8 @@ class Functions:
             except (SpecError, UnsupportedError) as error:
                 raise _placed(error, places) from None
 
-        apart = () if form is None else tuple(_begins(style, chosen.functions))
-        return cls(style, tools, CompiledBy(compiled, free=mixed), apart, chosen.mode == "named")
+        call_markers = () if form is None else tuple(_begins(style, chosen.functions))
+        return cls(style, tools, CompiledBy(compiled, free=mixed), call_markers, chosen.mode == "named")
 
 
 def _of_an_object(number: int, tool: _Json) -> _Json:
@@ -185,8 +185,8 @@ def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabular
     known = re.compile(names_pattern(filter(None, vocabulary.special_tokens.values())))
 
     def check(name: str, param: str) -> None:
-        if found := known.search(name):
-            message = f"the name {brief(name)} contains the control token {found[0]} of this model"
+        if match := known.search(name):
+            message = f"the name {brief(name)} contains the control token {match[0]} of this model"
             raise RequestError(message, param=param)
 
     for number, tool in enumerate(tools):
@@ -241,6 +241,6 @@ def _place(pointer: str, places: Mapping[str, str]) -> str:
     return "tools"
 
 
-def _told(error: SpecError | UnsupportedError) -> RequestError:
+def _request_error(error: SpecError | UnsupportedError) -> RequestError:
     error.pointer = error.pointer.lstrip("/")
     return RequestError(str(error), param=error.pointer, code="invalid_specification")

@@ -24,35 +24,35 @@ _LONGEST: Final = 300  # characters of the header
 
 
 def warnings_of(text: Structured, param: str, streams: Sequence[Stream] = ()) -> list[dict[str, Any]]:
-    """See the head.
+    """See the module docstring.
 
     Args:
         text: the request's constraint on the text.
         param: the field of its specification; "" if findings have their own locations.
         streams: of the request. The first has begun, so its specification is compiled; all share it.
     """
-    told: list[dict[str, Any]] = [{"message": message, "param": name} for name, message in text.warnings.items()]
+    warnings: list[dict[str, Any]] = [{"message": message, "param": name} for name, message in text.warnings.items()]
     findings = _findings(streams[0]) if streams else ()
-    told += [
+    warnings += [
         {"message": for_clients(f"not enforced: {each}"), "param": param + each.pointer} for each in findings[:_MOST]
     ]
     if len(findings) > _MOST:
-        told.append({"message": f"and {len(findings) - _MOST} more are not enforced", "param": param or None})
-    return told
+        warnings.append({"message": f"and {len(findings) - _MOST} more are not enforced", "param": param or None})
+    return warnings
 
 
-def header_of(told: Sequence[dict[str, Any]]) -> dict[str, str]:
+def header_of(warnings: Sequence[dict[str, Any]]) -> dict[str, str]:
     """The header `Warning` in ASCII (code 299, human-readable, as vLLM's clients expect)."""
-    if not told:
+    if not warnings:
         return {}
-    text = str(told[0]["message"]).encode("ascii", "backslashreplace").decode()
+    text = str(warnings[0]["message"]).encode("ascii", "backslashreplace").decode()
     plain = "".join(each if each.isprintable() and each not in '"\\' else "?" for each in text)
     return {"Warning": f'299 - "{plain[:_LONGEST]}"'}
 
 
 def _findings(stream: Stream) -> Sequence[Finding]:
-    coming = stream.tasks[0].coming
-    if coming is None or not coming.done() or coming.cancelled() or coming.exception() is not None:
+    future = stream.tasks[0].future
+    if future is None or not future.done() or future.cancelled() or future.exception() is not None:
         return ()
-    matcher = coming.result()[0].sequence.matcher
+    matcher = future.result()[0].sequence.matcher
     return next((part.grammar.findings for part in layers(matcher) if isinstance(part, GrammarMatcher)), ())

@@ -22,8 +22,8 @@ from guided.server.engine_thread import Stream
 from guided.server.http.errors import body_of
 from guided.server.http.openapi import takes
 from guided.server.openai.reading import Checked, read_request
-from guided.server.openai.streaming import all_begun, milliseconds, sse
-from guided.server.server import Server, stream_response, unless_gone
+from guided.server.openai.streaming import milliseconds, sse, wait_until_begun
+from guided.server.server import Server, run_while_connected, stream_response
 
 __all__ = ["StreamRequest", "add"]
 
@@ -43,11 +43,11 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/stream")
     @takes(StreamRequest, events=True)
     async def stream(request: Request) -> Response:
-        asked = await server.read(request, partial(read_request, StreamRequest))
-        options = Options(max_tokens=asked.max_tokens, raw=True)
-        (found,) = server.submit(request, [EngineRequest(asked.prompt, options=options)])
-        await unless_gone(request, all_begun([found]))
-        return stream_response(_events(found), {})
+        body = await server.read(request, partial(read_request, StreamRequest))
+        options = Options(max_tokens=body.max_tokens, raw=True)
+        (token_stream,) = server.submit(request, [EngineRequest(body.prompt, options=options)])
+        await run_while_connected(request, wait_until_begun([token_stream]))
+        return stream_response(_events(token_stream), {})
 
 
 async def _events(stream: Stream) -> AsyncGenerator[str, None]:

@@ -25,14 +25,14 @@ from guided.server.inspector.inspection import CheckRequest, ExplainRequest, Sam
 from guided.server.inspector.stepping import PIECE, Step, StepRequest
 from guided.server.openai.requests import read_request
 from guided.server.preparing import CompileTimeout
-from guided.server.server import Server, unless_gone
+from guided.server.server import Server, run_while_connected
 
 __all__ = ["add"]
 
 _THREADS: Final = 2
 _MOST_WAITING: Final = 32
 _PATIENCE: Final = 30.0  # seconds
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 _CHECKED = {"valid": "boolean", "kind": "string"}
 _EXPLAINED = {
@@ -49,31 +49,31 @@ _SAMPLED = {"seed": "integer", "texts": "array"}
 _STEP = {"mask": "object", "before": "array", "after": "array", "removed": "object", "budget": "object"}
 
 
-class _Desk:
+class _InspectionPool:
     """Runs blocking work on a few threads, with a limit on the number of waiting requests."""
 
     def __init__(self) -> None:
         self._threads = PolitePool(_THREADS, "guided inspector")
-        self._room = threading.Semaphore(_MOST_WAITING)
+        self._slots = threading.Semaphore(_MOST_WAITING)
 
-    async def run(self, work: Callable[[], _Found]) -> _Found:
+    async def run(self, work: Callable[[], _Result]) -> _Result:
         """Run the work and return its result. It is metered: once the client has an answer, it stops at its next step.
 
         Raises:
             RequestError: too many requests are waiting, or the work takes too long.
         """
-        if not self._room.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False):
             raise RequestError(f"{_MOST_WAITING} inspections wait already", code="overloaded", status=503)
         answered, end = threading.Event(), perf_counter() + _PATIENCE
 
-        def metered_work() -> _Found:
+        def metered_work() -> _Result:
             with metered(end - perf_counter(), stop=answered), gc_paused():
                 return work()
 
-        doing = self._threads.submit(metered_work)
-        doing.add_done_callback(lambda _: self._room.release())
+        future = self._threads.submit(metered_work)
+        future.add_done_callback(lambda _: self._slots.release())
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(doing), _PATIENCE)
+            return await asyncio.wait_for(asyncio.wrap_future(future), _PATIENCE)
         except (TimeoutError, LimitExceeded, CompileTimeout) as error:
             if not isinstance(error, TimeoutError) and perf_counter() < end:
                 raise
@@ -85,41 +85,41 @@ class _Desk:
 
 def add(app: FastAPI, server: Server) -> None:
     """Add the routes."""
-    desk, engine, settings = _Desk(), server.engine, server.settings
+    pool, engine, settings = _InspectionPool(), server.engine, server.settings
     bounds: Any = {"allow_special_tokens": settings.allow_special_tokens, "seconds": settings.compile_timeout}
 
     @app.post("/v1/grammars/check")
     @takes(CheckRequest, answer=_CHECKED)
     async def check_grammar(request: Request) -> dict[str, Any]:
-        asked = await server.read(request, partial(read_request, CheckRequest))
-        return await desk.run(partial(check, engine, asked, **bounds))
+        body = await server.read(request, partial(read_request, CheckRequest))
+        return await pool.run(partial(check, engine, body, **bounds))
 
     @app.post("/v1/grammars/explain")
     @takes(ExplainRequest, answer=_EXPLAINED)
     async def explain_grammar(request: Request) -> dict[str, Any]:
-        asked = await server.read(request, partial(read_request, ExplainRequest))
-        return await desk.run(partial(explain, engine, asked, **bounds))
+        body = await server.read(request, partial(read_request, ExplainRequest))
+        return await pool.run(partial(explain, engine, body, **bounds))
 
     @app.post("/v1/grammars/sample")
     @takes(SampleRequest, answer=_SAMPLED)
     async def sample_grammar(request: Request) -> dict[str, Any]:
-        asked = await server.read(request, partial(read_request, SampleRequest))
-        return await desk.run(partial(sample, asked, seconds=settings.compile_timeout))
+        body = await server.read(request, partial(read_request, SampleRequest))
+        return await pool.run(partial(sample, body, seconds=settings.compile_timeout))
 
     @app.post("/v1/grammars/step")
     @takes(StepRequest, answer=_STEP)
     async def step_of_output(request: Request) -> dict[str, Any]:
-        asked = await server.read(request, partial(read_request, StepRequest))
-        server.check_model(asked.model)
+        body = await server.read(request, partial(read_request, StepRequest))
+        server.check_model(body.model)
 
-        async def found() -> dict[str, Any]:
-            step = await desk.run(partial(Step.of, engine, asked, **bounds))
+        async def compute_step() -> dict[str, Any]:
+            step = await pool.run(partial(Step.of, engine, body, **bounds))
             for end in range(PIECE, len(step.ids), PIECE):
                 await server.thread.call(partial(engine.logits, step.ids[:end]))
             logits = await server.thread.call(partial(engine.logits, step.ids))
-            return await desk.run(partial(step.fields, logits[0], engine.vocabulary))
+            return await pool.run(partial(step.fields, logits[0], engine.vocabulary))
 
-        return await unless_gone(request, found())
+        return await run_while_connected(request, compute_step())
 
     @app.get("/v1/grammars")
     @takes(answer={"object": "string", "data": "array"})

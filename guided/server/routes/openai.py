@@ -15,15 +15,15 @@ from guided.server.engine_thread import Stream
 from guided.server.http.openapi import takes
 from guided.server.http.request_context import request_context_of
 from guided.server.openai.answers import Answer
-from guided.server.openai.conversations import conversation
+from guided.server.openai.conversations import build_chat_request
 from guided.server.openai.deltas import Reading
 from guided.server.openai.requests import ChatRequest, CompletionRequest, StreamOptions, read_request
-from guided.server.openai.streaming import NewReading, all_begun, collected, server_sent
+from guided.server.openai.streaming import NewReading, collect_readings, server_sent, wait_until_begun
 from guided.server.openai.structured import Structured
 from guided.server.openai.warnings import header_of, warnings_of
-from guided.server.server import Server, stream_response, unless_gone
+from guided.server.server import Server, run_while_connected, stream_response
 
-__all__ = ["Prepared", "add", "prepared"]
+__all__ = ["PreparedRequest", "add", "prepare_request"]
 
 _SHORT_COMPLETION = 16  # tokens, as in OpenAI's interface
 
@@ -68,7 +68,7 @@ def _model(server: Server) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRequest:
     """The engine's requests for a request, and how to read the answer.
 
     Attributes:
@@ -88,7 +88,9 @@ class Prepared:
         return warnings_of(self.text, self.param or "", streams)
 
 
-def prepared(server: Server, asked: ChatRequest | CompletionRequest, *, own_tools: bool = True) -> Prepared:
+def prepare_request(
+    server: Server, body: ChatRequest | CompletionRequest, *, own_tools: bool = True
+) -> PreparedRequest:
     """Build the engine's requests. Requests of /v1/responses arrive in the form of chat completions.
 
     Args:
@@ -97,37 +99,40 @@ def prepared(server: Server, asked: ChatRequest | CompletionRequest, *, own_tool
     Raises:
         RequestError, GuidedError: the request is refused.
     """
-    text = asked.asked(allow_special_tokens=server.settings.allow_special_tokens)
-    if isinstance(asked, ChatRequest):
+    text = body.structured_output(allow_special_tokens=server.settings.allow_special_tokens)
+    if isinstance(body, ChatRequest):
         settings = server.settings if own_tools else replace(server.settings, tools=())
-        part, how = conversation(asked, text, server.engine, settings)
-        param = None if how.calls is not None else text.param or None  # errors of tools have their own locations
-        return Prepared([part], text, param, partial(Reading, how))
-    return Prepared(asked.requests(text, _SHORT_COMPLETION), text, text.param or None)
+        part, reading_options = build_chat_request(body, text, server.engine, settings)
+        has_tools = reading_options.calls is not None  # errors of tools have their own locations
+        param = None if has_tools else text.param or None
+        return PreparedRequest([part], text, param, partial(Reading, reading_options))
+    return PreparedRequest(body.requests(text, _SHORT_COMPLETION), text, text.param or None)
 
 
 async def _answer(server: Server, request: Request, kind: type[ChatRequest] | type[CompletionRequest]) -> Response:
     """Answer a request, as a whole or as a stream."""
 
-    def read(body: Any) -> tuple[ChatRequest | CompletionRequest, Prepared]:
-        asked = read_request(kind, body)
-        server.check_model(asked.model)
-        return asked, prepared(server, asked)
+    def read(value: Any) -> tuple[ChatRequest | CompletionRequest, PreparedRequest]:
+        body = read_request(kind, value)
+        server.check_model(body.model)
+        return body, prepare_request(server, body)
 
-    asked, found = await server.read(request, read)
-    request.state.param, request_context_of(request).kind = found.param, found.text.param
-    streams = server.submit(request, found.parts, asked.priority, rid=asked.rid, streams=asked.stream)
-    is_chat = isinstance(asked, ChatRequest)
-    answer = Answer(is_chat, server.settings.model_name, server.engine.vocabulary, asked.top, asked.return_token_ids)
-    if not asked.stream:
-        readings = await unless_gone(request, collected(streams, found.new_reading))
-        told = found.notices(streams)
-        return JSONResponse(answer.body(readings) | ({"warnings": told} if told else {}), headers=header_of(told))
-    await unless_gone(request, all_begun(streams))
-    told = found.notices(streams)
-    options = asked.stream_options or StreamOptions()
+    body, prepared = await server.read(request, read)
+    request.state.param, request_context_of(request).kind = prepared.param, prepared.text.param
+    streams = server.submit(request, prepared.parts, body.priority, rid=body.rid, streams=body.stream)
+    is_chat = isinstance(body, ChatRequest)
+    answer = Answer(is_chat, server.settings.model_name, server.engine.vocabulary, body.top, body.return_token_ids)
+    if not body.stream:
+        readings = await run_while_connected(request, collect_readings(streams, prepared.new_reading))
+        warnings = prepared.notices(streams)
+        return JSONResponse(
+            answer.body(readings) | ({"warnings": warnings} if warnings else {}), headers=header_of(warnings)
+        )
+    await run_while_connected(request, wait_until_begun(streams))
+    warnings = prepared.notices(streams)
+    options = body.stream_options or StreamOptions()
     keep_alive = server.settings.keep_alive
     events = server_sent(
-        answer, streams, options, found.new_reading, samples=asked.n, keep_alive=keep_alive, warnings=told
+        answer, streams, options, prepared.new_reading, samples=body.n, keep_alive=keep_alive, warnings=warnings
     )
-    return stream_response(events, header_of(told))
+    return stream_response(events, header_of(warnings))

@@ -34,8 +34,8 @@ def add(app: FastAPI, server: Server) -> None:
     @app.get("/health")
     @takes(answer={"status": "string", "step": "integer", "waiting": "integer"})
     def health() -> JSONResponse:
-        found = server.health()
-        return JSONResponse(found, 503 if found["status"] == "dead" else 200)
+        health_fields = server.health()
+        return JSONResponse(health_fields, 503 if health_fields["status"] == "dead" else 200)
 
     @app.get("/ping")
     def ping() -> Response:
@@ -57,7 +57,7 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/abort_request")
     @takes(AbortRequest, answer={"aborted": "integer"})
     async def abort(request: Request) -> dict[str, Any]:
-        asked = await server.read(request, partial(read_request, AbortRequest))
-        if (asked.rid is None) is not asked.abort_all:
+        body = await server.read(request, partial(read_request, AbortRequest))
+        if (body.rid is None) is not body.abort_all:
             raise RequestError("give rid, or abort_all=true", param="rid")
-        return {"aborted": server.abort(request_context_of(request).key, asked.rid)}
+        return {"aborted": server.abort(request_context_of(request).key, body.rid)}

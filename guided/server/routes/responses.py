@@ -13,16 +13,16 @@ from guided.server.http.openapi import takes
 from guided.server.http.request_context import request_context_of
 from guided.server.openai.answers import Answer
 from guided.server.openai.requests import read_request
-from guided.server.openai.responses_events import ResponseEvents, sent, whole
+from guided.server.openai.responses_events import ResponseEvents, final_response, stream_events
 from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest
-from guided.server.openai.streaming import all_begun
+from guided.server.openai.streaming import wait_until_begun
 from guided.server.openai.warnings import header_of
-from guided.server.routes.openai import Prepared, prepared
-from guided.server.server import Server, stream_response, unless_gone
+from guided.server.routes.openai import PreparedRequest, prepare_request
+from guided.server.server import Server, run_while_connected, stream_response
 
 __all__ = ["add"]
 
-_Asked = TypeVar("_Asked", bound=InputTokensRequest)
+_Body = TypeVar("_Body", bound=InputTokensRequest)
 _ANSWER = {
     "id": "string",
     "object": "string",
@@ -45,8 +45,8 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/v1/responses/input_tokens")
     @takes(InputTokensRequest, answer={"object": "string", "input_tokens": "integer"})
     async def input_tokens(request: Request) -> dict[str, Any]:
-        def read(body: Any) -> Prepared:
-            return _read(server, InputTokensRequest, body)[1]
+        def read(value: Any) -> PreparedRequest:
+            return _read(server, InputTokensRequest, value)[1]
 
         [part] = (await server.read(request, read)).parts
         ids = await server.encode(request, part.prompt)
@@ -58,30 +58,33 @@ def add(app: FastAPI, server: Server) -> None:
         raise RequestError("nothing is stored here", param="response_id", code="response_not_found", status=404)
 
 
-def _read(server: Server, kind: type[_Asked], body: Any) -> tuple[_Asked, Prepared]:
+def _read(server: Server, kind: type[_Body], value: Any) -> tuple[_Body, PreparedRequest]:
     """Parse a request, and build the engine's requests."""
-    asked = read_request(kind, body)
-    server.check_model(asked.model)
-    chat = asked.chat()
-    with asked.by_its_names():
-        return asked, prepared(server, chat, own_tools=False)
+    body = read_request(kind, value)
+    server.check_model(body.model)
+    chat = body.chat()
+    with body.by_its_names():
+        return body, prepare_request(server, chat, own_tools=False)
 
 
 async def _answer(server: Server, request: Request) -> Response:
     """A response, whole or as a stream."""
-    asked, found = await server.read(request, partial(_read, server, ResponsesRequest))
-    with asked.by_its_names():
+    body, prepared = await server.read(request, partial(_read, server, ResponsesRequest))
+    with body.by_its_names():
         request.state.param, request_context_of(request).kind = (
-            asked.param(found.param),
-            asked.param(found.text.param) or "",
+            body.param(prepared.param),
+            body.param(prepared.text.param) or "",
         )
-        [stream] = server.submit(request, found.parts, asked.priority, rid=asked.rid, streams=asked.stream)
-        answer = Answer(True, server.settings.model_name, server.engine.vocabulary, asked.top)
-        await unless_gone(request, all_begun([stream]))
-        notices = found.notices([stream])
-        told = [each | {"param": asked.param(each["param"])} for each in notices]
-        events = ResponseEvents(answer, asked.told() | ({"warnings": told} if told else {}))
-        headers = header_of(told)
-        if not asked.stream:
-            return JSONResponse(await unless_gone(request, whole(events, stream, found.new_reading)), headers=headers)
-    return stream_response(sent(events, stream, found.new_reading, server.settings.keep_alive), headers)
+        [stream] = server.submit(request, prepared.parts, body.priority, rid=body.rid, streams=body.stream)
+        answer = Answer(True, server.settings.model_name, server.engine.vocabulary, body.top)
+        await run_while_connected(request, wait_until_begun([stream]))
+        notices = prepared.notices([stream])
+        warnings = [each | {"param": body.param(each["param"])} for each in notices]
+        events = ResponseEvents(answer, body.echoed_fields() | ({"warnings": warnings} if warnings else {}))
+        headers = header_of(warnings)
+        if not body.stream:
+            return JSONResponse(
+                await run_while_connected(request, final_response(events, stream, prepared.new_reading)),
+                headers=headers,
+            )
+    return stream_response(stream_events(events, stream, prepared.new_reading, server.settings.keep_alive), headers)

@@ -13,7 +13,7 @@ from guided.server.http.errors import RequestError
 from guided.server.http.openapi import takes
 from guided.server.openai.reading import Checked, read_request
 from guided.server.openai.requests import ChatRequest
-from guided.server.routes.openai import prepared
+from guided.server.routes.openai import prepare_request
 from guided.server.server import Server
 
 __all__ = ["add"]
@@ -39,15 +39,15 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/tokenize")
     @takes(TokenizeRequest, ChatRequest, answer={"tokens": "array", "count": "integer", "max_model_len": "integer"})
     async def tokenize(request: Request) -> dict[str, Any]:
-        def read(body: Any) -> tuple[Prompt, bool]:
+        def read(value: Any) -> tuple[Prompt, bool]:
             """The prompt, and whether it is a text to complete."""
-            if isinstance(body, dict) and "messages" in body:
-                chat = read_request(ChatRequest, body)
+            if isinstance(value, dict) and "messages" in value:
+                chat = read_request(ChatRequest, value)
                 server.check_model(chat.model)
-                return prepared(server, chat).parts[0].prompt, False
-            asked = read_request(TokenizeRequest, body)
-            server.check_model(asked.model)
-            return asked.prompt, True
+                return prepare_request(server, chat).parts[0].prompt, False
+            body = read_request(TokenizeRequest, value)
+            server.check_model(body.model)
+            return body.prompt, True
 
         prompt, raw = await server.read(request, read)
         ids = await server.encode(request, prompt, raw=raw)
@@ -56,9 +56,9 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/detokenize")
     @takes(DetokenizeRequest, answer={"prompt": "string"})
     async def detokenize(request: Request) -> dict[str, str]:
-        asked = await server.read(request, partial(read_request, DetokenizeRequest))
+        body = await server.read(request, partial(read_request, DetokenizeRequest))
         size = server.engine.vocabulary.size
-        server.check_model(asked.model)
-        if wrong := [id for id in asked.tokens if id >= size]:
+        server.check_model(body.model)
+        if wrong := [id for id in body.tokens if id >= size]:
             raise RequestError(f"tokens holds {wrong[0]}, ids are 0 to {size - 1}", param="tokens")
-        return {"prompt": server.engine.vocabulary.decode(asked.tokens).decode("utf-8", "replace")}
+        return {"prompt": server.engine.vocabulary.decode(body.tokens).decode("utf-8", "replace")}

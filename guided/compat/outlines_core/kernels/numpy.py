@@ -1,4 +1,4 @@
-"""Bitmasks as arrays of numpy, as `outlines_core.kernels.numpy` has them: int32 (1, ceil(vocab / 32)), 1 is allowed."""
+"""Bitmasks as numpy arrays, as in `outlines_core.kernels.numpy`: int32 (1, ceil(vocab / 32)), 1 means allowed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def allocate_token_bitmask(vocab_size: int) -> npt.NDArray[np.int32]:
 
 
 def apply_token_bitmask_inplace(logits: npt.NDArray[Any], mask: npt.NDArray[np.int32]) -> None:
-    """Set the logits, (vocab,) or (batch, vocab), of what is not allowed to -inf.
+    """Set the logits, (vocab,) or (batch, vocab), of tokens that are not allowed to -inf.
 
     Raises:
         ValueError: the mask is not int32, or the shapes do not fit.
@@ -40,7 +40,7 @@ def _apply_token_bitmask_inplace_kernel(logits: npt.NDArray[Any], mask: npt.NDAr
 
 
 def fill_next_token_bitmask(guide: Guide, mask: npt.NDArray[np.int32]) -> None:
-    """Write the mask of a guide. ValueError: the mask is not int32, of one row, and contiguous."""
+    """Write the mask of a guide. ValueError: the mask is not int32, has several rows, or is not contiguous."""
     check(mask.dtype, np.int32, "np.int32", mask.ndim)
     check_row(mask.shape)
     if not mask.flags["C_CONTIGUOUS"]:
@@ -49,7 +49,7 @@ def fill_next_token_bitmask(guide: Guide, mask: npt.NDArray[np.int32]) -> None:
 
 
 def check(dtype: object, wanted: object, name: str, dimensions: int) -> None:
-    """Raises ValueError for a mask of another dtype or number of dimensions."""
+    """Raises ValueError for a mask with a wrong dtype or number of dimensions."""
     if dtype != wanted:
         raise ValueError(f"Invalid mask dtype: Expected `{name}`, but got `{dtype}`.")
     if dimensions != 2:
@@ -57,7 +57,7 @@ def check(dtype: object, wanted: object, name: str, dimensions: int) -> None:
 
 
 def check_row(shape: tuple[int, ...]) -> None:
-    """Raises ValueError for a mask of several rows."""
+    """Raises ValueError for a mask with several rows."""
     if shape[0] != 1:
         raise ValueError(
             f"Invalid batch size: Batch mask writes are not supported. Expected shape[0] == 1, but got shape {shape}."

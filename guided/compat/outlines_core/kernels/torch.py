@@ -1,4 +1,4 @@
-"""Bitmasks as tensors, as `outlines_core.kernels.torch` has them: int32 (1, ceil(vocab / 32)), filled on the CPU."""
+"""Bitmasks as tensors, as in `outlines_core.kernels.torch`: int32 (1, ceil(vocab / 32)), filled on the CPU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["allocate_token_bitmask", "apply_token_bitmask_inplace", "fill_next_t
 
 
 def allocate_token_bitmask(vocab_size: int) -> torch.Tensor:
-    """A bitmask on the CPU that allows everything, in pinned memory where there is a device."""
+    """A bitmask on the CPU that allows everything, in pinned memory if CUDA is available."""
     return torch.full((1, (vocab_size + 31) // 32), -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
 
 
 def apply_token_bitmask_inplace(logits: torch.Tensor, mask: torch.Tensor) -> None:
-    """Set the logits, (batch, vocab), of what is not allowed to -inf.
+    """Set the logits, (batch, vocab), of tokens that are not allowed to -inf.
 
     Raises:
         ValueError: the mask is not int32, or the shapes do not fit.
@@ -36,7 +36,7 @@ def _apply_token_bitmask_inplace_kernel(logits: torch.Tensor, mask: torch.Tensor
 
 
 def fill_next_token_bitmask(guide: Guide, mask: torch.Tensor) -> None:
-    """Write the mask of a guide. ValueError: the mask is not int32, of one row, contiguous, and on the CPU."""
+    """Write the mask of a guide. ValueError: it is not int32, has several rows, or is not contiguous or on the CPU."""
     check(mask.dtype, torch.int32, "torch.int32", mask.dim())
     check_row(tuple(mask.shape))
     if not mask.is_contiguous():

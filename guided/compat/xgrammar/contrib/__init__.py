@@ -1,4 +1,4 @@
-"""xgrammar inside other systems: `hf` needs transformers, `mlxlm` MLX. Each is imported when it is asked for."""
+"""xgrammar inside other systems: `hf` needs transformers, `mlxlm` MLX. Each is imported on first access."""
 
 from __future__ import annotations
 

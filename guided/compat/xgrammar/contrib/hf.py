@@ -1,8 +1,8 @@
 """A logits processor for `generate` of transformers.
 
-guided has one that sees beams, padding and several prompts, and completes answers within `max_new_tokens`:
-`guided.integrations.transformers.GuidedLogitsProcessor`. This one is as xgrammar's: one for each call of `generate`,
-one row for each grammar, without beams.
+guided's own processor supports beams, padding and several prompts, and completes answers within `max_new_tokens`:
+`guided.integrations.transformers.GuidedLogitsProcessor`. This one works as in xgrammar: one for each call of
+`generate`, one row for each grammar, without beams.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class LogitsProcessor(_Processor):
         self.batch_size = 0
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Step over the last token of each row, and mask the scores.
+        """Accept the last token of each row, and mask the scores.
 
         Args:
-            input_ids: int64 (batch, length), the prompt and what was written so far.
+            input_ids: int64 (batch, length), the prompt and the output so far.
             scores: (batch, vocab).
 
         Raises:
-            RuntimeError: there are other rows than before; a token was written that the mask did not allow; or others
-                forbid all that it allows.
-            ValueError: there are more grammars than one, and not one for each row.
+            RuntimeError: the number of rows has changed, a token was written that the mask did not allow, or other
+                processors forbid all tokens that the mask allows.
+            ValueError: there is more than one grammar, but not one for each row.
         """
         if not self.matchers:
             self._begin(input_ids.shape[0])
@@ -68,7 +68,7 @@ class LogitsProcessor(_Processor):
         if self.prefilled:
             for matcher, token in zip(self.matchers, input_ids[:, -1].tolist(), strict=True):
                 if not matcher.is_terminated() and not matcher.accept_token(token):
-                    raise RuntimeError(f"the token {token} was written, which the grammar does not allow")
+                    raise RuntimeError(f"token {token} was written, which the grammar does not allow")
         self.prefilled = True
         bitmask = self.token_bitmask
         assert bitmask is not None

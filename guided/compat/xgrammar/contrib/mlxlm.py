@@ -1,7 +1,7 @@
 """A logits processor for mlx-lm.
 
-guided has one that completes answers within a budget: `guided.integrations.mlx_lm.GuidedLogitsProcessor`. This one is
-as xgrammar's, but that the prompt is no part of the output: the first call's tokens are the prompt, whatever they are.
+guided's own processor completes answers within a budget: `guided.integrations.mlx_lm.GuidedLogitsProcessor`. This one
+works as in xgrammar, except that the prompt is not part of the output: the tokens of the first call are the prompt.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from guided.logits.mlx import masked, mlx
 
 __all__ = ["XGrammarLogitsProcessor"]
 
-mlx()  # who imports this learns at once what is missing
+mlx()  # fail at import if MLX is missing
 
 
 class XGrammarLogitsProcessor:
-    """Masks the logits of one sequence by a grammar; the next generation begins anew.
+    """Masks the logits of one sequence by a grammar; it starts anew for the next generation.
 
     Args:
-        grammar: what the output must be.
-        max_rollback_tokens: any number of tokens can be taken back.
+        grammar: the grammar of the output.
+        max_rollback_tokens: ignored: any number of tokens can be taken back.
     """
 
     def __init__(self, grammar: CompiledGrammar, max_rollback_tokens: int = 16) -> None:
@@ -33,7 +33,7 @@ class XGrammarLogitsProcessor:
         self._mask = SequenceMask(grammar._parts.compiled(), None)
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
-        """The logits, (1, vocab), with -inf for each token that may not come after `tokens`, both arrays of MLX.
+        """The logits, (1, vocab), with -inf for each token that may not come after `tokens`. Both are MLX arrays.
 
         Raises:
             RuntimeError: a token was written that the grammar does not allow.

@@ -116,7 +116,7 @@ class Notation:
         """An item of an array, with the text of its value."""
         return value
 
-    def check_unique(self, asked: Schema, level: int) -> None:
+    def check_unique(self, schema: Schema, level: int) -> None:
         """Raise UnsupportedError if these arrays cannot enforce that items differ, as the schema requires."""
 
     def field(self, name: str, value: Node, required: bool, level: int, where: str | None = None) -> Field:

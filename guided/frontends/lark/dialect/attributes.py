@@ -1,10 +1,10 @@
 """The attributes of rules: `rule[lazy, capture="name"]: ...`. In: the tokens between the brackets. Out: name -> value.
 
-    lazy, suffix=, stop=, max_chars=     what a terminal takes (`parts.py`)
-    max_tokens=9                         how many tokens write it, at most
-    capture, capture="name"              the text of the rule is captured, under the rule's name or another one
-    stop_capture="name"                  the text of its suffix is
-    temperature=0.7                      the sampler takes this within the text of the rule
+    lazy, suffix=, stop=, max_chars=     the texts of a terminal (`parts.py`)
+    max_tokens=9                         the most tokens that its text may take
+    capture, capture="name"              captures the text of the rule, under the rule's name or another name
+    stop_capture="name"                  captures the text of its suffix
+    temperature=0.7                      the sampling temperature within the text of the rule
 
 Source: llguidance, docs/syntax.md, "Lexeme options".
 """
@@ -36,7 +36,7 @@ _EXAMPLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TerminalSource:
-    """A terminal of which Lark knows the name only: its expression, and what its rule says of it."""
+    """A terminal of which Lark knows only the name: its expression, and the attributes of its rule."""
 
     tokens: tuple[Token, ...]
     lazy: bool = False
@@ -48,7 +48,7 @@ class TerminalSource:
 
 @dataclass(slots=True)
 class RegionSource:
-    """A rule whose text is asked for: its name and its attributes; `terminal`: that of its body, if it has one."""
+    """A rule with attributes for its text: its name and attributes. `terminal`: the terminal of its body, if any."""
 
     rule: Token
     given: Mapping[str, Token | None]
@@ -60,10 +60,10 @@ def attributes_of(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str
 
     Args:
         rule: the name of the rule.
-        tokens: what stands between the brackets.
+        tokens: the tokens between the brackets.
 
     Raises:
-        SpecError: an attribute is not known, malformed, given twice, or does not go with another; with its place.
+        SpecError: an attribute is unknown, malformed, given twice, or incompatible with another; with its place.
     """
     if is_terminal(rule.text):
         hint = f"write a rule, with a name in lower case: {rule.text.lower()}[...]: {rule.text}"
@@ -106,7 +106,7 @@ def _check_together(source: str, given: Mapping[str, Token | None], places: Mapp
     if "stop_capture" in given and "stop" in given:
         refuse(
             "stop_capture", "the text of a stop is not written by this rule, so it cannot be captured here",
-            'write suffix= for stop=, or a rule for the text that follows: end[capture="name"]: "..."',
+            'write suffix= instead of stop=, or a rule for the text that follows: end[capture="name"]: "..."',
         )  # fmt: skip
     if "stop_capture" in given and "suffix" not in given:
         refuse("stop_capture", "stop_capture captures the suffix, and there is none", 'add suffix="..."')

@@ -42,7 +42,7 @@ class Directive:
 
 
 def statements(source: str, tokens: Sequence[Token]) -> list[Definition | Directive]:
-    """See the head.
+    """See the module docstring.
 
     Raises:
         SpecError: a statement is malformed; with its place.

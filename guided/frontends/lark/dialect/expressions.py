@@ -1,10 +1,10 @@
-"""Terminals with the operators that Lark does not have. In: the tokens of an expression. Out: a regular node.
+"""Terminals with operators that Lark does not have. In: the tokens of an expression. Out: a regular node.
 
     LINES: /[a-z \\n]*/ & ~/(?s:.*)\\n\\n(?s:.*)/       `&` intersection, `~` complement: no empty line
     QUOTE: "\\"" %regex {"substring_words": "..."} "\\""
 
-From the loosest to the tightest: `|`, `&`, one after another, `?` `*` `+` `{m,n}` `~m..n`, `~`. The complement is taken
-of all texts. A regular expression stands for all texts that it matches as a whole, as in `re.fullmatch`.
+Precedence from lowest to highest: `|`, `&`, concatenation, `?` `*` `+` `{m,n}` `~m..n`, `~`. The complement is relative
+to all texts. A regular expression means all texts that it matches as a whole, as in `re.fullmatch`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Expression:
 
     Args:
         source: the whole text, for errors.
-        resolve: the node of another terminal, by the token that names it.
+        resolve: returns the node of another terminal, for the token with its name.
     """
 
     def __init__(self, source: str, tokens: Sequence[Token], resolve: Callable[[Token], Node], limits: Limits) -> None:
@@ -50,7 +50,7 @@ class Expression:
         """The node of all tokens.
 
         Raises:
-            SpecError, UnsupportedError, LimitExceeded: with the place.
+            SpecError, UnsupportedError, LimitExceeded: the expression is invalid; with the place.
         """
         node = self._union()
         if self._next.kind != "end":
@@ -164,7 +164,7 @@ class Expression:
 
 
 def counts(source: str, tokens: Sequence[Token], at: int) -> tuple[int, int | None, int] | None:
-    """The repetition `{m}`, `{m,}`, `{,n}`, `{m,n}`, `~m` or `~m..n` at a token: its counts, and the token behind it.
+    """The repetition `{m}`, `{m,}`, `{,n}`, `{m,n}`, `~m` or `~m..n` at a token: its counts, and the next position.
 
     Returns:
         None if there is none.
@@ -204,7 +204,7 @@ def _count(source: str, token: Token) -> int:
 
 
 def string_value(source: str, token: Token) -> str:
-    """What a string of a text means, with the escapes of JSON and of Python. A surrogate pair is one character."""
+    """The value of a string, with the escapes of JSON and of Python. A surrogate pair is one character."""
 
     def escape(found: re.Match[str]) -> str:
         code = found[1] or found[2] or found[3]
@@ -225,10 +225,10 @@ def _without_case(value: str) -> Node:
 
 
 def determinised(node: Node, name: str, most: int = _STATES) -> Automaton:
-    """The automaton of a regular node, found with at most `most` terms.
+    """The automaton of a regular node, computed with at most `most` terms.
 
     Raises:
-        UnsupportedError: it needs too many states; `name` is what is said of it.
+        UnsupportedError: it needs too many states; the message calls the node `name`.
     """
     if isinstance(node, Automaton):
         return node
@@ -253,7 +253,7 @@ def determinised(node: Node, name: str, most: int = _STATES) -> Automaton:
 
 
 def shortest(node: Node, name: str) -> Automaton:
-    """The texts of a node that begin with no shorter one: what a lazy match takes.
+    """The texts of a node that have no shorter text of the node as a prefix: those of a lazy match.
 
     Raises:
         UnsupportedError: see `determinised`.

@@ -1,12 +1,12 @@
-"""Rules with a parameter, as llguidance has them. In: definitions and the values that they are used with. Out: which
-alternatives a rule has for a value, and what it passes on.
+"""Rules with a parameter, as in llguidance. In: definitions and the values of their parameters. Out: the alternatives
+of a rule for a value, and the values that they pass on.
 
     perm::_ : ""                   %if is_ones([0:2])
             | "a" perm::set_bit(0) %if bit_clear(0)
             | "b" perm::set_bit(1) %if bit_clear(1)
 
-A parameter is a number of 64 bits, and a rule stands for one rule for each value that is reached. `_` is the parameter,
-or all of its bits; `[x:y]` are the bits from x to below y.
+A parameter is a 64-bit number. A rule is instantiated for each value that is reached. `_` is the parameter, or all of
+its bits; `[x:y]` are the bits from x to y - 1.
 
 Source: llguidance, docs/parametric.md.
 """
@@ -50,7 +50,7 @@ def alternatives(source: str, body: Sequence[Token]) -> list[tuple[list[Token], 
 
 
 def condition(source: str, tokens: Sequence[Token], parameter: int) -> bool:
-    """Whether a condition holds; an empty one does.
+    """Whether a condition holds. An empty condition always holds.
 
     Raises:
         SpecError: it is malformed.
@@ -64,10 +64,10 @@ def condition(source: str, tokens: Sequence[Token], parameter: int) -> bool:
 
 
 def value_of(source: str, tokens: Sequence[Token], at: int, parameter: int | None) -> tuple[int, int]:
-    """What the expression at a token passes on, and the token behind it. `parameter`: None where there is none.
+    """The value of the expression at a token, and the position after it. `parameter`: None if the rule has none.
 
     Raises:
-        SpecError: it is malformed, or uses a parameter where there is none.
+        SpecError: it is malformed, or uses a parameter that the rule does not have.
     """
     reader = _Reader(source, tokens, parameter)
     reader.at = at

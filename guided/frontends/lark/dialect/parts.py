@@ -1,16 +1,16 @@
-"""What the names of a `Plain` text stand for. In: the text as Lark's loader has read it. Out: the same, with a node or
-a grammar for each declared name.
+"""The values of the names in a `Plain` text. In: the text as Lark's loader has read it. Out: the same, with a node or a
+grammar for each declared name.
 
 Attributes of a rule whose body is a terminal T:
 
-    lazy          the texts of T that begin with no shorter one
-    suffix=S      the same of T followed by S
-    stop=S        the texts of T in which no text of S occurs. What follows in the rules may be S, but need not: a text
-                  that was written cannot be taken back here, as llguidance does with the text of S
+    lazy          the texts of T that do not begin with a shorter text of T
+    suffix=S      the same for T followed by S
+    stop=S        the texts of T that contain no text of S. S may follow in the rules, but need not. Unlike llguidance,
+                  which removes the text of S from the output, guided cannot remove written text
     max_chars=n   at most n characters
     max_tokens=n  written in at most n tokens (`MaxTokens` of the IR)
 
-Policy: a text may name tokens of the vocabulary only with permission, since a stranger's could end a turn.
+Policy: a text may name tokens of the vocabulary only with permission, since an untrusted text could end a turn.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _ID_RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 @dataclass(frozen=True)
 class Context:
-    """What a text can refer to, and what it may.
+    """The grammars, options and permissions of a text.
 
     Attributes:
         grammars: name -> a Lark text, a JSON Schema as a dict, or a specification.
-        read: reads a Lark text in this context; the second argument is what is added to `chain`.
-        embed: the grammar of another specification.
-        chain: the names of the grammars around this text.
+        read: reads a Lark text in this context; the second argument is added to `chain`.
+        embed: returns the grammar of another specification.
+        chain: the names of the enclosing grammars.
     """
 
     limits: Limits
@@ -64,10 +64,10 @@ class Context:
 
 
 def resolved(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
-    """See the head.
+    """See the module docstring.
 
     Raises:
-        SpecError, UnsupportedError, LimitExceeded: of a part; with the place in the text.
+        SpecError, UnsupportedError, LimitExceeded: a part is invalid; with the place in the text.
     """
     terminals = _Terminals(plain, loaded.terminals, context.limits)
     found = {name: replace(terminal, all_texts=plain.all_texts) for name, terminal in loaded.terminals.items()}
@@ -112,7 +112,7 @@ def _region(plain: Plain, source: RegionSource, terminals: _Terminals) -> Region
 
 
 def needs_all_readings(loaded: Loaded) -> bool:
-    """Whether a lexer could not read it: a terminal is empty, or ignored ones do not stand everywhere."""
+    """Whether a lexer cannot read it: a terminal may be empty, or ignored terminals are not allowed everywhere."""
     if not loaded.initial_skip or not loaded.final_skip or loaded.skip_once:
         return True
     return any(map(_may_be_empty, loaded.terminals.values()))
@@ -123,7 +123,7 @@ def _may_be_empty(terminal: LoadedTerminal) -> bool:
         return is_nullable(terminal.node)
     try:
         return re.fullmatch(terminal.source, "") is not None
-    except (re.error, RecursionError, OverflowError):  # the reader of terminals says so
+    except (re.error, RecursionError, OverflowError):  # the reader of terminals reports the error
         return False
 
 
@@ -208,7 +208,7 @@ def _special(source: str, token: Token, context: Context) -> Node:
     if not context.allow_special_tokens:
         raise _error(
             source, "the grammar names a token of the vocabulary, which is not allowed", token,
-            "a text is written in quotes; allow_special_tokens=True lets a grammar name control tokens",
+            "write a text in quotes; allow_special_tokens=True lets a grammar name control tokens",
         )  # fmt: skip
     return alt([Special(one) for one in named])
 
@@ -230,7 +230,7 @@ def _ids(source: str, token: Token, inside: str) -> tuple[tuple[int, ...], bool]
 
 
 def _placed(error: SpecError | UnsupportedError, source: str, token: Token) -> SpecError | UnsupportedError:
-    """The error of a part, at its place in the whole text."""
+    """The error of a part, moved to its place in the whole text."""
     inner = source.find(token.value, token.start)
     start, end = error.span if error.text == token.value else (0, len(token.value))
     error.text, error.span = source, (inner + start, inner + max(end, start + 1))

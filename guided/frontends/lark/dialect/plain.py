@@ -1,13 +1,13 @@
-"""A text with extensions in Lark's own notation. In: a text. Out: `Plain`, a text that Lark's loader reads, and what
-the names in it stand for that Lark does not know.
+"""Rewrites a text with extensions to Lark's own notation. In: a text. Out: `Plain`: a text that Lark's loader can read,
+and the extensions that its declared names represent.
 
     arguments: "(" %json {"type": "object"} ")"          arguments: "(" PART_0 ")"
                                                          %declare PART_0
     start: <think> /(.|\\n)*/ <[7]>                       start: PART_1 /(.|\\n)*/ PART_2
     head[lazy]: TEXT "<tool>"                            head: PART_3
 
-How: each statement is written again, token by token, and each token's place is kept, so that Lark's errors can be shown
-where they belong. A terminal that has `&`, `~` or `%regex`, or is made of such terminals, is declared for Lark and read
+How: each statement is rewritten token by token. The place of each token is kept, so Lark's errors get places in the
+original text. A terminal with `&`, `~` or `%regex`, or with such terminals in it, is only declared for Lark and read
 here (`expressions.py`). A rule with a parameter is written once for each value that is reached (`parameters.py`).
 
 Cost: linear in the text, and in the values of parameters.
@@ -48,19 +48,19 @@ _OPTIONS: Final = {
 
 @dataclass(slots=True)
 class Plain:
-    """See the head.
+    """See the module docstring.
 
     Attributes:
         text: the text in Lark's notation.
-        parts: name of a declared terminal -> the token that it stands for.
+        parts: name of a declared terminal -> the token that it represents.
         terminals: name of a declared terminal -> its expression.
-        definitions: name of a terminal -> the tokens of its own expression, for all that the text defines.
+        definitions: name of a terminal -> the tokens of its expression, for all terminals that the text defines.
         lines: name of a rule or terminal in `text` -> its line in the source.
-        regions: name of a rule in `text` -> what is asked of its text.
-        initial_skip, final_skip: whether ignored terminals may stand first, and last.
-        skip_once: whether they may stand once only in one place.
-        all_texts: whether patterns stand for all texts that they match, see `LoadedTerminal`.
-        is_regular: whether the text has no parts, and no attribute that changes what a rule takes.
+        regions: name of a rule in `text` -> its capture and sampling attributes.
+        initial_skip, final_skip: whether ignored terminals may come first, and last.
+        skip_once: whether a gap is at most one ignored terminal.
+        all_texts: whether patterns mean all texts that they match, see `LoadedTerminal`.
+        is_regular: whether the text has no parts, and no attribute that changes the texts of a rule.
     """
 
     source: str
@@ -78,7 +78,7 @@ class Plain:
     places: list[tuple[int, int, int]] = field(default_factory=list)  # in `text`; in `source`, from and to
 
     def place(self, span: tuple[int, int]) -> tuple[int, int]:
-        """The place in the source of a place in `text`."""
+        """The place in the source that corresponds to a place in `text`."""
         at = bisect_right(self.places, (span[0], len(self.source), 0)) - 1
         if at < 0:
             return 0, 0
@@ -87,7 +87,7 @@ class Plain:
 
 
 def plain_lark(text: str, limits: Limits) -> Plain | None:
-    """See the head; None if the text has no extension.
+    """See the module docstring; None if the text has no extension.
 
     Raises:
         SpecError, UnsupportedError: an extension is malformed or not supported; with its place.
@@ -168,7 +168,7 @@ class _Writer:
     # --- statements
 
     def _own_terminals(self) -> set[str]:
-        """The terminals that Lark cannot read, or that are made of such."""
+        """The terminals that Lark cannot read, directly or because of the terminals in them."""
         used = {name: {token.text for token in body} for name, body in self.plain.definitions.items()}
         own = set()
         for name, body in self.plain.definitions.items():
@@ -277,7 +277,7 @@ class _Writer:
     # --- bodies of rules
 
     def _body(self, body: Sequence[Token], parameter: int | None) -> None:
-        atoms: list[int] = []  # the pieces at which open parentheses, and the last atom, begin
+        atoms: list[int] = []  # the indices of the pieces at which open parentheses begin
         last = len(self.pieces)
         at = 0
         while at < len(body):
@@ -365,7 +365,7 @@ class _Writer:
         return self.instances[name, value]
 
     def part(self, written: str, token: Token) -> str:
-        """The terminal that stands for a token; one for what is written the same."""
+        """The terminal that represents a token; equal texts share one."""
         if token.kind == "directive" and token.text not in (*_PARTS, "%regex"):
             raise self.error(f"{token.text} does not fit here", token)
         key = f"{written} {token.value}"
@@ -397,7 +397,7 @@ class _Writer:
 
 
 def _string(source: str, token: Token) -> str:
-    """A string as Lark reads it; the empty one is an empty group."""
+    """A string as Lark reads it; the empty string becomes an empty group."""
     if token.text in ('""', '""i'):
         return "()"
     if not _ESCAPES_OF_JSON.search(token.text):

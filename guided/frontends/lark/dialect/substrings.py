@@ -1,4 +1,4 @@
-"""`%regex {"substring_...": ...}`: the texts that are some consecutive pieces of a list. In: JSON. Out: an automaton.
+"""`%regex {"substring_...": ...}`: all sequences of consecutive pieces of a list. In: JSON. Out: an automaton.
 
 %regex {"substring_words": "to be or"}      "", "to", "to ", "to be", "be or", ...: 5 pieces, two of them spaces
 """
