@@ -84,7 +84,7 @@ def name_of(character: str) -> str:
 
 
 def parts_of(characters: Ranges) -> tuple[Part, ...]:
-    """The parts of a set, as the head of this file says."""
+    """The parts of a set, see the module docstring."""
     if not characters:
         return ()
     if characters == ALL_CHARS:

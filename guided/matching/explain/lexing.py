@@ -61,7 +61,7 @@ _Ghosts = dict[Reading, str]
 
 
 def lexing(lexer: LabelledLexer, symbols: Sequence[int], refused: bytes = b"") -> Lexing:
-    """See the module docstring. `symbols`: the output so far. `refused`: the text to explain, up to the first refused byte."""
+    """See the module docstring. `symbols`: the output so far. `refused`: what to explain, up to the refused byte."""
     if len(symbols) > MOST_SYMBOLS or any(symbol > 255 for symbol in symbols):
         return Lexing()
     try:
