@@ -67,7 +67,7 @@ def _arguments() -> argparse.Namespace:
     add("--factor", type=int, default=0, help="how much larger the next n is (2)")
     add("--cpu", type=int, default=settings.cpu, help="seconds that one n may take")
     add("--patience", type=float, default=settings.patience, help="seconds of one n after which it is the last")
-    add("--tolerance", type=float, default=1.0, help="how many times its bound a call may take to be no finding (1)")
+    add("--tolerance", type=float, default=1.0, help="how many times its bound a call may take (1)")
     add(
         "--json",
         type=Path,
@@ -115,7 +115,8 @@ def main() -> int:
                 }
                 file.write(json.dumps(row | {"findings": [asdict(each) for each in found.findings]}) + "\n")
     by_name = {each.name: each for each in constructs}
-    reported = (one for name in by_name for one in results[name] if one.what != "time" or one.ratio > args.tolerance)
+    every = (one for name in by_name for one in results[name])
+    reported = (one for one in every if one.ratio > args.tolerance or one.what not in ("time", "growth in time"))
     findings = sorted(reported, key=lambda each: -each.ratio)
     if args.worst is not None:
         args.worst.write_text(json.dumps(worst_requests(findings, by_name, _WORST)), encoding="utf-8")

@@ -1,6 +1,8 @@
-// The editor of the specification: its kind, examples, and what the server says of it, marked in place.
+// The editor of the specification: its kind, examples, and what the server says of it, marked in place. What is seen is
+// a coloured copy behind the text of the box, which is transparent.
 
 import { ask } from "./api.js";
+import { coloured, divided } from "./colours.js";
 import { count, debounced, get, make } from "./dom.js";
 import { KINDS } from "./examples.js";
 import { offsetOf } from "./tokens.js";
@@ -135,16 +137,16 @@ export class Editor {
     if (state !== "ok") get("remarks").hidden = true;
   }
 
-  /** Mark a span of the text, or nothing. */
+  /** Show the text in its colours, with a span marked or none. */
   mark(span) {
     const text = this.text.value;
-    const marks = get("marks");
-    if (span === null) marks.replaceChildren();
-    else {
-      const inside = text.slice(...span);
-      const marked = inside === "" || inside === "\n" ? ` ${inside}` : inside; // an end has no width of its own
-      marks.replaceChildren(text.slice(0, span[0]), make("mark", {}, marked), `${text.slice(span[1])}\n`);
-    }
+    const pieces = KINDS[this.kind].isJson ? coloured(text) : [[text, ""]];
+    const elements = (of) => of.map(([piece, kind]) => (kind ? make("span", { class: kind }, piece) : piece));
+    const [before, inside, after] = divided(pieces, span ?? [0, 0]);
+    const marked = elements(inside);
+    if (span !== null && text.slice(...span).trim() === "") marked.unshift(" "); // an end has no width of its own
+    const mark = span === null ? [] : [make("mark", {}, ...marked)];
+    get("marks").replaceChildren(...elements(before), ...mark, ...elements(after), "\n");
     this.follow();
   }
 

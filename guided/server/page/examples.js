@@ -17,6 +17,26 @@ const PERSON = `{
   "required": ["name", "born", "fields", "alive"]
 }`;
 
+const EMAIL = `Extract the order from this e-mail as JSON.
+
+From: Marta Lindqvist <marta@nordlicht-kaffee.de>
+Subject: Order BR-20417
+
+Hello, please send 12 bags of Sidamo Washed to Hafenstrasse 17, Hamburg.
+We need them by 2025-03-12.`;
+
+const EMAIL_ORDER = `{
+  "type": "object",
+  "properties": {
+    "order_number": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{5}$"},
+    "customer": {"type": "string", "maxLength": 40},
+    "email": {"type": "string", "format": "email"},
+    "bags": {"type": "integer", "minimum": 1, "maximum": 999},
+    "deliver_by": {"type": "string", "format": "date"}
+  },
+  "required": ["order_number", "customer", "email", "bags", "deliver_by"]
+}`;
+
 const ORDER = `{
   "type": "object",
   "properties": {
@@ -62,12 +82,14 @@ const DATE = "(19|20)\\d{2}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])";
 const MOODS = "positive\nneutral\nnegative";
 const CURIE = "Tell me about Marie Curie.";
 
-/** kind -> {name, examples: [{name, prompt, text}], field(text)}: the fields of a request. */
+/** kind -> {name, examples: [{name, prompt, text}], field(text), isJson}: the fields of a request. */
 export const KINDS = {
   schema: {
     name: "JSON Schema",
+    isJson: true,
     field: (text) => ({ json_schema: text }),
     examples: [
+      { name: "An e-mail", prompt: EMAIL, text: EMAIL_ORDER },
       { name: "A person", prompt: CURIE, text: PERSON },
       { name: "An order", prompt: "Write an order of office supplies.", text: ORDER },
     ],
@@ -99,6 +121,7 @@ export const KINDS = {
   },
   tag: {
     name: "Structural tag",
+    isJson: true,
     field: (text) => ({ structural_tag: text }),
     examples: [{ name: "An answer in tags", prompt: "Is water wet?", text: TAG }],
   },

@@ -7,7 +7,7 @@ import { Editor } from "./editor.js";
 import { KINDS } from "./examples.js";
 import { parsePartial } from "./json.js";
 import { followTheme, fromHash, toHash } from "./state.js";
-import { StepView } from "./step.js";
+import { mostChanged, StepView } from "./step.js";
 import { TokenReader } from "./tokens.js";
 import { Tree } from "./tree.js";
 
@@ -217,8 +217,25 @@ async function meet() {
     editor.offer(grammars.data);
   } catch (error) {
     showError(error, meet);
+    return false;
+  } finally {
+    lookAtServer();
   }
-  lookAtServer();
+  return true;
+}
+
+/** What a first visitor sees: an example, its answer, and the step at which the specification changed most. */
+async function demonstrate() {
+  if (!(await meet())) return;
+  await generate();
+  const shown = reader;
+  const isOver = () => reader !== shown || answer.selected >= 0;
+  try {
+    const at = await mostChanged(run, shown.tokens, isOver);
+    if (at >= 0) answer.open(at, false);
+  } catch {
+    // a server without room for it: the answer is shown, and any step can be chosen
+  }
 }
 
 // ---- links, keys, buttons
@@ -283,7 +300,8 @@ function press(event) {
 
 function begin() {
   followTheme(get("theme"));
-  setPage(fromHash(location.hash) ?? { prompt: KINDS.schema.examples[0].prompt });
+  const fields = fromHash(location.hash);
+  setPage(fields ?? { prompt: KINDS.schema.examples[0].prompt, temperature: "0" });
   get("request").addEventListener("submit", (event) => {
     event.preventDefault();
     generate();
@@ -313,7 +331,8 @@ function begin() {
   });
   document.addEventListener("keydown", press);
   setInterval(lookAtServer, HEALTH);
-  meet();
+  if (fields || location.hash === "#empty") meet();
+  else demonstrate();
 }
 
 begin();

@@ -6,6 +6,7 @@ import { shown, visible } from "./tokens.js";
 
 const TOP = 12;
 const MOST = 60; // of the allowed tokens
+const MOST_COMPARED = 24; // steps
 const NOT_YET = "Steps of answers that think or call tools are not taken apart yet.";
 
 export class StepView {
@@ -53,10 +54,8 @@ export class StepView {
       return;
     }
     this.box.setAttribute("aria-busy", "true");
-    const body = { ...run.prompt, ...run.specification, tokens: this.before, top: TOP, most: MOST };
-    if (run.max_tokens) body.max_tokens = run.max_tokens;
     try {
-      const step = await ask("v1/grammars/step", body, asking.signal);
+      const step = await askStep(run, this.before, { top: TOP, most: MOST }, asking.signal);
       if (!asking.signal.aborted) this.show(step, token);
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -119,6 +118,25 @@ export class StepView {
     box.textContent = text;
     if (text) box.scrollIntoView({ block: "nearest" });
   }
+}
+
+/** The step after some tokens, given by their ids, as the server computes it. */
+function askStep(run, before, numbers, signal) {
+  const body = { ...run.prompt, ...run.specification, tokens: before, ...numbers };
+  if (run.max_tokens) body.max_tokens = run.max_tokens;
+  return ask("v1/grammars/step", body, signal);
+}
+
+/** The number of the chosen token at whose step the specification removed most; -1: there is none, or `isOver()`. */
+export async function mostChanged(run, tokens, isOver) {
+  let [best, most] = [-1, -1];
+  const chosen = [...tokens.keys()].filter((at) => tokens[at].kind === "sampled").slice(0, MOST_COMPARED);
+  for (const at of chosen) {
+    const { removed } = await askStep(run, tokens.slice(0, at).map(({ id }) => id), { top: 1, most: 0 });
+    if (isOver()) return -1;
+    if (removed.mass > most) [best, most] = [at, removed.mass];
+  }
+  return best;
 }
 
 function facts({ mask, budget, removed, state }) {

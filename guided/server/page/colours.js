@@ -1,0 +1,32 @@
+// Colours of JSON while it is written. In: a text, which may be no JSON yet. Out: pieces, [text, class], which together
+// are the text.
+
+const MOST = 40_000; // characters; longer texts have no colours
+const PIECE = /("(?:[^"\\\n]|\\.)*"?)(\s*:)?|(-?\d[\d.eE+-]*)|\b(true|false|null)\b|[^"\-\dtfn]+|[^]/g;
+
+export function coloured(text) {
+  if (text.length > MOST) return [[text, ""]];
+  const pieces = [];
+  for (const [whole, string, colon, number, literal] of text.matchAll(PIECE)) {
+    if (string !== undefined) {
+      pieces.push([string, colon === undefined ? "of-string" : "of-key"]);
+      if (colon !== undefined) pieces.push([colon, ""]);
+    } else pieces.push([whole, number ? "of-number" : literal ? "of-literal" : ""]);
+  }
+  return pieces;
+}
+
+/** The pieces before, inside of and after the characters from `start` to `end`. */
+export function divided(pieces, [start, end]) {
+  const out = [[], [], []];
+  let at = 0;
+  for (const [text, kind] of pieces) {
+    const cuts = [0, start - at, end - at, text.length].map((cut) => Math.max(0, Math.min(cut, text.length)));
+    for (const part of [0, 1, 2]) {
+      const piece = text.slice(cuts[part], cuts[part + 1]);
+      if (piece !== "") out[part].push([piece, kind]);
+    }
+    at += text.length;
+  }
+  return out;
+}
