@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import guided
-from guided.ir import nodes as ir
+import guided.ir as ir
 from guided.ir.nodes import Region
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary

@@ -33,7 +33,7 @@ def test_hints_speak_of_the_command_line(tmp_path, monkeypatch):
     Path("given.json").write_text('{"word": "start: \\"w\\"", "value": {"const": 1}}')
     for arguments, hint in (
         (["--lark", 'stat: "a"'], "did you mean --start stat?"),
-        (["--lark", 'begin: "a"'], "--start names the first rule; there are begin"),
+        (["--lark", 'begin: "a"'], "--start names the start rule; there are begin"),
         (["--gbnf", 'x ::= "a"'], "--root names"),
         (["--lark", "g.lark"], "in the folder of the file for --lark"),
         (["--lark", "start: x\n%import nowhere.x"], "in the folder of the file for --lark"),

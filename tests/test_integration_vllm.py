@@ -181,10 +181,10 @@ def test_stop_tokens_end_a_text_and_are_nowhere_inside():
     assert grammar.accept_tokens("r", [10]) and grammar.is_terminated()
     with pytest.raises(guided.VocabularyError):  # nothing else could be written
         started({"regex": "\n"}, ends={10})
-    assert len(COMPILERS._kept) <= 8
+    assert len(COMPILERS._compilers) <= 8
     for number in range(20):
         COMPILERS.ending_with({number})
-    assert len(COMPILERS._kept) == 8
+    assert len(COMPILERS._compilers) == 8
     with pytest.raises(guided.VocabularyError, match="is below"):
         COMPILERS.ending_with({SIZE})
 

@@ -23,16 +23,16 @@ class RowAttention:
     def __init__(self, cache: RowCache, new: int) -> None:
         self._cache, self._new = cache, new
         self._ends = (cache.cache_seqlens + new).tolist()
-        self._read: ViewAttention | None = None
+        self._attention: ViewAttention | None = None
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """See `Attend`."""
         cache, shape = self._cache, (self._cache.rows, self._new, *k.shape[1:])
         cache.insert_kv(layer, k.reshape(shape), v.reshape(shape))
-        if self._read is None:  # the first insertion has allocated the memory of all layers
+        if self._attention is None:  # the first insertion has allocated the memory of all layers
             assert cache.k_cache is not None and cache.v_cache is not None
             rows = enumerate(self._ends)
             views = [KVView(cache.k_cache[:, row], cache.v_cache[:, row], slice(0, end)) for row, end in rows]
             spans = [(row * self._new, (row + 1) * self._new) for row in range(cache.rows)]
-            self._read = ViewAttention(views, spans)
-        return self._read(layer, q, kind)
+            self._attention = ViewAttention(views, spans)
+        return self._attention(layer, q, kind)

@@ -41,7 +41,7 @@ class SlotAttention:
         self, heads: int, views: Sequence[KVView], spans: Sequence[tuple[int, int]], dtype: torch.dtype | None = None
     ) -> None:
         first = views[0]
-        self._kept = [(view.k, view.v) for view in views]  # keeps the memory alive: the kernel has bare addresses
+        self._tensors = [(view.k, view.v) for view in views]  # keeps the memory alive: the kernel has bare addresses
         (size, stored), kv_heads = _head(first), first.k.shape[2]
         self._dtype = stored if dtype is None else dtype
         self._shape = (heads, size)

@@ -31,12 +31,12 @@ class StepAttention:
     def __init__(self, plan: Plan, counts: Sequence[int]) -> None:
         self._plan = plan
         spans = [(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
-        self._read = ViewAttention(plan.views, spans)
+        self._attention = ViewAttention(plan.views, spans)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """Store the new keys and values of a layer; return the output in the shape of q: (n, heads, head_dim)."""
         self._plan.write(layer, k, v)
-        return self._read(layer, q, kind)
+        return self._attention(layer, q, kind)
 
 
 class ViewAttention:

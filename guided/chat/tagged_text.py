@@ -77,18 +77,18 @@ class TaggedText(str):
         text = str.__getitem__(self, key)
         if isinstance(key, slice):
             start, _, step = key.indices(len(self))
-            return _cut(self, text, start) if step == 1 else text
+            return _tag_substring(self, text, start) if step == 1 else text
         at = key.__index__()
-        return _cut(self, text, at + len(self) * (at < 0))
+        return _tag_substring(self, text, at + len(self) * (at < 0))
 
     def lstrip(self, chars: str | None = None, /) -> str:
         """As `str.lstrip`; the methods below also behave as those of `str`."""
         text = str.lstrip(self, chars)
-        return _cut(self, text, len(self) - len(text))
+        return _tag_substring(self, text, len(self) - len(text))
 
     def rstrip(self, chars: str | None = None, /) -> str:
         """See `lstrip`."""
-        return _cut(self, str.rstrip(self, chars), 0)
+        return _tag_substring(self, str.rstrip(self, chars), 0)
 
     def strip(self, chars: str | None = None, /) -> str:
         """See `lstrip`."""
@@ -105,19 +105,19 @@ class TaggedText(str):
     def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
         """See `lstrip`."""
         charge(_PART * (len(self) if sep is None else str.count(self, sep)))
-        return _placed(self, str.split(self, sep, maxsplit), sep)
+        return _tag_parts(self, str.split(self, sep, maxsplit), sep)
 
     def rsplit(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
         """See `lstrip`."""
         charge(_PART * (len(self) if sep is None else str.count(self, sep)))
-        return _placed(self, str.rsplit(self, sep, maxsplit), sep)
+        return _tag_parts(self, str.rsplit(self, sep, maxsplit), sep)
 
     def splitlines(self, keepends: bool = False) -> list[str]:
         """See `lstrip`."""
         charge(_PART * str.count(self, "\n"))
         out, at = [], 0
         for line, whole in zip(str.splitlines(self, keepends), str.splitlines(self, True), strict=True):
-            out.append(_cut(self, line, at))
+            out.append(_tag_substring(self, line, at))
             at += len(whole)
         return out
 
@@ -175,7 +175,7 @@ def _with_spans(text: str, spans: Spans) -> str:
     return TaggedText(text, spans) if spans else text
 
 
-def _cut(whole: TaggedText, text: str, start: int) -> str:
+def _tag_substring(whole: TaggedText, text: str, start: int) -> str:
     """`text`, which begins at `start` of `whole`."""
     if not text:
         return text
@@ -188,7 +188,7 @@ def _cut(whole: TaggedText, text: str, start: int) -> str:
     return _with_spans(text, tuple(out))
 
 
-def _placed(whole: TaggedText, parts: list[str], sep: str | None) -> list[str]:
+def _tag_parts(whole: TaggedText, parts: list[str], sep: str | None) -> list[str]:
     """The parts of a split text, each with its tags."""
     if not whole.spans:
         return parts
@@ -196,6 +196,6 @@ def _placed(whole: TaggedText, parts: list[str], sep: str | None) -> list[str]:
     for part in parts:
         if sep is None:  # a part begins with the first non-space character
             at = str.find(whole, part, at)
-        out.append(_cut(whole, part, at))
+        out.append(_tag_substring(whole, part, at))
         at += len(part) + (len(sep) if sep is not None else 0)
     return out

@@ -102,7 +102,7 @@ class ChatTemplate:
         """As `render`, before tokenization: the text, which is `TaggedText` where the template wrote it."""
         chat = given if isinstance(given, Conversation) else Conversation(given)
         source = self._source(chat)
-        template = _compiled(source)
+        template = _compile_template(source)
         messages = [self._with_own_markers(message, source) for message in plain_messages(chat.messages, source)]
         tools, documents = plain(list(chat.tools), "tools"), plain(list(chat.documents), "documents")
         variables = self._variables(chat, template)
@@ -132,7 +132,7 @@ class ChatTemplate:
 
     def reads(self, variable: str) -> bool:
         """Whether one of the templates reads a variable, such as `enable_thinking`."""
-        return any(variable in _compiled(source).variables for source in self._templates.values())
+        return any(variable in _compile_template(source).variables for source in self._templates.values())
 
     def _named(self, name: str | None, has_tools: bool) -> str:
         if name is not None:
@@ -245,7 +245,7 @@ class _Template:
 
 
 @lru_cache(maxsize=32)
-def _compiled(source: str) -> _Template:
+def _compile_template(source: str) -> _Template:
     return _Template(source)
 
 

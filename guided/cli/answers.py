@@ -39,20 +39,20 @@ class AnswersInOrder:
     """Writes answers to standard output. Each is held until all before it are written."""
 
     def __init__(self) -> None:
-        self._next, self._held = 0, dict[int, str]()
+        self._next, self._pending_texts = 0, dict[int, str]()
         self.kept = frozenset[int]()
 
     def write(self, number: int, text: str) -> None:
         """Print the answer as soon as all answers before it are printed."""
-        self._held[number] = text
-        while self._next in self._held:
-            print(self._held.pop(self._next), flush=True)
+        self._pending_texts[number] = text
+        while self._next in self._pending_texts:
+            print(self._pending_texts.pop(self._next), flush=True)
             self._next += 1
 
     def close(self) -> None:
         """Print the held answers, although an answer before them is missing."""
-        for number in sorted(self._held):
-            print(self._held.pop(number), flush=True)
+        for number in sorted(self._pending_texts):
+            print(self._pending_texts.pop(number), flush=True)
 
 
 class AnswerFile:

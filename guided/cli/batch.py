@@ -164,8 +164,8 @@ class Batch:
 
     def _answer(self, number: int, results: list[Result]) -> str:
         self._squeezed += sum(map(is_squeezed, results))
-        made = [fields(result) for result in results]
-        return self._record(number, made[0] if len(made) == 1 else {"results": made})
+        result_fields = [fields(result) for result in results]
+        return self._record(number, result_fields[0] if len(result_fields) == 1 else {"results": result_fields})
 
     def _fail(self, answers: Answers, number: int, error: Exception, say: Callable[[str], None]) -> None:
         """Write an error as the answer to a request, and show it on standard error."""
@@ -182,8 +182,8 @@ class Batch:
         """A digest of all inputs of the answer."""
         a, own = self._arguments, self._specification
         common = [a.model, a.adapter, a.dtype, a.raw, a.system, a.tool_tokens, self._options, self._writing]
-        asked = [line.text, *common, None if own is None else [own.kind, own.value, own.options]]
-        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+        inputs = [line.text, *common, None if own is None else [own.kind, own.value, own.options]]
+        return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
 
 
 def prompt_of(given: str | list[dict[str, str]], arguments: argparse.Namespace) -> Prompt:

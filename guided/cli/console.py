@@ -153,7 +153,7 @@ def quietly() -> Iterator[None]:
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Print each finding in a warning of guided as a line on standard error; never repeat a line."""
-    told: set[str] = set()
+    printed_lines: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", GuidedWarning)
         show_others = warnings.showwarning
@@ -170,8 +170,8 @@ def warnings_as_notes() -> Iterator[None]:
                 show_others(message, category, filename, lineno, file, line)
                 return
             for text in str(message).splitlines():
-                if text not in told:
-                    told.add(text)
+                if text not in printed_lines:
+                    printed_lines.add(text)
                     note(f"warning: {text}")
 
         warnings.showwarning = show

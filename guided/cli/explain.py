@@ -50,9 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     before.add_argument(
         "--prefix-file", metavar="FILE", help="a file with the text before the place; - for standard input"
     )
-    asked = group.add_mutually_exclusive_group()
-    asked.add_argument("--text", metavar="TEXT", help="a text: is it allowed next?")
-    asked.add_argument("--token", type=at_least(0), metavar="ID", help="a token: is it allowed next?")
+    continuation_group = group.add_mutually_exclusive_group()
+    continuation_group.add_argument("--text", metavar="TEXT", help="a text: is it allowed next?")
+    continuation_group.add_argument("--token", type=at_least(0), metavar="ID", help="a token: is it allowed next?")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -72,12 +72,12 @@ def run(arguments: argparse.Namespace) -> int:
     matcher = GrammarMatcher(grammar)
     if not matcher.accept_string(prefix):
         return _refused_prefix(error_location_of(grammar, prefix), arguments.json)
-    asked = arguments.token if arguments.text is None else os.fsencode(arguments.text)
-    answer = next_texts(matcher, prefix, asked)
+    continuation = arguments.token if arguments.text is None else os.fsencode(arguments.text)
+    answer = next_texts(matcher, prefix, continuation)
     if arguments.json:
         print_json({"prefix_accepted": True, **answer.fields()})
     else:
-        _print(answer, asked, vocabulary)
+        _print(answer, continuation, vocabulary)
     return DONE if answer.explanation.accepted else NO
 
 
@@ -89,13 +89,13 @@ def _refused_prefix(place: ErrorLocation, as_json: bool) -> int:
     return NO
 
 
-def _print(answer: NextTexts, asked: int | bytes | None, vocabulary: Vocabulary) -> None:
+def _print(answer: NextTexts, continuation: int | bytes | None, vocabulary: Vocabulary) -> None:
     explanation = answer.explanation
-    if isinstance(asked, int):
-        print(f"token {asked} is {_name(asked, vocabulary)}")
+    if isinstance(continuation, int):
+        print(f"token {continuation} is {_name(continuation, vocabulary)}")
     if answer.place is not None:
         print(f"not allowed\n{answer.place}")
-    elif asked is None:
+    elif continuation is None:
         print(f"expected {answer.here.expected}" + answer.here.asked_by)
     else:
         print("allowed" if explanation.accepted else explanation.reason)

@@ -106,8 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
             results = [_stream(engine, prompt, grammar, options, arguments.json)]
         else:
             with Progress("generating"):
-                made = engine.generate(prompt, grammar, n=n, **options)
-            results = made if isinstance(made, list) else [made]
+                output = engine.generate(prompt, grammar, n=n, **options)
+            results = output if isinstance(output, list) else [output]
             _print(results, arguments.json)
     except ValueError as error:  # options contradict each other, or name a token that the vocabulary lacks
         raise error if isinstance(error, GuidedError) else InputError(str(error)) from None
@@ -181,8 +181,8 @@ def _stream(
 
 def _print(results: list[Result], as_json: bool) -> None:
     if as_json:
-        made = [fields(result) for result in results]
-        print_json(made[0] if len(made) == 1 else made)
+        result_fields = [fields(result) for result in results]
+        print_json(result_fields[0] if len(result_fields) == 1 else result_fields)
         return
     for result in results:
         print(result.text)

@@ -29,7 +29,7 @@ class UsageError(InputError):
 class Parser(argparse.ArgumentParser):
     """`argparse.ArgumentParser` with other error messages and another order of the help."""
 
-    _given: Sequence[str] = ()
+    _words: Sequence[str] = ()
 
     def format_help(self) -> str:
         """The help: the command's purpose, usage, options, and examples."""
@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in `argparse`, but an argument that is unknown to a command is an error of that command."""
-        self._given = list(args or ())
+        self._words = list(args or ())
         self._refuse_repeated()
         found, rest = super().parse_known_args(args, namespace)
         if rest:
@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
     def _refuse_repeated(self) -> None:
         """Refuse an option that is given twice, since one value would be ignored."""
         seen = set[str]()
-        for word in self._given[: self._given.index("--")] if "--" in self._given else self._given:
+        for word in self._words[: self._words.index("--")] if "--" in self._words else self._words:
             action = self._option_string_actions.get(word.split("=")[0])
             if isinstance(action, argparse._StoreAction):
                 if action.dest in seen:
@@ -73,7 +73,7 @@ class Parser(argparse.ArgumentParser):
             return f"there is no command {unknown[1]!r}{_meant(unknown[1], commands) or _listed(self._commands())}"
         if message.endswith(("is required", "are required")) or "are required: " in message:
             # The missing argument may be there in another spelling.
-            options = [word.split("=")[0] for word in self._given if word.startswith("--") and word != "--"]
+            options = [word.split("=")[0] for word in self._words if word.startswith("--") and word != "--"]
             wrong = next((option for option in options if option not in self._option_string_actions), None)
             if wrong is not None:
                 return self._unknown(wrong)

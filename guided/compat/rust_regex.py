@@ -127,7 +127,7 @@ class _Reader:
         if single is None:
             self.at += 1
             return "\\" + char
-        return _written(single)
+        return _format_class(single)
 
     def _single_or_set(self) -> Ranges | None:
         """The characters of an escape at this position; None: it means the same in both notations."""
@@ -168,7 +168,7 @@ class _Reader:
         inside = written[1:-1]
         if not re.search(r"\\[pPwWsSxuU]|\[|&&|--|~~", inside) and not inside.startswith(("]", "^]")):
             return written
-        return _written(ranges)
+        return _format_class(ranges)
 
     def _set(self) -> Ranges:
         """The characters of a class that begins here."""
@@ -264,7 +264,7 @@ def _ecma(pattern: str) -> Ranges:
     return node.ranges
 
 
-def _written(ranges: Ranges) -> str:
+def _format_class(ranges: Ranges) -> str:
     """A Python character class with these characters."""
     if not ranges:
         return r"[^\s\S]"

@@ -28,7 +28,7 @@ class Scores:
 
     def __init__(self, vocabulary: Vocabulary, wanted: LogprobParams) -> None:
         self._size, self._eos = vocabulary.size, sorted(vocabulary.eos_token_ids)
-        self._wanted = wanted
+        self._logprob_params = wanted
         self.removed: list[float] = []
         self.forced_log_mass = 0.0
 
@@ -56,9 +56,9 @@ class Scores:
                 self.forced_log_mass += log_mass(row) - float(row[token])
         if ended:
             self.forced_log_mass += log_mass(logits[-1]) - log_mass(logits[-1, self._eos])
-        if (k := self._wanted.output) is None:
+        if (k := self._logprob_params.output) is None:
             return []
-        certain = self._wanted.mode == "masked"  # a forced token has probability 1
+        certain = self._logprob_params.mode == "masked"  # a forced token has probability 1
         return [
             TokenLogprobs(token, 0.0, ((token, 0.0),)[:k]) if certain else self.of(row, token, k)
             for row, token in zip(logits, tokens, strict=False)

@@ -55,17 +55,17 @@ class Stepper:
     def __init__(self, sequence: Sequence) -> None:
         self.sequence, self.is_slow = sequence, False
         self._steps, self._quick = sequence.steps(), 0
-        self._begun: StepOutcome | None = None
+        self._first_outcome: StepOutcome | None = None
 
     def begin(self) -> None:
         """Take the first step, and fill the first mask, now: `advance(None)` then answers at once."""
-        self._begun = self._advance(None)
-        if self._begun.request is not None:
+        self._first_outcome = self._advance(None)
+        if self._first_outcome.request is not None:
             self.fill_mask()
 
     def advance(self, sent: LogitRows | Answer | None) -> StepOutcome:
         """Continue with the answer to the last request; None at the beginning."""
-        outcome, self._begun = self._begun or self._advance(sent), None
+        outcome, self._first_outcome = self._first_outcome or self._advance(sent), None
         return outcome
 
     def advance_alone(self, logits: LogitRows | None) -> StepOutcome:

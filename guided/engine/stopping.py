@@ -85,7 +85,7 @@ class Stops:
         if long := [len(pattern) for pattern in self.patterns if len(pattern) > _PATTERN_LENGTH]:
             message = f"stop_regex has a pattern of {long[0]} characters, at most {_PATTERN_LENGTH} are allowed"
             raise OptionError(message, option="stop_regex")
-        object.__setattr__(self, "grammars", tuple(map(_compiled, self.patterns)))
+        object.__setattr__(self, "grammars", tuple(map(_compile_pattern, self.patterns)))
 
     def __bool__(self) -> bool:
         """Whether there is any stop, or end tokens are ignored."""
@@ -199,7 +199,7 @@ def _compiler() -> GrammarCompiler:
     return GrammarCompiler(vocabulary, limits=Limits(states=50_000, seconds=2.0))
 
 
-def _compiled(pattern: str) -> CompiledGrammar:
+def _compile_pattern(pattern: str) -> CompiledGrammar:
     grammar = _compiler().compile_regex(pattern)
     if GrammarMatcher(grammar).is_accepting():
         raise SpecError("a stop pattern that matches the empty text would stop at once", text=pattern)

@@ -58,7 +58,7 @@ class Transcript:
         self.text += piece
         if self._watch is not None and (match := self._watch.read(piece, counts=stoppable)) is not None:
             self.stop_match = match
-            self._cut(match.end if self._included else match.begin)
+            self._truncate(match.end if self._included else match.begin)
 
     def close(self) -> None:
         """End the output: an incomplete character becomes U+FFFD."""
@@ -87,7 +87,7 @@ class Transcript:
             tuple(new), text, forced, logprobs=scores, reasoning=self.thinking, budget_bound=budget_bound
         )
 
-    def _cut(self, end: int) -> None:
+    def _truncate(self, end: int) -> None:
         """Keep only the characters before `end`, and the tokens that begin before it."""
         self.text = self.text[:end]
         count = sum(start < end for start in self._starts)

@@ -139,7 +139,7 @@ def _unpack(packed: Bytes, bits: int, width: int) -> Bytes:
     return numbers.reshape(len(packed), -1)
 
 
-def _joined(low: Bytes, high: Bytes, bits: int) -> Bytes:
+def _combine_bits(low: Bytes, high: Bytes, bits: int) -> Bytes:
     """Numbers whose lowest bits are in one place, the others in another."""
     return low | high << np.uint8(bits)
 
@@ -172,7 +172,7 @@ def _q4_1(rows: Bytes) -> Floats:
 def _q5(rows: Bytes, start: int) -> Bytes:
     """Four low bits and, before them, the fifth of each of 32 numbers."""
     fifth = np.unpackbits(rows[:, start : start + 4], axis=1, bitorder="little")
-    return _joined(_unpack(rows[:, start + 4 :], 4, 16), fifth, 4)
+    return _combine_bits(_unpack(rows[:, start + 4 :], 4, 16), fifth, 4)
 
 
 def _q5_0(rows: Bytes) -> Floats:
@@ -196,8 +196,8 @@ def _q2_k(rows: Bytes) -> Floats:
 
 def _q3_k(rows: Bytes) -> Floats:
     """Fields: 32 bytes of third bits, 64 of two low bits, 12 of scales (four low bits, then two high), scale."""
-    small = _joined(_unpack(rows[:, 96:104], 4, 8), _unpack(rows[:, 104:108], 2, 4), 4)
-    numbers = _joined(_unpack(rows[:, 32:96], 2, 32), _unpack(rows[:, :32], 1, 32), 2)
+    small = _combine_bits(_unpack(rows[:, 96:104], 4, 8), _unpack(rows[:, 104:108], 2, 4), 4)
+    numbers = _combine_bits(_unpack(rows[:, 32:96], 2, 32), _unpack(rows[:, :32], 1, 32), 2)
     return _scaled(_signed(numbers, 4), _half(rows, 108) * _signed(small, 32))
 
 
@@ -220,13 +220,13 @@ def _q4_k(rows: Bytes) -> Floats:
 
 def _q5_k(rows: Bytes) -> Floats:
     """Fields: scales, 32 bytes of fifth bits, 128 of four low bits."""
-    numbers = _joined(_unpack(rows[:, 48:], 4, 32), _unpack(rows[:, 16:48], 1, 32), 4)
+    numbers = _combine_bits(_unpack(rows[:, 48:], 4, 32), _unpack(rows[:, 16:48], 1, 32), 4)
     return _scaled(numbers, *_k_scales(rows))
 
 
 def _q6_k(rows: Bytes) -> Floats:
     """Fields: 128 bytes of four low bits, 64 of two high bits, 16 scales, scale."""
-    numbers = _joined(_unpack(rows[:, :128], 4, 64), _unpack(rows[:, 128:192], 2, 32), 4)
+    numbers = _combine_bits(_unpack(rows[:, :128], 4, 64), _unpack(rows[:, 128:192], 2, 32), 4)
     return _scaled(_signed(numbers, 32), _half(rows, 208) * rows[:, 192:208].view(np.int8))
 
 
@@ -236,7 +236,7 @@ def _iq4_nl(rows: Bytes) -> Floats:
 
 def _iq4_xs(rows: Bytes) -> Floats:
     """Fields: scale, 2 bytes with the two high bits of the scales, 4 with their low bits, 128 of numbers."""
-    small = _joined(_unpack(rows[:, 4:8], 4, 1), _unpack(rows[:, 2:4], 2, 1), 4)
+    small = _combine_bits(_unpack(rows[:, 4:8], 4, 1), _unpack(rows[:, 2:4], 2, 1), 4)
     return _scaled(_IQ4[_unpack(rows[:, 8:], 4, 16)], _half(rows, 0) * _signed(small, 32))
 
 

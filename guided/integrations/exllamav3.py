@@ -97,13 +97,13 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         self._matcher, self._max_tokens = GrammarMatcher(grammar), max_tokens
         self._ends = row_of(size, sorted(compiler.vocabulary.eos_token_ids))
         self._bitmask = allocate_token_bitmask(1, size)
-        self._written = 0
+        self._token_count = 0
         self.reset()
 
     def reset(self) -> None:
         """Start again from the beginning."""
         self._matcher.reset()
-        self._written = 0
+        self._token_count = 0
         if self.prefix_str and not self._matcher.accept_string(self.prefix_str):
             raise GuidedError(f"the constraint does not allow the prefix: {self._matcher.explain(self.prefix_str)}")
 
@@ -111,14 +111,14 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         """Accept a token. GuidedError: it is not allowed."""
         if not self._matcher.accept_token(token):
             raise GuidedError(f"token {token} is not allowed: {self._matcher.explain(token)}")
-        self._written += 1
+        self._token_count += 1
 
     def rollback_tokens(self, num_tokens: int) -> bool:
         """Take back the last tokens. False: there are fewer, so the generator must feed the sequence again."""
-        if num_tokens > self._written:
+        if num_tokens > self._token_count:
             return False
         self._matcher.rollback(num_tokens)
-        self._written -= num_tokens
+        self._token_count -= num_tokens
         return True
 
     def get_next_logit_mask(self) -> torch.Tensor:
@@ -127,7 +127,7 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         Raises:
             BudgetError: no output of the constraint fits the budget.
         """
-        left = None if self._max_tokens is None else max(1, self._max_tokens - self._written + 1)
+        left = None if self._max_tokens is None else max(1, self._max_tokens - self._token_count + 1)
         if not self._matcher.fill_next_token_bitmask(self._bitmask, max_tokens=left):
             self._bitmask.fill(-1)
         return torch.from_numpy(self._bitmask)

@@ -186,8 +186,8 @@ class RowMatchers:
                 "choice among texts is a list"
             )
         each = count // prompts
-        made = [Row(self._matcher(grammar)) for grammar in self.grammars]
-        self._rows = [row.fork() for row in made for _ in range(each)] if each > 1 else made
+        prompt_rows = [Row(self._matcher(grammar)) for grammar in self.grammars]
+        self._rows = [row.fork() for row in prompt_rows for _ in range(each)] if each > 1 else prompt_rows
         self._prompt = ids.shape[1]
         borders = [row for row in range(1, count) if row % each == 0 or not np.array_equal(ids[row], ids[row - 1])]
         runs = [range(*pair) for pair in pairwise([0, *borders, count])]
@@ -201,7 +201,7 @@ class RowMatchers:
             parent = max(common, key=lambda at: (common[at], at == number))
             if common[parent] < len(own) - 1:
                 return None
-            row = self._cut(parent, max(0, common[parent] - self._prompt))
+            row = self._fork_row(parent, max(0, common[parent] - self._prompt))
             was_dead = row.is_dead
             row.read(own[self._prompt + row.written :].tolist())
             if grown < 1 and row.is_dead and not was_dead:
@@ -209,7 +209,7 @@ class RowMatchers:
             rows.append(row)
         return rows
 
-    def _cut(self, number: int, kept: int) -> Row:
+    def _fork_row(self, number: int, kept: int) -> Row:
         """A copy of a row of the previous step, as it was after `kept` tokens."""
         row = self._rows[number]
         if row.written == kept:

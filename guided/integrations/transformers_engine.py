@@ -121,7 +121,7 @@ class _Sequences:
     """The sequences of an engine, each with the model's own cache; see `guided.kv.cache.KVCache`."""
 
     def __init__(self, capacity: int) -> None:
-        self._capacity, self._used = capacity, 0
+        self._capacity, self._used_positions = capacity, 0
 
     @property
     def capacity(self) -> int:
@@ -131,7 +131,7 @@ class _Sequences:
     @property
     def available(self) -> int:
         """The number of free positions."""
-        return self._capacity - self._used
+        return self._capacity - self._used_positions
 
     def touch(self) -> None:
         """Does nothing: the model allocates memory."""
@@ -151,14 +151,14 @@ class _Sequences:
             raise MemoryError(f"only {self.available} positions are free, and a copy takes {lease.length}")
         twin = _Sequence(tokens=list(lease.tokens), salt=lease.salt)
         twin.cache = copy.deepcopy(lease.cache)
-        self._used += twin.length
+        self._used_positions += twin.length
         return twin
 
     def truncate(self, lease: Lease, length: int) -> None:
         """Drop the whole cache, since not all caches of transformers can be truncated."""
         assert isinstance(lease, _Sequence)
         if length < lease.length:
-            self._used -= lease.length
+            self._used_positions -= lease.length
             lease.forget(0)
             lease.cache = None
 
@@ -169,14 +169,14 @@ class _Sequences:
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
         """Record that the new positions hold these tokens."""
         lease.tokens += tokens
-        self._used += len(tokens)
+        self._used_positions += len(tokens)
 
     def close(self, lease: Lease) -> None:
         """Free the memory."""
         assert isinstance(lease, _Sequence)
         if not lease.closed:
             lease.closed, lease.cache = True, None
-            self._used -= lease.length
+            self._used_positions -= lease.length
             lease.tokens = []
 
 

@@ -35,7 +35,7 @@ class DenseCache:
     """Contiguous keys and values of at most `capacity` positions in all, counted when they are reserved."""
 
     def __init__(self, shape: CacheShape, capacity: int) -> None:
-        self.shape, self._capacity, self._used = shape, capacity, 0
+        self.shape, self._capacity, self._used_positions = shape, capacity, 0
 
     @property
     def capacity(self) -> int:
@@ -45,7 +45,7 @@ class DenseCache:
     @property
     def available(self) -> int:
         """Positions that can still be reserved."""
-        return self._capacity - self._used
+        return self._capacity - self._used_positions
 
     def touch(self) -> None:
         """No effect: memory is allocated by `reserve`."""
@@ -63,7 +63,7 @@ class DenseCache:
         room = min(-(-max(needed, 2 * lease.room) // _STEP) * _STEP, lease.room + self.available)
         if room < needed:
             return False
-        self._used += room - lease.room
+        self._used_positions += room - lease.room
         for name in ("k", "v"):
             old: Tensor = getattr(lease, name)
             new_ = self._empty(room)
@@ -99,7 +99,7 @@ class DenseCache:
         assert isinstance(lease, _Region)
         if not lease.closed:
             lease.closed = True
-            self._used -= lease.room
+            self._used_positions -= lease.room
             lease.k = lease.v = self._empty(0)
             lease.tokens = []
 

@@ -46,7 +46,7 @@ class Reader:
             self.cache.close(self._leases.pop())
         while len(self._leases) < len(rows):
             self._leases.append(self.cache.open([]))
-        known = min(self._known(lease, row) for lease, row in zip(self._leases, rows, strict=True))
+        known = min(self._count_reusable(lease, row) for lease, row in zip(self._leases, rows, strict=True))
         for lease in self._leases:
             self.cache.truncate(lease, known)
         hidden = idx.new_empty(0)
@@ -54,7 +54,7 @@ class Reader:
             hidden = self._step([row[start : start + self.chunk] for row in rows])
         return self.model.logits(hidden)
 
-    def _known(self, lease: Lease, row: Sequence[int]) -> int:
+    def _count_reusable(self, lease: Lease, row: Sequence[int]) -> int:
         """How many of the first tokens need not be read again; the last one always is."""
         same = takewhile(lambda pair: pair[0] == pair[1], zip(lease.tokens, row[:-1], strict=False))
         return sum(1 for _ in same) if self.remember else 0

@@ -62,9 +62,9 @@ def apply_token_bitmask_inplace(
     _check(rows, mask_rows, indices)
     kernel = _kernel(logits)
     if kernel is not None and rows.stride(1) == 1:
-        masks, named = _sent(mask_rows, rows.device), None
+        masks, named = _copy_to_device(mask_rows, rows.device), None
         if indices is not None:
-            named = _sent(np.array(indices, np.int32), rows.device)
+            named = _copy_to_device(np.array(indices, np.int32), rows.device)
         kernel(rows, masks if masks.stride(1) == 1 else masks.contiguous(), named)
     elif indices is None:
         _mask(rows, mask_rows)
@@ -81,7 +81,7 @@ def _kernel(logits: Any) -> Callable[[Any, Any, Any], None] | None:
     return kernel
 
 
-def _sent(array: Any, device: torch.device) -> Any:
+def _copy_to_device(array: Any, device: torch.device) -> Any:
     """An array or tensor on a device. To CUDA from pinned memory of our own, so that nothing waits for the copy."""
     import torch
 
@@ -174,6 +174,6 @@ def _banned(bitmask: Any, covered: int, device: torch.device) -> torch.Tensor:
     """One bool for each of the first `covered` ids: not allowed."""
     import torch
 
-    packed = _sent(bitmask, device)
+    packed = _copy_to_device(bitmask, device)
     bits = (packed.unsqueeze(-1) >> torch.arange(32, dtype=torch.int32, device=device)) & 1
     return cast("torch.Tensor", bits.flatten(-2)[..., :covered] == 0)

@@ -59,7 +59,8 @@ class CompiledGrammar:
     """
 
     __slots__ = (
-        "_limits", "_marked", "_read", "findings", "kind", "native", "origins", "regions", "source", "vocabulary",
+        "_annotated_grammar", "_limits", "_read", "findings", "kind", "native", "origins", "regions", "source",
+        "vocabulary",
     )  # fmt: skip
 
     def __init__(
@@ -75,7 +76,7 @@ class CompiledGrammar:
         limits: Limits | None = None,
     ) -> None:
         self._read, self._limits, self.regions = read, limits or Limits(), regions
-        self._marked: AnnotatedGrammar | None = None
+        self._annotated_grammar: AnnotatedGrammar | None = None
         self.native, self.vocabulary, self.origins, self.kind, self.source = native, vocabulary, origins, kind, source
         self.findings = tuple(findings)
 
@@ -100,12 +101,12 @@ class CompiledGrammar:
         Raises:
             LimitExceeded: the marked grammar is too large.
         """
-        if self._marked is None:
+        if self._annotated_grammar is None:
             counts_tokens = isinstance(self.native, _core.CompiledRules) and self.native.limits_tokens
-            self._marked = AnnotatedGrammar(
+            self._annotated_grammar = AnnotatedGrammar(
                 self._read(), self.vocabulary, lambda: text_ids(self.vocabulary), counts_tokens, self._limits
             )
-        return self._marked
+        return self._annotated_grammar
 
     def __repr__(self) -> str:
         return f"CompiledGrammar({self.kind}, {self.native.positions} positions)"

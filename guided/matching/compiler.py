@@ -118,7 +118,7 @@ class GrammarCompiler:
                 )
 
             key = ("json_schema", text, isinstance(schema, str), own, content_of(known))
-            return self._cached(key, schema, read, why_empty=lambda: read([], True))
+            return self._compile(key, schema, read, why_empty=lambda: read([], True))
 
         return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
 
@@ -152,7 +152,7 @@ class GrammarCompiler:
             raise ValueError(f"classes must be 'full' or 'plain', not {brief(classes)}")
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
-            return self._cached(
+            return self._compile(
                 ("regex", pattern, dialect, search, own.classes),
                 pattern,
                 lambda _: _single(
@@ -188,7 +188,7 @@ class GrammarCompiler:
                 ask_why_empty=ask,
             )  # fmt: skip
 
-        return self._cached(("gbnf", text, root, allow_special_tokens), text, read, why_empty=lambda: read([], True))
+        return self._compile(("gbnf", text, root, allow_special_tokens), text, read, why_empty=lambda: read([], True))
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_lark(
@@ -233,7 +233,7 @@ class GrammarCompiler:
                 return read_lark(text, read_options, self.limits, schemas, found)
 
             why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
-            return self._cached(("lark", text, own, schemas), text, read, why_empty)
+            return self._compile(("lark", text, own, schemas), text, read, why_empty)
 
         return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
 
@@ -269,14 +269,14 @@ class GrammarCompiler:
 
             key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)
             parts_later = partial(read, later=True) if self._native.byte_complete else read
-            return self._cached(key, spec, read, why_empty=lambda: read([], True), read_first=parts_later)
+            return self._compile(key, spec, read, why_empty=lambda: read([], True), read_first=parts_later)
 
         return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings; the output is one of them."""
         given: Any = read_choices(choices, self.limits)
-        return self._cached(("choice", given), given, lambda _: choice_to_grammar(given, limits=self.limits))
+        return self._compile(("choice", given), given, lambda _: choice_to_grammar(given, limits=self.limits))
 
     def compile_pattern(
         self,
@@ -294,7 +294,7 @@ class GrammarCompiler:
             classes = {name: tuple(read_characters(name, chars)) for name, chars in char_classes.items()}
         given = [tuple(part) if isinstance(part, list) else part for part in read_elements(pattern, self.limits)]
         key = ("pattern", tuple(given), None if classes is None else tuple(classes.items()))
-        return self._cached(key, given, lambda _: pattern_to_grammar(given, classes))
+        return self._compile(key, given, lambda _: pattern_to_grammar(given, classes))
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_type(
@@ -330,7 +330,7 @@ class GrammarCompiler:
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
             read = partial(expr_to_grammar, expr, self.limits, options=own)
-            return self._cached(("expr", expr, own), expr, read)
+            return self._compile(("expr", expr, own), expr, read)
 
         return fallback_options(compiled, JsonSchemaOptions(**options), self.limits)
 
@@ -352,7 +352,7 @@ class GrammarCompiler:
             text_ids=self._text_ids,
         )
 
-    def _cached(
+    def _compile(
         self,
         key: tuple[object, ...],
         source: object,
@@ -365,21 +365,21 @@ class GrammarCompiler:
         `why_empty` raises a more precise error for a specification that allows nothing, if there is one. `read_first`
         returns the grammar to compile if some of its parts are compiled later.
         """
-        compiled = self._found(key)
+        compiled = self._find_cached(key)
         if compiled is None:
             with gc_paused(), compiling(self.limits, work=False):
-                compiled = self._made(key, source, read, why_empty, read_first or read)
+                compiled = self._compile_uncached(key, source, read, why_empty, read_first or read)
         if self.warns:
             warn_of(compiled.findings)
         return compiled
 
-    def _found(self, key: tuple[object, ...]) -> CompiledGrammar | None:
+    def _find_cached(self, key: tuple[object, ...]) -> CompiledGrammar | None:
         text = key[1]
         if isinstance(text, str) and len(text) > self.limits.spec_length:
             raise LimitExceeded("spec_length", len(text), self.limits.spec_length)
         return self.cache.find(key)
 
-    def _made(
+    def _compile_uncached(
         self,
         key: tuple[object, ...],
         source: object,

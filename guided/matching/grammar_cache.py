@@ -51,21 +51,21 @@ class GrammarCache:
     def __init__(self, bytes: int) -> None:
         self.bytes = bytes
         self.hits = 0
-        self._kept: OrderedDict[object, _Kept] = OrderedDict()
+        self._entries: OrderedDict[object, _Entry] = OrderedDict()
         self._weight = 0
-        self._turn: Iterator[_Kept] = iter(())
+        self._turn: Iterator[_Entry] = iter(())
         self._lock = threading.Lock()
 
     def find(self, key: object) -> CompiledGrammar | None:
         """The grammar that is stored under a key."""
         with self._lock:
             try:
-                found = self._kept.get(key)
+                found = self._entries.get(key)
             except TypeError:  # not hashable
                 return None
             if found is None:
                 return None
-            self._kept.move_to_end(key)
+            self._entries.move_to_end(key)
             self._weigh(found)
             self._shrink()
             self.hits += 1
@@ -75,21 +75,21 @@ class GrammarCache:
         """Store a grammar, and drop others if there are then too many bytes."""
         with self._lock:
             try:
-                before = self._kept.pop(key, None)  # stored by another thread that compiled the same
+                before = self._entries.pop(key, None)  # stored by another thread that compiled the same
             except TypeError:  # it holds what has no hash
                 return
             if before is not None:
                 before.is_dropped = True
                 self._weight -= before.weight
-            kept = self._kept[key] = _Kept(compiled)
-            self._weigh(kept)
+            entry = self._entries[key] = _Entry(compiled)
+            self._weigh(entry)
             self._weigh_others()
             self._shrink()
 
     def _shrink(self) -> None:
         """Drop the least recently used entries until the total fits; matchers can still use dropped grammars."""
-        while self._kept and self._weight > self.bytes:
-            _, dropped = self._kept.popitem(last=False)
+        while self._entries and self._weight > self.bytes:
+            _, dropped = self._entries.popitem(last=False)
             self._weight -= dropped.weight
             dropped.is_dropped = True
 
@@ -97,23 +97,23 @@ class GrammarCache:
         """Measure the entries whose turn it is."""
         found = list(islice(self._turn, _WEIGHED))
         if len(found) < _WEIGHED:
-            self._turn = iter(tuple(self._kept.values()))
+            self._turn = iter(tuple(self._entries.values()))
             found += islice(self._turn, _WEIGHED - len(found))
         for entry in found:
             if not entry.is_dropped:
                 self._weigh(entry)
 
-    def _weigh(self, kept: _Kept) -> None:
+    def _weigh(self, entry: _Entry) -> None:
         """Measure an entry again: its automaton, and the states that matching has made."""
-        native = kept.compiled.native
+        native = entry.compiled.native
         each = _OF_LEXERS if isinstance(native, _core.CompiledLexer) else _OF_RULES
         weight = each.least + each.position * native.positions + round(each.memory * native.memory_bytes)
-        self._weight += weight - kept.weight
-        kept.weight = weight
+        self._weight += weight - entry.weight
+        entry.weight = weight
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Entry:
     """An entry of the cache, and its last measured size."""
 
     compiled: CompiledGrammar

@@ -198,20 +198,20 @@ class _CapturingMatcher(GrammarMatcher):
 
     def captures(self, *, partial: bool = False) -> dict[str, list[bytes]]:
         names = {name: list[bytes]() for region in self.grammar.marked.regions for name in region.captures}
-        for capture in self._found():
+        for capture in self._current_captures():
             if partial or capture.complete:
                 names[capture.name].append(bytes(self._text[capture.start : capture.end]))
         return names
 
     def captures_by_end(self) -> list[tuple[str, bytes]]:
-        found = [capture for capture in reversed(self._found()) if capture.complete]
+        found = [capture for capture in reversed(self._current_captures()) if capture.complete]
         found.sort(key=lambda capture: (capture.end, -capture.start))
         return [(capture.name, bytes(self._text[capture.start : capture.end])) for capture in found]
 
     def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
-        return [capture for capture in self._found() if capture.complete], bytes(self._text)
+        return [capture for capture in self._current_captures() if capture.complete], bytes(self._text)
 
-    def _found(self) -> Sequence[Capture]:
+    def _current_captures(self) -> Sequence[Capture]:
         marked = self.grammar.marked
         with marked.lock:
             readings, now = self._read()

@@ -56,7 +56,7 @@ class Penalties:
         biases = params.logit_bias
         self._biased = self._once("biased", lambda: np.array(list(biases), np.int32))
         self._bias = self._once("bias", lambda: np.array(list(biases.values()), np.float32))
-        self._seen = _Seen(prompt if params.repetition_penalty != 1 else ())
+        self._token_counts = _TokenCounts(prompt if params.repetition_penalty != 1 else ())
         self._penalises = (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) != (1, 0, 0)
 
     def forbids(self, token: int, output: Sequence[int]) -> bool:
@@ -69,8 +69,8 @@ class Penalties:
         """The changes for the token after `output` and `drafts`. `output` must have only grown since the last call."""
         written, params = [*output, *drafts] if drafts else output, self.params
         if self._penalises:
-            self._seen.extend(output)
-        seen, counts = self._seen.counted(drafts if self._penalises else ())
+            self._token_counts.extend(output)
+        seen, counts = self._token_counts.counted(drafts if self._penalises else ())
         return Changes(
             permitted=self._permitted,
             banned=[id for id in self.bad_words if any(_ends_with(written, before) for before in self.bad_words[id])],
@@ -93,27 +93,27 @@ class Penalties:
         return array
 
 
-class _Seen:
+class _TokenCounts:
     """The tokens of a prompt and of a growing output, and how often each is in the output."""
 
     def __init__(self, prompt: Iterable[int]) -> None:
         ids = list(dict.fromkeys(prompt))
         self._at = {id: at for at, id in enumerate(ids)}
         self._ids, self._counts = np.array(ids, np.int32), np.zeros(len(ids), np.float32)
-        self._read = 0  # tokens of the output that are counted
+        self._counted_length = 0  # tokens of the output that are counted
 
     def extend(self, output: Sequence[int]) -> None:
         """Count the new tokens of the output."""
-        for id in output[self._read :]:
+        for id in output[self._counted_length :]:
             self._count(id)
-        self._read = len(output)
+        self._counted_length = len(output)
 
     def counted(self, drafts: Sequence[int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
         """The ids, and their counts as if these drafts were written, too."""
         size = len(self._at)
         if not drafts:
             return self._ids[:size], self._counts[:size]
-        more = _Seen(())
+        more = _TokenCounts(())
         more._at, more._ids, more._counts = dict(self._at), self._ids.copy(), self._counts.copy()
         more.extend(drafts)
         return more.counted(())

@@ -71,13 +71,13 @@ class Stream:
         self.results = list[Result]()
         self.error: Exception | None = None
         self.on_end = list[Callable[[], object]]()
-        self._left = dict[Task, int]()  # samples not yet read to the end, with their numbers
+        self._unfinished_tasks = dict[Task, int]()  # samples not yet read to the end, with their numbers
         self._outcomes = deque[tuple[Task | None, Outcome]]()
         self.awake = asyncio.Event()  # set when an outcome arrives; streams that are read together share one event
 
     def begin(self, tasks: list[Task]) -> None:
         """Set the samples of the request."""
-        self.tasks, self._left = tuple(tasks), {task: number for number, task in enumerate(tasks)}
+        self.tasks, self._unfinished_tasks = tuple(tasks), {task: number for number, task in enumerate(tasks)}
 
     @property
     def waits(self) -> bool:
@@ -109,7 +109,7 @@ class Stream:
     @property
     def left(self) -> int:
         """The number of samples not yet read to the end."""
-        return len(self._left)
+        return len(self._unfinished_tasks)
 
     def take_events(self) -> Iterator[tuple[int, StreamEvent]]:
         """The events that have arrived and were not read yet, without waiting. Raises as iteration does."""
@@ -118,9 +118,9 @@ class Stream:
             if isinstance(outcome, Exception):
                 raise outcome
             assert task is not None
-            number = self._left[task]
+            number = self._unfinished_tasks[task]
             if outcome.result is not None:
-                del self._left[task]
+                del self._unfinished_tasks[task]
             yield number, outcome
 
     async def _wait(self) -> None:
@@ -130,14 +130,14 @@ class Stream:
 
     def cancel(self) -> None:
         """Stop the unfinished samples within one step. Does nothing if all have ended."""
-        left, self._left = list(self._left), {}
+        left, self._unfinished_tasks = list(self._unfinished_tasks), {}
         self._outcomes.clear()
         self._thread.cancel(left)
 
     def fail(self, error: Exception) -> None:
         """Stop the unfinished samples within one step; the reader gets the error."""
         self.put(None, error)
-        self._thread.cancel(list(self._left))
+        self._thread.cancel(list(self._unfinished_tasks))
 
     def record(self, task: Task, outcome: Outcome, now: float) -> bool:
         """Record times, token counts and results of an outcome. Return whether the sample has ended."""

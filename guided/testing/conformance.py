@@ -125,7 +125,7 @@ def _walk(own: Follower, judge: _Core | _Twin, vocabulary: Vocabulary, length: i
         if judge.ended:
             return
         refused = rng.randrange(vocabulary.size)
-        if refused not in wanted and _said(own.accept(refused)):
+        if refused not in wanted and _require_bool(own.accept(refused)):
             raise MaskMismatch(tokens, vocabulary.decode(tokens), [refused], [], "it accepts a token that it masks")
         take_back: Callable[[int], object] | None = getattr(own, "rollback", None)
         if tokens and take_back is not None and rng.random() < 0.15:
@@ -137,7 +137,7 @@ def _walk(own: Follower, judge: _Core | _Twin, vocabulary: Vocabulary, length: i
                 judge.accept(token)
             continue
         token = _chosen(sorted(wanted), vocabulary, rng)
-        if not _said(own.accept(token)):
+        if not _require_bool(own.accept(token)):
             what = f"it refuses token {token}, which it allows"
             raise MaskMismatch(tokens, vocabulary.decode(tokens), [], [token], what)
         judge.accept(token)
@@ -160,7 +160,7 @@ def _ids(found: object, vocabulary: Vocabulary) -> set[int]:
     )
 
 
-def _said(accepted: object) -> bool:
+def _require_bool(accepted: object) -> bool:
     """What `accept` returned."""
     if not isinstance(accepted, bool | np.bool_):
         raise TypeError(f"accept() returned {brief(accepted)}: a follower says True, or False for a token it refuses")

@@ -108,7 +108,7 @@ def decode(setting: Setting, engine: Engine, asked: Sequence[Request]) -> Run:
 def start_all(engine: Engine, asked: Sequence[Request]) -> None:
     """Compile all grammars, then queue the requests."""
     groups = [engine.tasks(request) for request in asked]
-    wait([task.coming for group in groups for task in group if task.coming is not None])
+    wait([task.future for group in groups for task in group if task.future is not None])
     for group in groups:
         engine.scheduler.add(group)
 

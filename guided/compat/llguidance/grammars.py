@@ -180,7 +180,7 @@ class _Rewritten:
             return self._text
         out, at = [], 0
         for token in tokens:
-            written = self._written(token)
+            written = self._rewrite_token(token)
             if written is not None:
                 out += [self._text[at : token.start], written]
                 at = token.end
@@ -188,7 +188,7 @@ class _Rewritten:
         options = any(token.text in ("%llguidance", "%grammar_options") for token in tokens)
         return "".join(out) + ("" if options else _START_ONLY)
 
-    def _written(self, token: Token) -> str | None:
+    def _rewrite_token(self, token: Token) -> str | None:
         """The replacement of a token; None: it is not changed."""
         if token.kind == "regex":
             end = token.text.rindex("/")

@@ -43,7 +43,7 @@ class LLInterpreter:
     ) -> None:
         self._matcher = LLMatcher(tokenizer, grammar, log_level=log_level, limits=limits)
         self._tokenizer, self._ff, self.log_level = tokenizer, enable_ff_tokens, log_level
-        self._written: list[int] = []
+        self._output_tokens: list[int] = []
         self._reported = self._reported_captures = 0
         self._is_started = self._is_over = self._is_generated = self._may_end = False
         self._check()
@@ -52,7 +52,7 @@ class LLInterpreter:
         """An independent copy."""
         other = object.__new__(LLInterpreter)
         other.__dict__.update(self.__dict__)
-        other._matcher, other._written = self._matcher.deep_copy(), list(self._written)
+        other._matcher, other._output_tokens = self._matcher.deep_copy(), list(self._output_tokens)
         return other
 
     def is_accepting(self) -> bool:
@@ -115,7 +115,7 @@ class LLInterpreter:
         self._is_generated = True
         self._matcher.consume_token(sampled_token)
         self._check()
-        self._written.append(sampled_token)
+        self._output_tokens.append(sampled_token)
         return 0, [sampled_token, *self._forced()]
 
     def has_pending_stop(self) -> bool:
@@ -127,7 +127,7 @@ class LLInterpreter:
         tokens = self._matcher.compute_ff_tokens() if self._ff else []
         self._matcher.consume_tokens(tokens)
         self._check()
-        self._written += tokens
+        self._output_tokens += tokens
         return tokens
 
     def _check(self) -> None:
@@ -148,19 +148,19 @@ class LLInterpreter:
     def _progress(self) -> list[dict[str, Any]]:
         """The output since the last call: text, captures, and at the end the whole text."""
         ends = self._tokenizer.eos_tokens
-        new, number = self._written[self._reported :], len(self._written) - self._reported
+        new, number = self._output_tokens[self._reported :], len(self._output_tokens) - self._reported
         text = self._tokenizer.decode_bytes([token for token in new if token not in ends])
         token_fields = {"log_prob": 0.0, "num_tokens": number, "is_generated": self._is_generated, "stats": {}}
-        out = [{"object": "text", **_spelled(text), **token_fields}]
+        out = [{"object": "text", **_text_fields(text), **token_fields}]
         captures = self._matcher.get_captures()
         for name, captured in captures[self._reported_captures :]:
-            out.append({"object": "capture", "name": name, **_spelled(captured), "log_prob": 0.0})
-        self._reported, self._reported_captures, self._is_generated = len(self._written), len(captures), False
+            out.append({"object": "capture", "name": name, **_text_fields(captured), "log_prob": 0.0})
+        self._reported, self._reported_captures, self._is_generated = len(self._output_tokens), len(captures), False
         if self._is_over:
-            whole = self._tokenizer.decode_bytes([token for token in self._written if token not in ends])
-            out.append({"object": "final_text", **_spelled(whole), "stop_reason": self.stop_reason()})
+            whole = self._tokenizer.decode_bytes([token for token in self._output_tokens if token not in ends])
+            out.append({"object": "final_text", **_text_fields(whole), "stop_reason": self.stop_reason()})
         return out
 
 
-def _spelled(data: bytes) -> dict[str, str]:
+def _text_fields(data: bytes) -> dict[str, str]:
     return {"str": data.decode(errors="replace"), "hex": data.hex()}

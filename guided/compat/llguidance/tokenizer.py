@@ -142,7 +142,7 @@ class LLTokenizer:
         """The ids of bytes: valid UTF-8 as by the tokenizer, the rest as longest tokens. See the module docstring."""
         if parse_special:
             return self.tokenize_str(utf8bytes.decode(errors="replace"), parse_special=True)
-        return [number for number, _ in self._cut(utf8bytes)]
+        return [number for number, _ in self._tokenize(utf8bytes)]
 
     def tokenize_str(self, text: str, *, parse_special: bool = False) -> list[int]:
         """The ids of a text. With `parse_special`, names of control tokens in it become these tokens."""
@@ -152,7 +152,7 @@ class LLTokenizer:
         """The ids at the beginning of bytes that do not depend on what follows, and the remaining bytes."""
         native, at = native_vocabulary(self.vocabulary), 0
         out: list[int] = []
-        for number, end in self._cut(new_bytes):
+        for number, end in self._tokenize(new_bytes):
             if end < 0 or (_MARKER not in new_bytes[at:] and native.extends(new_bytes[at:])):
                 break
             out.append(number)
@@ -161,7 +161,7 @@ class LLTokenizer:
 
     def decode_bytes(self, tokens: list[int]) -> bytes:
         """The bytes of ids. A control token becomes its name, an id without text `<[id]>`."""
-        return b"".join(map(self._spelled, tokens))
+        return b"".join(map(self._decode_token, tokens))
 
     def decode_str(self, tokens: list[int]) -> str:
         """The text of ids, with U+FFFD for bytes that are not UTF-8."""
@@ -195,7 +195,7 @@ class LLTokenizer:
     def _text(self, token: int) -> bytes | None:
         return self.vocabulary.token_bytes(token) if 0 <= token < self.vocab_size else None
 
-    def _spelled(self, token: int) -> bytes:
+    def _decode_token(self, token: int) -> bytes:
         if token in self._names:
             return self._names[token].encode()
         return self._text(token) or f"<[{token}]>".encode()
@@ -214,7 +214,7 @@ class LLTokenizer:
         named = [(name.encode(), number) for number, name in self._names.items() if name]
         return sorted(named, key=lambda each: (-len(each[0]), each[1]))
 
-    def _cut(self, data: bytes) -> list[tuple[int, int]]:
+    def _tokenize(self, data: bytes) -> list[tuple[int, int]]:
         """The ids of bytes, and the end of each one; -1 if the ids do not spell the bytes."""
         out: list[tuple[int, int]] = []
         at = 0

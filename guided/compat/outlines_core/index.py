@@ -117,7 +117,7 @@ class Index:
     def __init__(self, regex: str, vocabulary: Vocabulary) -> None:
         self._regex, self._vocabulary = regex, vocabulary.__deepcopy__({})
         try:
-            self._states = _States(_compiled(regex, vocabulary))
+            self._states = _States(_compile_regex(regex, vocabulary))
         except VocabularyError as error:
             raise ValueError(
                 f"The vocabulary provided is incompatible with the regex {regex[:100]!r}: {error}"
@@ -181,7 +181,7 @@ class Index:
             raise ValueError(f"Deserialization of Index failed: {error}") from None
 
 
-def _compiled(regex: str, vocabulary: Vocabulary) -> CompiledGrammar:
+def _compile_regex(regex: str, vocabulary: Vocabulary) -> CompiledGrammar:
     compiler = GrammarCompiler(vocabulary.guided(), cache_bytes=0, warn=False)
     schema = marked_schema(regex)
     if schema is not None:

@@ -45,17 +45,17 @@ def pattern_of(grammar: Grammar) -> str | None:
 class _Writer:
     def __init__(self, grammar: Grammar) -> None:
         self._rules, self._open = grammar.rules, list[str]()
-        self._known: dict[str, str] = {}
+        self._rule_texts: dict[str, str] = {}
 
     def rule(self, name: str) -> str:
         """The expression of a rule."""
         if name in self._open:
             raise _NoPattern
-        if name not in self._known:
+        if name not in self._rule_texts:
             self._open.append(name)
-            self._known[name] = self.text(self._rules[name])
+            self._rule_texts[name] = self.text(self._rules[name])
             self._open.pop()
-        return self._known[name]
+        return self._rule_texts[name]
 
     def text(self, node: Node, spelled: bool = False) -> str:
         """The expression of a node. `spelled`: as the content of a JSON string."""

@@ -15,9 +15,9 @@ class XGRObject:
     @classmethod
     def _create_from_handle(cls, handle: Any) -> Self:
         """An object of this class around `handle`, created without `__init__`."""
-        made = cls.__new__(cls)
-        made._init_handle(handle)
-        return made
+        instance = cls.__new__(cls)
+        instance._init_handle(handle)
+        return instance
 
     def _init_handle(self, handle: Any) -> None:
         """Set the wrapped object."""

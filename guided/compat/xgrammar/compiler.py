@@ -84,7 +84,7 @@ class _Parts:
 
     def __init__(self, grammar: Grammar, tokenizer_info: TokenizerInfo) -> None:
         self.grammar, self.tokenizer_info = grammar, tokenizer_info
-        self._made: dict[tuple[int, ...], Compiled] = {}
+        self._grammars_by_stops: dict[tuple[int, ...], Compiled] = {}
         self._lock = threading.Lock()
 
     def compiled(self, stops: tuple[int, ...] | None = None) -> Compiled:
@@ -97,25 +97,25 @@ class _Parts:
         tokens = self.tokenizer_info._tokens
         ends = tokens.stops if stops is None else stops
         with self._lock:
-            if ends not in self._made:
+            if ends not in self._grammars_by_stops:
                 controls = self.grammar._recipe.tokens
                 vocabulary = tokens.vocabulary(ends, controls)
-                ir = self.grammar._read.ir(later=native_vocabulary(vocabulary).byte_complete)
+                ir = self.grammar._parsed_recipe.ir(later=native_vocabulary(vocabulary).byte_complete)
                 compiler = Compiler(vocabulary, cache_bytes=0)
                 with as_xgrammar():
                     try:
-                        self._made[ends] = compiler.compile_grammar(
+                        self._grammars_by_stops[ends] = compiler.compile_grammar(
                             with_token_ids(ir, tokens.ids_of) if controls else ir
                         )
                     except VocabularyError as error:
                         if not isinstance(error.token, str):
                             raise
-                        self._made[ends] = compiler.compile_grammar(with_token_ids(ir, tokens.ids_of))
-            return self._made[ends]
+                        self._grammars_by_stops[ends] = compiler.compile_grammar(with_token_ids(ir, tokens.ids_of))
+            return self._grammars_by_stops[ends]
 
     def weight(self) -> int:
         """The approximate size in bytes."""
-        natives = [made.native for made in self._made.values()]
+        natives = [grammar.native for grammar in self._grammars_by_stops.values()]
         return sum(_LEAST_BYTES + _BYTES_A_POSITION * one.positions + one.memory_bytes for one in natives)
 
 
@@ -149,9 +149,9 @@ class GrammarCompiler(XGRObject):
         if not isinstance(cache_limit_bytes, int) or cache_limit_bytes < -1:
             raise RuntimeError(f"cache_limit_bytes must be -1 or at least 0, not {cache_limit_bytes!r}")
         self._tokenizer_info, self._keeps, self._most = tokenizer_info, cache_enabled, cache_limit_bytes
-        self._kept: OrderedDict[Recipe, CompiledGrammar] = OrderedDict()
+        self._cached_grammars: OrderedDict[Recipe, CompiledGrammar] = OrderedDict()
         self._lock = threading.Lock()
-        self._init_handle(self._kept)
+        self._init_handle(self._cached_grammars)
 
     def compile_json_schema(
         self,
@@ -167,69 +167,69 @@ class GrammarCompiler(XGRObject):
         """Compile a JSON Schema, see `Grammar.from_json_schema`."""
         pair = None if separators is None else (separators[0], separators[1])
         options = SchemaOptions(any_whitespace, indent, pair, strict_mode, max_whitespace_cnt, any_order)
-        return self._compiled(JsonSchema(schema_text(schema), options))
+        return self._compile_recipe(JsonSchema(schema_text(schema), options))
 
     def compile_builtin_json_grammar(self) -> CompiledGrammar:
         """Compile the grammar of any JSON."""
-        return self._compiled(Grammar.builtin_json_grammar()._recipe)
+        return self._compile_recipe(Grammar.builtin_json_grammar()._recipe)
 
     def compile_regex(self, regex: str) -> CompiledGrammar:
         """Compile a regular expression, see `Grammar.from_regex`."""
-        return self._compiled(Regex(regex))
+        return self._compile_recipe(Regex(regex))
 
     def compile_lark(
         self, lark_string: str, *, named_grammars: dict[str, Grammar | str] | None = None
     ) -> CompiledGrammar:
         """Compile a Lark grammar, see `Grammar.from_lark`."""
-        return self._compiled(Lark(lark_string, named_recipes(named_grammars)))
+        return self._compile_recipe(Lark(lark_string, named_recipes(named_grammars)))
 
     def compile_structural_tag(self, *args: Any, **kwargs: Any) -> CompiledGrammar:
         """Compile a structural tag, see `Grammar.from_structural_tag`."""
-        return self._compiled(StructuralTag(tag_text(args, kwargs)))
+        return self._compile_recipe(StructuralTag(tag_text(args, kwargs)))
 
     def compile_grammar(self, grammar: str | Grammar, *, root_rule_name: str = "root") -> CompiledGrammar:
         """Compile a Grammar, or a text in EBNF with the start rule `root_rule_name`. ValueError: it is neither."""
         if isinstance(grammar, str):
-            return self._compiled(from_text(grammar, root_rule_name))
+            return self._compile_recipe(from_text(grammar, root_rule_name))
         if isinstance(grammar, Grammar):
-            return self._compiled(grammar._recipe, grammar)
+            return self._compile_recipe(grammar._recipe, grammar)
         raise ValueError("Invalid grammar type. Please pass a string or a Grammar object.")
 
     def clear_cache(self) -> None:
         """Clear the cache."""
         with self._lock:
-            self._kept.clear()
+            self._cached_grammars.clear()
 
     def get_cache_size_bytes(self) -> int:
         """The approximate size of the cached grammars in memory."""
         with self._lock:
-            return sum(one.memory_size_bytes for one in self._kept.values())
+            return sum(one.memory_size_bytes for one in self._cached_grammars.values())
 
     @property
     def cache_limit_bytes(self) -> int:
         """The limit of the cache; -1: no limit."""
         return self._most
 
-    def _compiled(self, recipe: Recipe, grammar: Grammar | None = None) -> CompiledGrammar:
+    def _compile_recipe(self, recipe: Recipe, grammar: Grammar | None = None) -> CompiledGrammar:
         with self._lock:
-            found = self._kept.get(recipe)
+            found = self._cached_grammars.get(recipe)
             if found is not None:
-                self._kept.move_to_end(recipe)
+                self._cached_grammars.move_to_end(recipe)
                 return found
         parts = _Parts(Grammar._of(recipe) if grammar is None else grammar, self._tokenizer_info)
         parts.compiled()
-        made = CompiledGrammar._create_from_handle(parts)
+        compiled = CompiledGrammar._create_from_handle(parts)
         if self._keeps:
-            self._keep(recipe, made)
-        return made
+            self._keep(recipe, compiled)
+        return compiled
 
-    def _keep(self, recipe: Recipe, made: CompiledGrammar) -> None:
+    def _keep(self, recipe: Recipe, compiled: CompiledGrammar) -> None:
         with self._lock:
-            self._kept[recipe] = made
+            self._cached_grammars[recipe] = compiled
             if self._most < 0:
                 return
-            weights = {key: one.memory_size_bytes for key, one in self._kept.items()}
+            weights = {key: one.memory_size_bytes for key, one in self._cached_grammars.items()}
             total = sum(weights.values())
-            while self._kept and total > self._most:
-                key, _ = self._kept.popitem(last=False)
+            while self._cached_grammars and total > self._most:
+                key, _ = self._cached_grammars.popitem(last=False)
                 total -= weights[key]

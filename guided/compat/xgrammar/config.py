@@ -31,8 +31,8 @@ def get_max_recursion_depth() -> int:
     with _lock:
         if _depth is not None:
             return _depth
-    said = os.environ.get("XGRAMMAR_MAX_RECURSION_DEPTH", "")
-    return int(said) if said.isdecimal() and 0 < int(said) <= _MOST else _DEFAULT
+    value = os.environ.get("XGRAMMAR_MAX_RECURSION_DEPTH", "")
+    return int(value) if value.isdecimal() and 0 < int(value) <= _MOST else _DEFAULT
 
 
 def set_max_recursion_depth(max_recursion_depth: int) -> None:

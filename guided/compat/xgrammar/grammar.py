@@ -38,7 +38,7 @@ class Grammar(XGRObject):
     @staticmethod
     def from_ebnf(ebnf_string: str, *, root_rule_name: str = "root") -> Grammar:
         """From a grammar in EBNF. RuntimeError, with line and column: it is malformed."""
-        return _made(from_text(ebnf_string, root_rule_name))
+        return _build_grammar(from_text(ebnf_string, root_rule_name))
 
     @staticmethod
     def from_json_schema(
@@ -67,12 +67,12 @@ class Grammar(XGRObject):
             ValueError: the schema is not of one of these kinds.
         """
         options = SchemaOptions(any_whitespace, indent, _pair(separators), strict_mode, max_whitespace_cnt, any_order)
-        return _shown(_made(JsonSchema(schema_text(schema), options)), print_converted_ebnf)
+        return _shown(_build_grammar(JsonSchema(schema_text(schema), options)), print_converted_ebnf)
 
     @staticmethod
     def from_regex(regex_string: str, *, print_converted_ebnf: bool = False) -> Grammar:
         """From a regular expression, which the whole output matches. RuntimeError: it is malformed."""
-        return _shown(_made(Regex(regex_string)), print_converted_ebnf)
+        return _shown(_build_grammar(Regex(regex_string)), print_converted_ebnf)
 
     @staticmethod
     def from_lark(
@@ -94,7 +94,7 @@ class Grammar(XGRObject):
         if tokenizer_info is not None:
             with as_xgrammar(what="Lark"):
                 check_tokens(lark_string, tokenizer_info._tokens.ids_of)
-        return _made(Lark(lark_string, named_recipes(named_grammars)))
+        return _build_grammar(Lark(lark_string, named_recipes(named_grammars)))
 
     @staticmethod
     def from_structural_tag(*args: Any, **kwargs: Any) -> Grammar:
@@ -104,22 +104,22 @@ class Grammar(XGRObject):
             InvalidJSONError: a text is not JSON. InvalidStructuralTagError: the tag is malformed or not enforced.
             TypeError: the arguments are wrong.
         """
-        return _made(StructuralTag(tag_text(args, kwargs)))
+        return _build_grammar(StructuralTag(tag_text(args, kwargs)))
 
     @staticmethod
     def builtin_json_grammar() -> Grammar:
         """Any JSON object or array, as in xgrammar's grammar of JSON."""
-        return _made(JsonSchema('{"type": ["object", "array"]}', SchemaOptions()))
+        return _build_grammar(JsonSchema('{"type": ["object", "array"]}', SchemaOptions()))
 
     @staticmethod
     def concat(*grammars: Grammar) -> Grammar:
         """One grammar after the other."""
-        return _made(Joined(" ", tuple(grammar._recipe for grammar in grammars)))
+        return _build_grammar(Joined(" ", tuple(grammar._recipe for grammar in grammars)))
 
     @staticmethod
     def union(*grammars: Grammar) -> Grammar:
         """One of the grammars."""
-        return _made(Joined(" | ", tuple(grammar._recipe for grammar in grammars)))
+        return _build_grammar(Joined(" | ", tuple(grammar._recipe for grammar in grammars)))
 
     def serialize_json(self) -> str:
         """The grammar as JSON: the text of `str(grammar)`, and a version."""
@@ -143,19 +143,19 @@ class Grammar(XGRObject):
 
     @staticmethod
     def _of(recipe: Recipe) -> Grammar:
-        return _made(recipe)
+        return _build_grammar(recipe)
 
     @property
     def _recipe(self) -> Recipe:
-        return self._read.recipe
+        return self._parsed_recipe.recipe
 
     @property
-    def _read(self) -> _Read:
-        read: _Read = self._handle
-        return read
+    def _parsed_recipe(self) -> _ParsedRecipe:
+        handle: _ParsedRecipe = self._handle
+        return handle
 
 
-class _Read:
+class _ParsedRecipe:
     """A recipe and its IR, so that it is read once and warnings appear once."""
 
     __slots__ = ("_whole", "first", "recipe")
@@ -174,8 +174,8 @@ class _Read:
         return self._whole
 
 
-def _made(recipe: Recipe) -> Grammar:
-    return Grammar._create_from_handle(_Read(recipe))
+def _build_grammar(recipe: Recipe) -> Grammar:
+    return Grammar._create_from_handle(_ParsedRecipe(recipe))
 
 
 def _shown(grammar: Grammar, show: bool) -> Grammar:

@@ -66,7 +66,7 @@ class LarkText:
         self._numbers = {token.start: number for number, token in enumerate(self._tokens)}
         at = 0
         for number, token in enumerate(self._tokens):
-            written = self._written(number, token)
+            written = self._rewrite_token(number, token)
             if written is not None:
                 self._put(source[at : token.start], at, token.start, is_copy=True)
                 self._put(written, token.start, token.end)
@@ -95,7 +95,7 @@ class LarkText:
 
     # --- tokens
 
-    def _written(self, number: int, token: Token) -> str | None:
+    def _rewrite_token(self, number: int, token: Token) -> str | None:
         """The replacement of a token; None: it is not changed."""
         before, after = self._kind(number - 1), self._kind(number + 1)
         if token.kind == "regex":
@@ -167,7 +167,7 @@ class LarkText:
                 if written is None:
                     return None
             else:
-                written = self._written(self._numbers[token.start], token)
+                written = self._rewrite_token(self._numbers[token.start], token)
             out.append(self.source[token.start : token.end] if written is None else written)
         return f"({' '.join(out)})"
 

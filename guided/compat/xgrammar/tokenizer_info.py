@@ -177,13 +177,13 @@ class TokenizerInfo(XGRObject):
         try:
             tokens = tuple(token.encode("latin-1") for token in data["decoded_vocab"])
             kind, size, stops = VocabType(data["vocab_type"]), data["vocab_size"], data["stop_token_ids"]
-            made = _Tokens(tokens, kind, size, stops, bool(data["add_prefix_space"]))
+            handle = _Tokens(tokens, kind, size, stops, bool(data["add_prefix_space"]))
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise DeserializeFormatError(f"this is not a TokenizerInfo: {type(error).__name__} {error}") from None
-        for key, value in made.stored().items():
+        for key, value in handle.stored().items():
             if key != "__VERSION__" and not _is_same(data.get(key), value):
                 raise DeserializeFormatError(f'"{key}" does not match the tokens: the text was changed')
-        return TokenizerInfo._create_from_handle(made)
+        return TokenizerInfo._create_from_handle(handle)
 
     @property
     def _tokens(self) -> _Tokens:
@@ -274,10 +274,10 @@ class _Tokens:
                 with as_xgrammar():
                     size = self.size + self.hidden
                     if ends:
-                        made = Vocabulary(known, eos_token_ids=ends, special_tokens=named, size=size)
+                        vocabulary = Vocabulary(known, eos_token_ids=ends, special_tokens=named, size=size)
                     else:
-                        made = Vocabulary.without_end(known, special_tokens=named, size=size)
-                self._vocabularies[ends, controls] = made
+                        vocabulary = Vocabulary.without_end(known, special_tokens=named, size=size)
+                self._vocabularies[ends, controls] = vocabulary
             return self._vocabularies[ends, controls]
 
     def ids_of(self, name: str) -> list[int]:

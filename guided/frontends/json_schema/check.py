@@ -153,14 +153,14 @@ def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced
         entry = _refusal(problem)
         below = entry.pointer[len(schema.where) + 1 :] if entry.pointer.startswith(schema.where + "/") else ""
         refused.setdefault(below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
-    told = {finding.keyword: finding for finding in unenforced.of(schema)}
+    findings = {finding.keyword: finding for finding in unenforced.of(schema)}
     for keyword in schema.value:
         pointer = schema.at(keyword)
         if keyword in refused:
             yield refused[keyword]
-        elif keyword in told:
+        elif keyword in findings:
             status: Literal["refused", "ignored"] = "refused" if reader.options.strict else "ignored"
-            yield Entry(pointer, keyword, status, told[keyword].reason, told[keyword].hint)
+            yield Entry(pointer, keyword, status, findings[keyword].reason, findings[keyword].hint)
         else:
             yield _entry(schema, keyword, reader)
     yield from _notes(schema, reader.options)

@@ -74,12 +74,12 @@ def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:
     """The keywords that are not enforced at reached locations, each once. With `strict`, the first one is raised as an
     error.
     """
-    told: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     unenforced = Unenforced(library, options)
     for place in library.noteworthy:
         for finding in unenforced.of(place):
-            told.setdefault(finding.pointer, finding)
-    if told and options.strict:
-        first = next(iter(told.values()))
+            findings.setdefault(finding.pointer, finding)
+    if findings and options.strict:
+        first = next(iter(findings.values()))
         raise UnsupportedError(first.reason, pointer=first.pointer, hint=first.hint)
-    return list(told.values())
+    return list(findings.values())

@@ -94,8 +94,8 @@ class Unenforced:
         return self._unknown_format(value["format"]) if keyword == "format" else None
 
     def _unknown_format(self, name: object) -> tuple[str, str] | None:
-        asked = self._options.format == "assert" and self._options.unknown_format == "warn"
-        if not asked or not isinstance(name, str) or format_shape(name) is not None:
+        warns = self._options.format == "assert" and self._options.unknown_format == "warn"
+        if not warns or not isinstance(name, str) or format_shape(name) is not None:
             return None
         if name not in self._formats:
             if len(self._formats) >= _MOST_SEARCHES:

@@ -209,7 +209,7 @@ def _check_templates(grammar: Any, sources: Sources) -> None:
     todo = [(usage, dict[str, str]()) for usage in work]
     while todo:
         usage, known = todo.pop()
-        name, arguments = _name(usage.children[0]), [_written(each, known) for each in usage.children[1:]]
+        name, arguments = _name(usage.children[0]), [_format_argument(each, known) for each in usage.children[1:]]
         instance = f"{name}{{{','.join(arguments)}}}"
         if instance in seen or name not in templates:
             continue
@@ -233,14 +233,14 @@ def _usages(tree: Any) -> Iterator[Any]:
         work += getattr(at, "children", ())
 
 
-def _written(tree: Any, known: dict[str, str]) -> str:
+def _format_argument(tree: Any, known: dict[str, str]) -> str:
     """An argument, with the outer parameters substituted; its length is bounded."""
     if not _kind(tree):
         return known.get(_name(tree), _name(tree))
     if _kind(tree) == "template_usage":
         name, *arguments = tree.children
-        return f"{_name(name)}{{{','.join(_written(each, known) for each in arguments)}}}"[: 2 * _LONGEST_NAME]
-    return " ".join(_written(each, known) for each in tree.children)[: 2 * _LONGEST_NAME]
+        return f"{_name(name)}{{{','.join(_format_argument(each, known) for each in arguments)}}}"[: 2 * _LONGEST_NAME]
+    return " ".join(_format_argument(each, known) for each in tree.children)[: 2 * _LONGEST_NAME]
 
 
 def _length(name: str, trees: dict[str, Any], lengths: dict[str, int], levels: dict[str, int], most: int) -> int:

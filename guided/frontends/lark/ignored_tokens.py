@@ -62,7 +62,7 @@ class IgnoredTokens:
         if marked:
             self._gaps = [(table.define("ignored", table.origins[name], Ref(name)), it) for name, it in self._gaps]
             table.regions |= {name: Region(ignored=True) for name, _ in self._gaps}
-        self._known: dict[tuple[str, int | None], Node] = {}
+        self._nodes_by_terminal: dict[tuple[str, int | None], Node] = {}
 
     def before(self, rule: str, max_tokens: int | None = None) -> Node:
         """The texts of a terminal's rule, in at most `max_tokens` tokens, with or without a gap before them.
@@ -71,9 +71,9 @@ class IgnoredTokens:
             UnsupportedError: an ignored match may extend past the end of the terminal.
         """
         key = rule, max_tokens
-        if key not in self._known:
-            self._known[key] = self._behind(self._table.rules[rule], rule, Ref(rule), max_tokens)
-        return self._known[key]
+        if key not in self._nodes_by_terminal:
+            self._nodes_by_terminal[key] = self._behind(self._table.rules[rule], rule, Ref(rule), max_tokens)
+        return self._nodes_by_terminal[key]
 
     def any(self) -> Node:
         """An optional gap, for the end of the text and for parts that are not terminals."""

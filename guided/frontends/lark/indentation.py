@@ -40,9 +40,9 @@ def read_indenter(postlex: object) -> Indentation:
     if isinstance(postlex, str) and postlex in INDENTERS:
         postlex = PythonIndenter()
     if not isinstance(postlex, Indenter):
-        made = " it is a class: call it" if postlex is Indenter or isinstance(postlex, type) else ""
+        remark = " it is a class: call it" if postlex is Indenter or isinstance(postlex, type) else ""
         raise UnsupportedError(
-            f'postlex is "python" or an instance of lark.indenter.Indenter, not {brief(postlex)};{made}'.rstrip(";"),
+            f'postlex is "python" or an instance of lark.indenter.Indenter, not {brief(postlex)};{remark}'.rstrip(";"),
             hint="derive it from lark.indenter.Indenter; masks cannot predict the code of other post-lexers",
         )
     for name in _METHODS:

@@ -60,11 +60,11 @@ def _unused(loaded: Loaded, rules: Rules) -> Iterator[LintFinding]:
         *loaded.ignored,
         loaded.start,
     }
-    made = _templates(rules)
+    template_names = _templates(rules)
     words = Counter(re.findall(r"\w+", loaded.text))
     for name, line in loaded.lines.items():
         is_terminal = name.lstrip("_")[:1].isupper()
-        if name in used or name in made:
+        if name in used or name in template_names:
             continue
         parts = re.findall(r"\w+", name)  # a name with hyphens has several
         mentioned = min(words[part] for part in parts) > 1  # another terminal may use it
@@ -74,11 +74,11 @@ def _unused(loaded: Loaded, rules: Rules) -> Iterator[LintFinding]:
 
 def _templates(rules: Rules) -> set[str]:
     """Possible names of templates and repeated rules, from which Lark makes the rules `NAME{...}` and `__NAME_...`."""
-    made = {rule.partition("{")[0] for rule in rules if "{" in rule}
+    names = {rule.partition("{")[0] for rule in rules if "{" in rule}
     for rule in rules:
         if rule.startswith("__"):
-            made |= {rule[2:at] for at, character in enumerate(rule) if character == "_" and at > 2}
-    return made
+            names |= {rule[2:at] for at, character in enumerate(rule) if character == "_" and at > 2}
+    return names
 
 
 def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Node], contextual: bool) -> Iterator[LintFinding]:

@@ -163,7 +163,7 @@ def _definitions(grammar: Any) -> list[tuple[str, Any]]:
 
 def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> LoadedTerminal:
     pattern, name = terminal.pattern, str(terminal.name)
-    written = "" if name in named and not name.startswith("__IGNORE_") else _written(pattern)
+    written = "" if name in named and not name.startswith("__IGNORE_") else _source_text(pattern)
     return LoadedTerminal(
         name,
         pattern.to_regexp(),
@@ -176,7 +176,7 @@ def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> Loaded
     )
 
 
-def _written(pattern: Any) -> str:
+def _source_text(pattern: Any) -> str:
     """A pattern as the text has it. Lark keeps strings and expressions, but turns a range into a character class."""
     found = None if pattern.raw else _RANGE.fullmatch(str(pattern.value))
     return f'"{found[1]}".."{found[2]}"' if found else str(pattern.raw or "")

@@ -118,20 +118,20 @@ def origin(loaded: Loaded, name: str) -> str:
     if name not in loaded.lines:
         name = next((rule for rule in _made_for(name) if rule in loaded.lines), name)
     if line := loaded.lines.get(name):
-        return f"{_written(loaded, name)} (line {line})"
+        return f"{_display_name(loaded, name)} (line {line})"
     terminal = loaded.terminals.get(name)
     return terminal.written if terminal is not None and terminal.written else loaded.sources.written(name)
 
 
 def _made_for(name: str) -> Iterator[str]:
     """The names from which Lark may have made a name such as `__rule_star_0` or `rule{A}`, longest first."""
-    made = name.removeprefix("__")
-    if made != name:
-        yield from (made[:at] for at in range(len(made) - 1, 0, -1) if made[at] == "_")
+    bare_name = name.removeprefix("__")
+    if bare_name != name:
+        yield from (bare_name[:at] for at in range(len(bare_name) - 1, 0, -1) if bare_name[at] == "_")
     yield name.split("{")[0]
 
 
-def _written(loaded: Loaded, name: str) -> str:
+def _display_name(loaded: Loaded, name: str) -> str:
     """A name as the text has it; long expressions are shortened."""
     terminal = loaded.terminals.get(name)
     written = loaded.written.get(name, terminal.written if terminal is not None and terminal.node is not None else "")

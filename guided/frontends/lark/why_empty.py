@@ -119,10 +119,10 @@ def _shortest_output(rules: Rules, start: str, texts: Mapping[str, str]) -> list
             for symbols in found:
                 if all(is_terminal or symbol in best for symbol, is_terminal in symbols):
                     parts = [[symbol] if is_terminal else best[symbol] for symbol, is_terminal in symbols]
-                    made = [each for part in parts for each in part]
-                    length = sum(len(texts[each]) + 1 for each in made)
-                    if len(made) <= _LONGEST and length < cost.get(name, length + 1):
-                        best[name], cost[name], is_changed = made, length, True
+                    terminals = [each for part in parts for each in part]
+                    length = sum(len(texts[each]) + 1 for each in terminals)
+                    if len(terminals) <= _LONGEST and length < cost.get(name, length + 1):
+                        best[name], cost[name], is_changed = terminals, length, True
         if not is_changed:
             break
     return best.get(start, [])

@@ -68,16 +68,16 @@ class _Levels:
     """Measures how deeply objects nest."""
 
     def __init__(self, root: _Json) -> None:
-        self._root, self._known = root, dict[str, int]()
+        self._root, self._depths = root, dict[str, int]()
 
     def of(self, schema: Any) -> int:
         """The nesting depth of a schema, including itself."""
         if not isinstance(schema, dict):
             return 0
         reference = schema.get("$ref")
-        if isinstance(reference, str) and reference not in self._known:
-            self._known[reference] = 0
-            self._known[reference] = self.of(target(self._root, reference))
+        if isinstance(reference, str) and reference not in self._depths:
+            self._depths[reference] = 0
+            self._depths[reference] = self.of(target(self._root, reference))
         inner = [each for at, each in schemas_in(schema) if not at.startswith(("/$defs/", "/definitions/"))]
-        below = [self._known[reference]] if isinstance(reference, str) else []
+        below = [self._depths[reference]] if isinstance(reference, str) else []
         return max([*below, *map(self.of, inner)], default=0) + (schema.get("type") == "object")

@@ -97,19 +97,19 @@ class _Writer:
         value = self._merged(value, at)
         reference = value.get("$ref")
         if not isinstance(reference, str) or len(value) == 1:
-            return self._written(value, at, depth)
+            return self._convert_object(value, at, depth)
         merged = None if reference in self._open else self._with_target(value, at)
         if merged is None:  # a recursion cannot be written out
             alone = {keyword: inner for keyword, inner in value.items() if not describes(keyword)}
             if len(alone) < len(value):
                 self._note(f"{at}/$ref", "a reference stands alone: what describes the value here is left out")
-            return self._written(alone, at, depth)
+            return self._convert_object(alone, at, depth)
         self._open.add(reference)
         found = self._schema(merged, at if at == "" else reference[1:], depth + 1)
         self._open.discard(reference)
         return found
 
-    def _written(self, value: _Json, at: str, depth: int) -> _Json:
+    def _convert_object(self, value: _Json, at: str, depth: int) -> _Json:
         written: _Json = {}
         for keyword, inner in value.items():
             self._keyword(keyword, inner, f"{at}/{token(keyword)}", depth, written)

@@ -135,7 +135,7 @@ class _Readers:
             return self.of(named, depth + 1)
         if is_read_by_pydantic(tp):
             validate = pydantic_reader(tp)
-            return lambda value, place: _made(lambda: validate(json.dumps(value)), tp, place)
+            return lambda value, place: _construct(lambda: validate(json.dumps(value)), tp, place)
         origin = typing.get_origin(tp)
         if origin is not None:
             return self._generic(tp, origin, typing.get_args(tp), depth + 1)
@@ -335,7 +335,7 @@ def _array(item: _Reader, origin: Any) -> _Reader:
         if is_set and len({_canonical(part) for part in value}) < len(value):
             raise place.error("an item of the set occurs twice")
         items = [item(part, place.at(i)) for i, part in enumerate(value)]
-        return _made(lambda: make(items), make, place)
+        return _construct(lambda: make(items), make, place)
 
     return read
 
@@ -345,7 +345,7 @@ def _tuple(items: list[_Reader], make: Callable[[list[Any]], Any]) -> _Reader:
         if not isinstance(value, list) or len(value) != len(items):
             raise place.wrong(value, f"an array of {len(items)} items")
         parts = [item(part, place.at(i)) for i, (item, part) in enumerate(zip(items, value, strict=True))]
-        return _made(lambda: make(parts), make, place)
+        return _construct(lambda: make(parts), make, place)
 
     return read
 
@@ -360,10 +360,10 @@ def _object(key: _Reader, item: _Reader) -> _Reader:
 
 
 def _instance(tp: Any, members: dict[str, Any], place: _Place) -> Any:
-    return _made(lambda: tp(**members), tp, place)
+    return _construct(lambda: tp(**members), tp, place)
 
 
-def _made(make: Callable[[], Any], tp: Any, place: _Place) -> Any:
+def _construct(make: Callable[[], Any], tp: Any, place: _Place) -> Any:
     """Call the code of a type (`__post_init__`, validators). Its errors become SpecErrors with a JSON Pointer."""
     try:
         return make()

@@ -172,8 +172,8 @@ class Explorer:
                 once = to(self.lowering.continuation(item, self._fewer(tree, after)))
                 return [once] if low else [once, to(after)]
             case Look():
-                asked = yield self.lowering.condition(tree, continuation.mask, left)
-                both = self.terms.both((condition, asked))
+                look_condition = yield self.lowering.condition(tree, continuation.mask, left)
+                both = self.terms.both((condition, look_condition))
                 return [] if self.terms.is_empty(both) else [to(after, both)]
             case _:
                 return self._plain_edges(

@@ -131,7 +131,7 @@ class XmlArguments:
         if self._value is not None and self._value.kinds == {"string"}:
             last = f'{self._value.name}"{self._value.sure}"'
         for container in reversed(self._open):
-            last = _joined(container.kind, container.name, [*container.parts, *([last] if last else [])])
+            last = _format_container(container.kind, container.name, [*container.parts, *([last] if last else [])])
         return last
 
     def fresh(self, *, ended: bool) -> str:
@@ -153,7 +153,7 @@ class XmlArguments:
             self._buffer = skipped[len(container.end) :]
             self._open.pop()
             self._fresh.append("}" if container.kind == "object" else "]")
-            self._open[-1].parts.append(_joined(container.kind, container.name, container.parts))
+            self._open[-1].parts.append(_format_container(container.kind, container.name, container.parts))
             return True
         match = self._headers[container.kind].match(skipped)
         if match is None:
@@ -264,6 +264,6 @@ def _header(form: ElementForm, kind: str) -> re.Pattern[str]:
     return re.compile(f"{begin}(?:(?P<string>{pattern(form.string)})|{other})")
 
 
-def _joined(kind: str, name: str, parts: list[str]) -> str:
+def _format_container(kind: str, name: str, parts: list[str]) -> str:
     inner = ", ".join(parts)
     return f"{name}{{{inner}}}" if kind == "object" else f"{name}[{inner}]"

@@ -54,10 +54,10 @@ def seal(params: Any, compilers: Compilers, settings: Settings) -> str | None:
     Raises:
         GuidedError: see `begin`; or the fields are malformed.
     """
-    asked = params.structured_outputs
-    if asked is None:
+    outputs = params.structured_outputs
+    if outputs is None:
         return None
-    given = {name: getattr(asked, name) for name in (*KINDS, *OPTIONS)}
+    given = {name: getattr(outputs, name) for name in (*KINDS, *OPTIONS)}
     budget = _budget(params)
     specification = Specification.from_fields(given, max_tokens=budget).with_budget(budget)
     ends = {*compilers.vocabulary.eos_token_ids, *(params.stop_token_ids or ())}

@@ -51,7 +51,7 @@ class Compilers:
     def __init__(self, vocabulary: Vocabulary, size: int, limits: Limits | None = None) -> None:
         self.vocabulary, self.size, self.limits = vocabulary, size, limits
         self._lock = threading.Lock()
-        self._kept = Latest[frozenset[int], GrammarCompiler](_KEPT)
+        self._compilers = Latest[frozenset[int], GrammarCompiler](_KEPT)
 
     def ending_with(self, end_token_ids: Collection[int] | None = None) -> GrammarCompiler:
         """The compiler of grammars that end with one of these tokens; None or empty: with the tokenizer's own.
@@ -63,10 +63,10 @@ class Compilers:
         if not ends:
             raise VocabularyError(f"none of the end tokens {sorted(end_token_ids or ())} is below {self.size}")
         with self._lock:
-            found: GrammarCompiler | None = self._kept.get(ends)
+            found: GrammarCompiler | None = self._compilers.get(ends)
             if found is None:
                 vocabulary = self.vocabulary.changed(eos_token_ids=ends, size=self.size)
-                found = self._kept[ends] = GrammarCompiler(vocabulary, limits=self.limits)
+                found = self._compilers[ends] = GrammarCompiler(vocabulary, limits=self.limits)
             return found
 
 

@@ -55,7 +55,7 @@ class GuidedGrammar:
             if self.matcher.is_terminated() or not self.matcher.accept_token(token):
                 break
             accepted.append(token)
-            left = self._left()
+            left = self._remaining_tokens()
             if left is not None and not self.matcher.is_terminated() and self.matcher.min_tokens_to_finish() > left:
                 accepted.pop()
                 self.matcher.rollback(1)
@@ -76,7 +76,7 @@ class GuidedGrammar:
         if self.matcher.is_terminated():
             bitmask[batch_index] = -1
             return
-        left = self._left()
+        left = self._remaining_tokens()
         try:
             masked = self.matcher.fill_next_token_bitmask(
                 bitmask, batch_index, max_tokens=left if left is None or left > 0 else None
@@ -94,6 +94,6 @@ class GuidedGrammar:
         """Start again from the beginning."""
         self.matcher.reset()
 
-    def _left(self) -> int | None:
+    def _remaining_tokens(self) -> int | None:
         """The tokens that are left; 0 or less after drafts that exceed the budget."""
         return None if self.max_tokens is None else self.max_tokens - self._before - self.matcher.steps

@@ -118,8 +118,8 @@ def _following(accept: Callable[..., bool]) -> Callable[..., bool]:
 
     def accepted(self: Any, request: Any, new_token_ids: list[int]) -> bool:
         done = accept(self, request, new_token_ids)
-        asked = request.structured_output_request
-        if asked is not None and isinstance(grammar := asked.grammar, GuidedGrammar):
+        output_request = request.structured_output_request
+        if output_request is not None and isinstance(grammar := output_request.grammar, GuidedGrammar):
             grammar.follow(request.num_output_tokens)
         return done
 
@@ -132,16 +132,16 @@ def _checking(settings: Settings) -> Callable[[Any], None]:
     structured = import_module(_SAMPLING).StructuredOutputsParams
 
     def check(params: Any) -> None:
-        asked = params.structured_outputs
+        outputs = params.structured_outputs
         tokenizer, size = _serving.get()
         try:
             text = seal(params, compilers_of(tokenizer, size, settings.limits), settings)
         except GuidedError as error:
-            given = next((kind for kind in KINDS if getattr(asked, kind) is not None), "")
+            given = next((kind for kind in KINDS if getattr(outputs, kind) is not None), "")
             raise refused(str(error), parameter=f"structured_outputs.{given}".rstrip(".")) from error
-        if text is not None and text != asked.grammar:  # the caller may reuse its parameters, so do not change them
+        if text is not None and text != outputs.grammar:  # the caller may reuse its parameters, so do not change them
             params.structured_outputs = sealed = structured(grammar=text)
-            sealed._backend, sealed._backend_was_auto = asked._backend, asked._backend_was_auto
+            sealed._backend, sealed._backend_was_auto = outputs._backend, outputs._backend_was_auto
 
     return check
 

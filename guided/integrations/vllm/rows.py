@@ -91,7 +91,7 @@ class Masked:
     ) -> None:
         self.ends = sorted(ends) or sorted(compilers.vocabulary.eos_token_ids)
         self.output: list[int] = []
-        self._written: list[int] = []
+        self._accepted_tokens: list[int] = []
         self._grammar: GuidedGrammar | None = None
         bounds = [bound for bound in (specification.max_tokens, room) if bound is not None]
         try:
@@ -103,15 +103,15 @@ class Masked:
     def follow(self, tokens: Sequence[int]) -> None:
         """Move to the state after exactly these written tokens."""
         new = list(tokens)
-        if new[: len(self._written)] != self._written:  # some were taken back
-            self._written = []
+        if new[: len(self._accepted_tokens)] != self._accepted_tokens:  # some were taken back
+            self._accepted_tokens = []
             if self._grammar is not None:
                 self._grammar.reset()
-        self.accept(new[len(self._written) :])
+        self.accept(new[len(self._accepted_tokens) :])
 
     def accept(self, tokens: Sequence[int]) -> None:
         """Accept further tokens."""
-        self._written += tokens
+        self._accepted_tokens += tokens
         if self._grammar is not None and not self._grammar.accept_tokens("", list(tokens)):
             _log.error("a request ends: another processor chose a token that its grammar does not allow")
             self._grammar = None
@@ -119,7 +119,7 @@ class Masked:
     @property
     def written(self) -> int:
         """The number of written tokens."""
-        return len(self._written)
+        return len(self._accepted_tokens)
 
     def fill(self, bitmask: Any, row: int) -> None:
         """Write the tokens that may come next into a row of the bitmask."""

@@ -90,16 +90,16 @@ class Specification:
             SpecError: a field is unknown or malformed, or not exactly one of `KINDS` is given.
         """
         known = (*KINDS, *OPTIONS)
-        asked = {name: value for name, value in given.items() if value is not None}
-        if unknown := sorted(asked.keys() - set(known)):
+        request_fields = {name: value for name, value in given.items() if value is not None}
+        if unknown := sorted(request_fields.keys() - set(known)):
             raise SpecError(f"there is no field {brief(unknown[0])}", hint=f"known are {', '.join(known)}")
-        kinds = [kind for kind in KINDS if kind in asked]
+        kinds = [kind for kind in KINDS if kind in request_fields]
         if len(kinds) != 1:
             raise SpecError(f"give one of {', '.join(KINDS)}; given are {', '.join(kinds) or 'none'}")
-        source = asked.pop(kinds[0])
+        source = request_fields.pop(kinds[0])
         if kinds[0] == "grammar" and is_envelope(source):
             return cls.from_text(source, max_tokens=max_tokens)
-        return cls(kinds[0], source, **asked, max_tokens=max_tokens)
+        return cls(kinds[0], source, **request_fields, max_tokens=max_tokens)
 
     @classmethod
     def from_text(cls, text: str, *, max_tokens: int | None = None) -> Self:

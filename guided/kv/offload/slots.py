@@ -31,7 +31,7 @@ class SlotTable:
 
     def __init__(self, copies: CopyEngine, layers: int) -> None:
         self.copies = copies
-        self._held: list[_HeldBlock | None] = [None] * layers
+        self._held_blocks: list[_HeldBlock | None] = [None] * layers
         self._loading = set[tuple[int, int]]()  # (slot, layer): not waited for yet
         self._offloads_by_slot: dict[tuple[int, int], int] = {}  # (slot, layer): the block that the slot is copied to
         self._offloads_by_block: dict[tuple[int, int], int] = {}  # (block, layer): the slot that is copied to the block
@@ -60,7 +60,7 @@ class SlotTable:
         """Prepare a slot for other contents; store data that only this slot has."""
         if slot == RingBuffer.decode_slot:
             self._store_held(layer)
-            self._held[layer] = None
+            self._held_blocks[layer] = None
         self._wait_loaded(slot, layer)
         self._wait_slot_copied(slot, layer)
 
@@ -76,18 +76,18 @@ class SlotTable:
     # ---- the decode slot
     def hold(self, layer: int, block: Block, stop: int) -> None:
         """Ensure that the decode slot holds a block, whose first `stop` positions are stored."""
-        held = self._held[layer]
+        held = self._held_blocks[layer]
         if held is not None and held.block is block and held.stop >= stop:  # a fork may have fewer positions of it
             return
         if stop:
             self.load(RingBuffer.decode_slot, layer, block, stop)
         else:
             self.vacate(RingBuffer.decode_slot, layer)
-        self._held[layer] = _HeldBlock(block, stop)
+        self._held_blocks[layer] = _HeldBlock(block, stop)
 
     def write_held(self, layer: int, start: int, k: Tensor, v: Tensor) -> None:
         """Write new positions to the decode slot; they stay there until it is full or needed for another block."""
-        held = self._held[layer]
+        held = self._held_blocks[layer]
         assert held is not None
         self.write(RingBuffer.decode_slot, layer, start, k, v)
         first = min(start, held.unsaved.start) if held.unsaved else start
@@ -96,13 +96,13 @@ class SlotTable:
 
     def flush(self, block: Block) -> None:
         """Start to store the part of a block that only the decode slot has, in all layers."""
-        for layer, held in enumerate(self._held):
+        for layer, held in enumerate(self._held_blocks):
             if held is not None and held.block is block:
                 self._store_held(layer)
 
     def forget(self, block: Block) -> None:
         """Drop the contents of an unused block."""
-        self._held = [None if held is not None and held.block is block else held for held in self._held]
+        self._held_blocks = [None if held is not None and held.block is block else held for held in self._held_blocks]
 
     # ---- whole blocks
     def copy(self, source: Block, target: Block, stop: int) -> None:
@@ -111,7 +111,7 @@ class SlotTable:
         self.flush(source)
         for block in (source, target):
             if not block.on_device:
-                for layer in range(len(self._held)):
+                for layer in range(len(self._held_blocks)):
                     self._wait_block_written(block.number, layer)
         self.copies.copy_block(source, target, stop)
 
@@ -136,7 +136,7 @@ class SlotTable:
             self._wait_slot_copied(slot, layer)
 
     def _store_held(self, layer: int) -> None:
-        held = self._held[layer]
+        held = self._held_blocks[layer]
         if held is not None and held.unsaved:
             self.store(RingBuffer.decode_slot, layer, held.block, held.unsaved)
             held.unsaved = range(0)

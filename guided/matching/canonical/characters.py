@@ -124,8 +124,10 @@ class ClassTree:
         step = first
         for begin, parents, classes in self._levels:
             keys = out[parents] * _CLASSES + classes
-            asked, which = np.unique(keys, return_inverse=True)
-            answers = [step(key // _CLASSES, key % _CLASSES) if key >= _CLASSES else 0 for key in asked.tolist()]
+            distinct_keys, which = np.unique(keys, return_inverse=True)
+            answers = [
+                step(key // _CLASSES, key % _CLASSES) if key >= _CLASSES else 0 for key in distinct_keys.tolist()
+            ]
             out[begin : begin + len(keys)] = np.array(answers, np.int64)[which]
             step = then
         return out

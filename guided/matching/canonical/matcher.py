@@ -121,11 +121,11 @@ class CanonicalMatcher:
         if not after.branches or not self.inner.accept_token(token):
             return False
         try:
-            return self.inner.is_terminated() or self._found(after, left, fuel)
+            return self.inner.is_terminated() or self._search_cached(after, left, fuel)
         finally:
             self.inner.rollback(1)
 
-    def _found(self, state: State, left: int | None, fuel: list[int]) -> bool:
+    def _search_cached(self, state: State, left: int | None, fuel: list[int]) -> bool:
         """The same for the inner matcher's current state. A cached result costs as many steps as the search did;
         otherwise a mask would depend on earlier searches."""
         inner = _state_of(self.inner)

@@ -81,16 +81,16 @@ class PairTable:
             if best is None:
                 return symbols
             left, right = symbols[at : at + 2]
-            rank, made = best
-            if made not in known:
-                known[made] = left, right
-                self._time[made] = max(rank, self._time[left], self._time[right])
-            symbols[at : at + 2] = [made]
+            rank, merged_token = best
+            if merged_token not in known:
+                known[merged_token] = left, right
+                self._time[merged_token] = max(rank, self._time[left], self._time[right])
+            symbols[at : at + 2] = [merged_token]
             del found[at]
             if at < len(found):
-                found[at] = pair(made, symbols[at + 1])
+                found[at] = pair(merged_token, symbols[at + 1])
             if at > 0:
-                found[at - 1] = pair(symbols[at - 1], made)
+                found[at - 1] = pair(symbols[at - 1], merged_token)
 
     def row(self, token: int) -> npt.NDArray[np.int32]:
         """The reachable tokens that may follow a reachable token within a word, as a bitmask row."""
@@ -112,7 +112,7 @@ class PairTable:
             at_once = early & (until > both) & (ends > both)
             free[others[at_once]] = False
             for other in others[early & ~at_once].tolist():
-                free[other] &= self.merged(self._spelled(token) + self._spelled(other)) == [token, other]
+                free[other] &= self.merged(self._token_bytes(token) + self._token_bytes(other)) == [token, other]
         return row_of(self._size, np.flatnonzero(free))  # type: ignore[arg-type]
 
     def _meeting(self, x: int, ends: int) -> tuple[Ints, Ints, Ints, Ints]:
@@ -157,11 +157,11 @@ class PairTable:
             ]
         )
 
-    def _spelled(self, token: int) -> bytes:
+    def _token_bytes(self, token: int) -> bytes:
         halves = self._halves[token]
         if halves is None:
             return bytes((self._bytes.index(token),))
-        return self._spelled(halves[0]) + self._spelled(halves[1])
+        return self._token_bytes(halves[0]) + self._token_bytes(halves[1])
 
 
 def _sorted(triples: list[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:

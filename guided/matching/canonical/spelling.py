@@ -193,7 +193,7 @@ class Spelling:
             if self._joining is not None and not self._is_composed(state.text, token):
                 return State(())
             found = [new for branch in state.branches for new in self._moved(branch, state.last, token)]
-            return State(tuple(dict.fromkeys(found)), token, self._kept(state.text + data))
+            return State(tuple(dict.fromkeys(found)), token, self._text_tail(state.text + data))
 
     def any_way(self, state: State, token: int) -> State:
         """The state after a token that the tokenizer would not write: its text, with word borders anywhere."""
@@ -212,9 +212,9 @@ class Spelling:
                 if states := words.any_way(states, text):
                     places.update((Place(states, parts.tail), Place(states, parts.tail, bool(parts.tail))))
             branches = tuple(Branch(place, None) for place in sorted(places))
-            return State(branches or (Branch(Place(BEGIN)),), token, self._kept(state.text + data))
+            return State(branches or (Branch(Place(BEGIN)),), token, self._text_tail(state.text + data))
 
-    def _kept(self, text: bytes) -> bytes:
+    def _text_tail(self, text: bytes) -> bytes:
         """The end of a text in which an added token's text may begin."""
         return text[-(self._longest - 1) :] if self._longest > 1 else b""
 

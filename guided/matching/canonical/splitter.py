@@ -157,16 +157,16 @@ class _Pattern:
         self.program, self.start = program, (program.start,)
         self._reads = [None if s.ranges is None else classes.bits(s.ranges) for s in program.steps]
         self._ahead = [None if s.beside is None else classes.bits(s.beside) for s in program.steps]
-        self._known: dict[tuple[Places, int], tuple[Places, bool]] = {}
+        self._transitions: dict[tuple[Places, int], tuple[Places, bool]] = {}
         if any(self.after(self.start, one)[1] for one in (END, *range(classes.count))):
             raise _unsupported("matches the empty text", program.split.pattern)
 
     def after(self, places: Places, following: int) -> tuple[Places, bool]:
         """The places after the next character (END: none), and whether there is a match before it."""
         key = places, following
-        if key not in self._known:
-            self._known[key] = self._after(places, following)
-        return self._known[key]
+        if key not in self._transitions:
+            self._transitions[key] = self._after(places, following)
+        return self._transitions[key]
 
     def _after(self, places: Places, following: int) -> tuple[Places, bool]:
         out: dict[int, None] = {}
@@ -265,7 +265,7 @@ class Splitter:
         """The states after a character of a class with which a word begins."""
         key = state, following
         if key not in self._cuts:
-            self._cuts[key] = tuple(dict.fromkeys(self._checked(self._cut(state, following))))
+            self._cuts[key] = tuple(dict.fromkeys(self._checked(self._split_at_border(state, following))))
         return self._cuts[key]
 
     def may_end(self, state: int) -> bool:
@@ -300,7 +300,7 @@ class Splitter:
                 self._alive[number] = True
                 return True
             for following in range(self.classes.count):
-                for state in (self._moved(at, following), *self._cut(at, following)):
+                for state in (self._moved(at, following), *self._split_at_border(at, following)):
                     if state is not None and (new := self._number(state)) not in seen and self._alive.get(new, True):
                         seen[new] = None
                         queue.append(new)
@@ -314,7 +314,7 @@ class Splitter:
         after = [p.moved(s, following) for p, s in zip(self._patterns, stages, strict=True)]
         return None if None in after else tuple(after)  # type: ignore[arg-type]
 
-    def _cut(self, number: int, following: int) -> Iterator[_State]:
+    def _split_at_border(self, number: int, following: int) -> Iterator[_State]:
         """For each pattern that may be the first with a border here: earlier patterns continue, later ones end."""
         stages = self._states[number]
         if stages is None:

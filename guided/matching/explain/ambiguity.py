@@ -44,19 +44,19 @@ class Search:
     def __init__(self, limits: Limits | None = None) -> None:
         given = limits or Limits()
         self._limits = replace(given, work=min(given.work, _MOST_WORK))
-        self._left, self._compiled, self._rules = _MOST_STEPS, 0, 0
+        self._remaining_steps, self._compilations, self._rules = _MOST_STEPS, 0, 0
 
     @property
     def is_over(self) -> bool:
         """Whether the bounds or the time are exhausted, so that the search finds nothing more."""
-        return self._compiled >= _MOST_COMPILED or self._rules > _MOST_RULES or is_exhausted()
+        return self._compilations >= _MOST_COMPILED or self._rules > _MOST_RULES or is_exhausted()
 
     def automaton(self, rules: Mapping[str, Node], start: str) -> Automaton | None:
         """The automaton of a grammar over bytes; None if it has none, generates nothing, or a bound is reached."""
         if self.is_over:
             return None
         needed = reached(rules, start)
-        self._compiled += 1
+        self._compilations += 1
         self._rules += len(needed)
         try:
             return automaton_of_rules(Grammar({name: rules[name] for name in needed}, start), self._limits)
@@ -68,13 +68,13 @@ class Search:
         start = first.start, second.start
         before: dict[tuple[State, State], tuple[tuple[State, State], int] | None] = {start: None}
         todo = [start]
-        most = min(self._left, _MOST_OF_ONE)
+        most = min(self._remaining_steps, _MOST_OF_ONE)
         for pair in todo:  # grows while it is read
             if pair[0].is_accepting and pair[1].is_accepting:
                 return _text(before, pair)
             both = set(_bytes(pair[0])).intersection(_bytes(pair[1]))
             most -= len(both) + 1
-            self._left -= len(both) + 1
+            self._remaining_steps -= len(both) + 1
             if most < 0 or is_exhausted():
                 return None
             for byte in sorted(both, key=_RANK.__getitem__):

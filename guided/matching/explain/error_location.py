@@ -98,10 +98,10 @@ def _lexing(explanation: Explanation) -> dict[str, Any] | None:
 def error_location_of(grammar: CompiledGrammar, data: bytes, *, ends: bool = False) -> ErrorLocation:
     """Where `data` stops being allowed, or its end if it is only incomplete. `ends`: it should be a whole output."""
     matcher = GrammarMatcher(grammar)
-    asked = explain(matcher, data, ends=ends)
-    accepted = matcher.accept_string(data[: asked.read])
+    explanation = explain(matcher, data, ends=ends)
+    accepted = matcher.accept_string(data[: explanation.read])
     assert accepted, "what was read is allowed"
-    text, offset = data.decode(errors="replace"), asked.characters_read
-    if asked.expected.begun:  # the text ends inside its last character
+    text, offset = data.decode(errors="replace"), explanation.characters_read
+    if explanation.expected.begun:  # the text ends inside its last character
         offset = len(text)
-    return ErrorLocation(text, offset, asked, shortest_completion(matcher)[0] or b"")
+    return ErrorLocation(text, offset, explanation, shortest_completion(matcher)[0] or b"")

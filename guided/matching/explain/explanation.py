@@ -148,7 +148,7 @@ def explain(matcher: ExplainedMatcher, asked: int | str | bytes | None, *, ends:
         accepted = matcher.validate_tokens([asked]) == 1
     else:
         accepted = read == len(data) and not (matcher.is_terminated() and data)
-    written = [*_written(matcher), *data[:read]]
+    written = [*_accepted_symbols(matcher), *data[:read]]
     refused = b"" if accepted else data[read:]
     character = (_first_character(refused) or "").encode()
     is_asked = bool(character) or (ends and not refused and not expected.end)
@@ -202,7 +202,7 @@ def _place(matcher: ExplainedMatcher, data: bytes) -> tuple[int, Expected]:
     if _inside_character(possible):
         start = _last_start(data[:read])
         if start is None:
-            begun = _begun(matcher) + data[:read]
+            begun = _incomplete_bytes(matcher) + data[:read]
         elif read == len(data):
             begun = data[start:read]
         else:
@@ -271,7 +271,7 @@ def _schemas(grammar: CompiledGrammar, symbols: list[int], asked: Asked | None) 
         return SchemasHere(is_partial=True)
 
 
-def _written(matcher: ExplainedMatcher) -> list[int]:
+def _accepted_symbols(matcher: ExplainedMatcher) -> list[int]:
     """The accepted output: bytes, and 256 + id for control tokens."""
     out: list[int] = []
     for step in matcher._accepted():
@@ -280,9 +280,9 @@ def _written(matcher: ExplainedMatcher) -> list[int]:
     return out
 
 
-def _begun(matcher: ExplainedMatcher) -> bytes:
+def _incomplete_bytes(matcher: ExplainedMatcher) -> bytes:
     """The bytes of an incomplete character at the end of the accepted text."""
-    last = _written(matcher)[-3:]
+    last = _accepted_symbols(matcher)[-3:]
     start = next((at for at in range(len(last) - 1, -1, -1) if not 0x80 <= last[at] <= 0xBF), 0)
     return bytes(last[start:])
 

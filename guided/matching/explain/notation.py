@@ -51,7 +51,7 @@ class Names:
 
     def of(self, node: Node) -> str:
         """A part, in at most forty characters."""
-        return _cut(notation(node, self, nested=False))
+        return _truncate(notation(node, self, nested=False))
 
 
 def notation(node: Node, names: Names, *, nested: bool = True) -> str:
@@ -113,7 +113,7 @@ def _refers_to_helper(node: Node) -> bool:
     return any(isinstance(part, Ref) and is_helper(part.name) for part in parts)
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
 
 

@@ -62,12 +62,12 @@ class SchemaPlaces:
     def __init__(self, grammar: CompiledGrammar, rules: Grammar) -> None:
         self._limits = grammar.limits
         self._schemas = list(rules.schemas.items())
-        self._known: dict[int, InstanceLocations] = {}
-        self._marked: AnnotatedGrammar | None = None
+        self._locations: dict[int, InstanceLocations] = {}
+        self._annotated_grammar: AnnotatedGrammar | None = None
         self._lock = RLock()
         if self._schemas and rules.start not in rules.schemas and rules.lexer is None and not rules.composed:
             regions = {name: Region(capture=name) for name, _ in self._schemas}
-            self._marked = AnnotatedGrammar(
+            self._annotated_grammar = AnnotatedGrammar(
                 replace(rules, regions=regions), grammar.vocabulary, lambda: text_ids(grammar.vocabulary), False,
                 self._limits,
             )  # fmt: skip
@@ -82,8 +82,8 @@ class SchemaPlaces:
         if self._is_one:
             begun: set[tuple[int, int]] = {(0, 0)}
             is_all = True
-        elif self._marked is not None:
-            begun, is_all = self._begun(self._marked, symbols)
+        elif self._annotated_grammar is not None:
+            begun, is_all = self._open_schemas(self._annotated_grammar, symbols)
         else:
             return SchemasHere()
         pointers: dict[str, None] = {}
@@ -112,13 +112,15 @@ class SchemaPlaces:
         return SchemasHere(tuple(pointers), tuple(groups), prefixes, is_all and bool(begun), is_partial)
 
     def _applying(self, number: int) -> InstanceLocations:
-        if number not in self._known:
+        if number not in self._locations:
             source: Embedded = self._schemas[number][1]
-            self._known[number] = InstanceLocations(source, self._limits, lambda grammar: _judge(grammar, self._limits))
-        return self._known[number]
+            self._locations[number] = InstanceLocations(
+                source, self._limits, lambda grammar: _judge(grammar, self._limits)
+            )
+        return self._locations[number]
 
     @staticmethod
-    def _begun(marked: AnnotatedGrammar, symbols: Sequence[int]) -> tuple[set[tuple[int, int]], bool]:
+    def _open_schemas(marked: AnnotatedGrammar, symbols: Sequence[int]) -> tuple[set[tuple[int, int]], bool]:
         """The open schemas after a text, with the offsets of their JSON; and whether there is no other reading."""
         with marked.lock:
             automaton = marked.automaton

@@ -56,7 +56,7 @@ class Automaton:
     """The states of a compiled grammar, made when they are reached. Not thread-safe."""
 
     def __init__(self, compiled: _core.Compiled) -> None:
-        self._compiled, self._rebuilds = compiled, compiled.rebuilds
+        self._native_grammar, self._rebuilds = compiled, compiled.rebuilds
         self._states: dict[int, State] = {}
         self.start = self._state(_core.Matcher(compiled))
 
@@ -91,8 +91,8 @@ class Automaton:
 
     def _state(self, matcher: _core.Matcher) -> State:
         # States have other numbers once the core has rebuilt its table of states.
-        if self._compiled.rebuilds != self._rebuilds or len(self._states) > _MOST_STATES:
-            self._rebuilds = self._compiled.rebuilds
+        if self._native_grammar.rebuilds != self._rebuilds or len(self._states) > _MOST_STATES:
+            self._rebuilds = self._native_grammar.rebuilds
             self._states.clear()
         number = matcher.state
         if number not in self._states:
@@ -142,7 +142,7 @@ class AnnotatedGrammar:
         of_marks = _core.TokenVocabulary(tokens, ends, max(len(tokens), max(ends, default=-1) + 1), _TABLE_BYTES)
         rules = dict(grammar.rules)
         for number, name in enumerate(grammar.regions):
-            rules[name] = self._marked(rules[name], number)
+            rules[name] = self._mark_node(rules[name], number)
         compiled = compile_native(
             Grammar(rules, grammar.start), of_marks,
             limits=limits, special_ids=special_ids, end_tokens=ends, text_ids=text_ids,
@@ -150,7 +150,7 @@ class AnnotatedGrammar:
         self.automaton = Automaton(compiled)
         self.counts_tokens = compiled.limits_tokens
 
-    def _marked(self, node: Node, number: int) -> Node:
+    def _mark_node(self, node: Node, number: int) -> Node:
         begin, end = Special(self.first + 2 * number), Special(self.first + 2 * number + 1)
         marked = Seq((begin, node, end))
         return Alt((EPSILON, marked)) if self.regions[number].ignored else marked

@@ -57,11 +57,11 @@ class ParsePaths:
     """Reads the steps of one output. Outputs of one grammar share its automata."""
 
     def __init__(self, marked: AnnotatedGrammar) -> None:
-        self._marked = marked
+        self._grammar = marked
         self._lexemes = None if marked.lexer is None else Lexemes(marked.lexer, marked.limits)
         with marked.lock:
             threads: tuple[Thread, ...] = tuple(self._entered([(marked.automaton.start, None)], 0))
-        self.first = Snapshot(threads, self._begun(0, threads))
+        self.first = Snapshot(threads, self._begin_lexemes(0, threads))
 
     def after_bytes(self, before: Snapshot, text: bytearray, start: int, end: int) -> Snapshot:
         """After the bytes from `start` to `end` of the text.
@@ -71,12 +71,12 @@ class ParsePaths:
         """
         if self._lexemes is not None:
             return self._after_lexemes(before, text, end, is_all=False)
-        threads, automaton = before.threads, self._marked.automaton
+        threads, automaton = before.threads, self._grammar.automaton
         for at in range(start, end):
             byte = text[at]
             kernel = [(after, past) for state, past in threads if (after := automaton.byte(state, byte))]
             threads = self._entered(kernel, at + 1)
-        if self._marked.counts_tokens and start < end:
+        if self._grammar.counts_tokens and start < end:
             ended: dict[State, Past] = {}
             for state, past in threads:
                 last = automaton.token_end(state)
@@ -95,7 +95,7 @@ class ParsePaths:
         if self._lexemes is not None:
             return read if is_text else before
         named = [
-            (after, past) for state, past in before.threads if (after := self._marked.automaton.token(state, token))
+            (after, past) for state, past in before.threads if (after := self._grammar.automaton.token(state, token))
         ]
         if not named:
             return read if is_text else before
@@ -137,13 +137,13 @@ class ParsePaths:
     # --- reading
 
     def _entered(self, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
-        return entered(self._marked, kernel, position)
+        return entered(self._grammar, kernel, position)
 
-    def _begun(self, start: int, threads: Sequence[Thread]) -> Pending | None:
+    def _begin_lexemes(self, start: int, threads: Sequence[Thread]) -> Pending | None:
         if self._lexemes is None:
             return None
         return self._lexemes.begun(
-            start, {token for state, _ in threads for token in state.tokens if token < self._marked.first}
+            start, {token for state, _ in threads for token in state.tokens if token < self._grammar.first}
         )
 
     def _after_lexemes(self, before: Snapshot, text: bytearray, end: int, *, is_all: bool) -> Snapshot:
@@ -163,11 +163,11 @@ class ParsePaths:
                     [
                         (after, past)
                         for state, past in threads
-                        if (after := self._marked.automaton.token(state, number))
+                        if (after := self._grammar.automaton.token(state, number))
                     ],
                     pending.end,
                 )
-            following = self._begun(pending.end, threads)
+            following = self._begin_lexemes(pending.end, threads)
             assert following is not None
             pending = following
         return Snapshot(threads, pending)
@@ -177,7 +177,7 @@ class ParsePaths:
         return pending.end, _IGNORED_ENDS, (pending.start, _IGNORED_BEGINS, past)
 
     def _goes_on(self, state: State) -> bool:
-        return state.reads or any(token < self._marked.first for token in state.tokens)
+        return state.reads or any(token < self._grammar.first for token in state.tokens)
 
     # --- marks
 
@@ -188,7 +188,7 @@ class ParsePaths:
             position, mark, past = past
             if mark < 0:
                 continue
-            region, is_end = self._marked.region(mark)
+            region, is_end = self._grammar.region(mark)
             if is_end:
                 ended += 1
             elif ended:
@@ -206,7 +206,7 @@ class ParsePaths:
         opened: list[tuple[Region, int, int]] = []
         found: list[tuple[int, Capture]] = []
         for number, (position, mark) in enumerate(reversed(marks)):
-            region, is_end = (_SKIPPED, mark == _IGNORED_ENDS) if mark < 0 else self._marked.region(mark)
+            region, is_end = (_SKIPPED, mark == _IGNORED_ENDS) if mark < 0 else self._grammar.region(mark)
             if region.ignored:
                 ignored.mark(position, is_end)
             elif not is_end:
@@ -226,7 +226,7 @@ class ParsePaths:
         """The captures of a region that has ended."""
         middle = end
         if region.ending is not None and region.captures:
-            middle = start + self._marked.split(region.ending, bytes(text[start:end]))
+            middle = start + self._grammar.split(region.ending, bytes(text[start:end]))
         out = [Capture(region.capture, start, middle, end)] if region.capture else []
         if region.ending is not None and region.ending.capture:
             out.append(Capture(region.ending.capture, middle, end, end))

@@ -51,7 +51,7 @@ class Bodies:
 
     def __init__(self, settings: Settings, lanes: Lanes) -> None:
         self._settings, self._lanes, self.small = settings, lanes, SMALL
-        self._read = 0  # bytes of bodies that are still being read
+        self._pending_bytes = 0  # bytes of bodies that are still being read
 
     async def read(self, request: Request, make: Callable[[Any], _Result]) -> _Result:
         """Call `make` with the JSON of a body and return its result. For a large body, `make` runs on another thread.
@@ -79,7 +79,7 @@ class Bodies:
                 loop, thread = asyncio.get_running_loop(), self._lanes.of(len(body))
                 value, result = await loop.run_in_executor(thread, gc_paused()(parse_and_make))
         finally:
-            self._read -= len(body)
+            self._pending_bytes -= len(body)
         if self._settings.log_requests:
             request_context_of(request).body = value
         if isinstance(result, Exception):
@@ -92,10 +92,10 @@ class Bodies:
             async with asyncio.timeout(settings.body_timeout):
                 async for piece in request.stream():
                     body += piece
-                    self._read += len(piece)
+                    self._pending_bytes += len(piece)
                     if len(body) > settings.max_body:
                         raise RequestError(f"the body has more than {settings.max_body} bytes", status=413)
-                    if self._read > _MOST_BODIES * settings.max_body:
+                    if self._pending_bytes > _MOST_BODIES * settings.max_body:
                         message = "too many bodies arrive at once"
                         raise RequestError(message, code="overloaded", status=503)
         except TimeoutError:

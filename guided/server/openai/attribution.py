@@ -73,7 +73,7 @@ class Attribution:
     def __init__(self) -> None:
         self.size = 0
         self._groups = deque[_Group]()
-        self._begun = list[ShownToken]()  # tokens of an incomplete character
+        self._incomplete_tokens = list[ShownToken]()  # tokens of an incomplete character
 
     def write(self, token: ShownToken | None, texts: Sequence[str], *, is_hidden: bool) -> None:
         """Record a token and the texts that it completes. `token` None: the answer ends.
@@ -83,15 +83,15 @@ class Attribution:
         """
         if token is None or is_hidden or len(texts) > 1:
             self._complete("".join(texts[:1]))
-            self._begun, texts = [], texts[1:]
+            self._incomplete_tokens, texts = [], texts[1:]
         if token is not None and not is_hidden:
-            self._begun.append(token)
+            self._incomplete_tokens.append(token)
             self._complete("".join(texts))
 
     def _complete(self, text: str) -> None:
         if text:
-            self._groups.append(_Group(self.size, self.size + len(text), None, self._begun))
-            self.size, self._begun = self.size + len(text), []
+            self._groups.append(_Group(self.size, self.size + len(text), None, self._incomplete_tokens))
+            self.size, self._incomplete_tokens = self.size + len(text), []
 
     def say(self, places: Iterable[int], *, is_text: bool) -> None:
         """Mark the characters at these positions, in ascending order, as text or reasoning."""

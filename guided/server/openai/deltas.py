@@ -135,7 +135,7 @@ class Reading:
         self._reasoning, self._text = list[str](), list[str]()
         self._reader = options.calls() if options.calls is not None else None
         self._spelling = options.spelling() if options.spelling is not None else None
-        self._held = ""  # the end of the reasoning so far, if it may begin the end marker
+        self._reasoning_tail = ""  # the end of the reasoning so far, if it may begin the end marker
         self._undecided = "" if options.call_markers else None  # the answer's start, while it may begin a call
         self._space = ""  # white space between calls or at the end; it is text if text follows
         self._space_at: Sequence[int] = ()
@@ -193,11 +193,14 @@ class Reading:
     # ---- reasoning
     def _think(self, text: str) -> list[Delta]:
         """Emit the reasoning, but hold back a tail that may begin the end marker until more reasoning follows."""
-        self._held += text
+        self._reasoning_tail += text
         end = self.options.reasoning_end
-        most = min(len(end), len(self._held))
-        keep = next((size for size in range(most, 0, -1) if end.startswith(self._held[-size:])), 0)
-        shown_text, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
+        most = min(len(end), len(self._reasoning_tail))
+        keep = next((size for size in range(most, 0, -1) if end.startswith(self._reasoning_tail[-size:])), 0)
+        shown_text, self._reasoning_tail = (
+            self._reasoning_tail[: len(self._reasoning_tail) - keep],
+            self._reasoning_tail[len(self._reasoning_tail) - keep :],
+        )
         if not shown_text or not self.options.shows_reasoning:
             return []
         self._reasoning.append(shown_text)

@@ -249,7 +249,7 @@ class Message(Checked):
 
     @field_validator("content", mode="before")
     @classmethod
-    def _joined(cls, content: Any) -> Any:
+    def _join_text_parts(cls, content: Any) -> Any:
         """Join the text of all parts. A large body has many, so no model is built for each."""
         if not isinstance(content, list):
             return content

@@ -73,7 +73,7 @@ class ResponseEvents:
                     if self._kind != "message":
                         yield from self._add("message")
                     scored = self._take() if delta is last_text else []
-                    yield from self._grow("message", text, logprobs=self._spelled(scored))
+                    yield from self._grow("message", text, logprobs=self._format_logprobs(scored))
                 case CallBegin(index, id, name):
                     yield from self._add("function_call", call_id=id, name=name, arguments="")
                     self._call = index
@@ -147,7 +147,7 @@ class ResponseEvents:
             item["arguments"] = text
             yield self._of_part("done", arguments=text, name=item["name"])
         else:
-            logprobs = self._spelled(self._scored) if self._kind == "message" else []
+            logprobs = self._format_logprobs(self._scored) if self._kind == "message" else []
             part = self._part(text, logprobs)
             yield self._of_part("done", text=text, **({"logprobs": logprobs} if self._kind == "message" else {}))
             yield self._of_content("done", part)
@@ -201,7 +201,7 @@ class ResponseEvents:
             "total_tokens": result.prompt_tokens + len(result.tokens),
         }
 
-    def _spelled(self, tokens: Sequence[ShownToken]) -> list[_Json]:
+    def _format_logprobs(self, tokens: Sequence[ShownToken]) -> list[_Json]:
         if self.answer.top is None:
             return []
         scores: list[_Json] = chat_logprobs(tokens, self.answer.vocabulary)["content"]

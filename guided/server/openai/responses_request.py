@@ -129,7 +129,7 @@ class _TextConfig(Checked):
         """The format as `response_format` has it."""
         if self.format is None:
             return None
-        plain = _given(self.format)
+        plain = _dump(self.format)
         if plain["type"] != "json_schema":
             return plain
         return {"type": plain.pop("type"), "json_schema": plain}
@@ -272,7 +272,7 @@ class InputTokensRequest(Checked):
         body: dict[str, Any] = {"model": self.model, "messages": self._messages()[0]}
         body |= {} if format is None else {"response_format": format}
         if self.tools:
-            flat = [_given(each) for each in self.tools]
+            flat = [_dump(each) for each in self.tools]
             body["tools"] = [{"type": each.pop("type"), "function": each} for each in flat]
             body |= {} if self.parallel_tool_calls is None else {"parallel_tool_calls": self.parallel_tool_calls}
             body |= {} if self.tool_choice is None else {"tool_choice": _chat_choice(self.tool_choice)}
@@ -376,7 +376,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
             "service_tier": "default",
             "store": False,
             "temperature": 1.0 if self.temperature is None else self.temperature,
-            "text": {"format": _given(format) if isinstance(format, _JsonObject | _JsonSchema) else {"type": "text"}},
+            "text": {"format": _dump(format) if isinstance(format, _JsonObject | _JsonSchema) else {"type": "text"}},
             "tool_choice": choice or "auto",
             "tools": [each.model_dump() for each in self.tools or ()],
             "top_logprobs": self.top_logprobs or 0,
@@ -405,7 +405,7 @@ def _chat_choice(choice: str | _Choice | _AllowedTools) -> Any:
     return {"type": "allowed_tools", "allowed_tools": allowed}
 
 
-def _given(part: BaseModel) -> dict[str, Any]:
+def _dump(part: BaseModel) -> dict[str, Any]:
     """The fields of an object that were set, by the object's own names."""
     fields = {info.alias or name: getattr(part, name) for name, info in type(part).model_fields.items()}
     return {name: value for name, value in fields.items() if value is not None} | (part.model_extra or {})

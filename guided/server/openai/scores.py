@@ -22,16 +22,16 @@ class Offsets:
     """The character offset at which each token begins; for part of a character, the offset of that character."""
 
     def __init__(self) -> None:
-        self._size, self._begun = 0, b""  # complete characters so far, and the bytes of an incomplete one
+        self._size, self._incomplete_bytes = 0, b""  # complete characters so far, and the bytes of an incomplete one
 
     def of(self, data: bytes) -> int:
         """The offset of the next token, given its bytes."""
-        data, at, offset = self._begun + data, len(self._begun), self._size
-        self._begun = b""
+        data, at, offset = self._incomplete_bytes + data, len(self._incomplete_bytes), self._size
+        self._incomplete_bytes = b""
         while data:
             size, characters, is_complete = _first_part(data)
             if not is_complete:
-                self._begun = data
+                self._incomplete_bytes = data
                 break
             if at >= size:  # the token begins after this part
                 offset += characters
@@ -56,7 +56,7 @@ def chat_logprobs(tokens: Sequence[ShownToken], vocabulary: Vocabulary) -> dict[
     """For each token its text, bytes and log probability, and those of the most likely alternatives."""
     content = []
     for token in tokens:
-        known = _known(token)
+        known = _logprobs_of(token)
         top = [spelled(id, vocabulary) | {"logprob": value} for id, value in known.top]
         content.append(spelled(token.id, vocabulary) | {"logprob": known.logprob, "top_logprobs": top})
     return {"content": content, "refusal": None}
@@ -64,7 +64,7 @@ def chat_logprobs(tokens: Sequence[ShownToken], vocabulary: Vocabulary) -> dict[
 
 def text_logprobs(tokens: Sequence[ShownToken], offsets: Offsets, vocabulary: Vocabulary) -> dict[str, Any]:
     """The same in the format of the older completions API. The token itself is always among the most likely ones."""
-    each = [_known(token) for token in tokens]
+    each = [_logprobs_of(token) for token in tokens]
     return {
         "tokens": [_name(token.id, vocabulary) for token in tokens],
         "token_logprobs": [known.logprob for known in each],
@@ -97,6 +97,6 @@ def _name(token: int, vocabulary: Vocabulary) -> str:
         return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
 
 
-def _known(token: ShownToken) -> TokenLogprobs:
+def _logprobs_of(token: ShownToken) -> TokenLogprobs:
     """The log probabilities of a token. A token of a tool result has none of its own: it was the only choice."""
     return token.logprobs or TokenLogprobs(token.id, 0.0)

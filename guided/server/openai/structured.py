@@ -123,27 +123,27 @@ class _Reader:
         kind = format.get("type")
         match kind:
             case "text":
-                _known("response_format", format, ("type",))
+                _refuse_unknown("response_format", format, ("type",))
                 return Structured(param="response_format")
             case "json_object" | "json_schema" if format.get("schema") is not None and "json_schema" not in format:
-                _known("response_format", format, ("type", "schema"))  # as llama.cpp's server has it
+                _refuse_unknown("response_format", format, ("type", "schema"))  # as llama.cpp's server has it
                 return self.read("json", "response_format.schema", format["schema"])
             case "json_object":
-                _known("response_format", format, ("type", "schema"))
+                _refuse_unknown("response_format", format, ("type", "schema"))
                 return self.read("json_object", "response_format", True)
             case "json_schema":
                 inner = _mapping("response_format.json_schema", format.get("json_schema"))
                 param = "response_format.json_schema.schema"
                 if "schema" not in inner:
                     raise RequestError("response_format.json_schema has no schema", param=param)
-                _known("response_format", format, ("type", "json_schema"))
-                _known("response_format.json_schema", inner, ("name", "schema", "strict", "description"))
+                _refuse_unknown("response_format", format, ("type", "json_schema"))
+                _refuse_unknown("response_format.json_schema", inner, ("name", "schema", "strict", "description"))
                 return self.read("json", param, inner["schema"])
             case "structural_tag":
                 return self.read("structural_tag", "response_format", format)
             case "grammar" | "regex" | "lark" | "gbnf":
                 name = next((name for name in (kind, "grammar", "value", "pattern") if name in format), kind)
-                _known("response_format", format, ("type", name))
+                _refuse_unknown("response_format", format, ("type", name))
                 return self.read(
                     kind if kind != "grammar" else "text_grammar", f"response_format.{name}", format.get(name)
                 )
@@ -151,7 +151,7 @@ class _Reader:
         raise RequestError(f"response_format.type is one of {known}, not {brief(kind)}", param="response_format.type")
 
     def structured_outputs(self, prefix: str, given: Mapping[str, Any]) -> Structured:
-        _known(prefix.rstrip("._"), given, (*KINDS, *_MODIFIERS))
+        _refuse_unknown(prefix.rstrip("._"), given, (*KINDS, *_MODIFIERS))
         kinds = [kind for kind in KINDS if given.get(kind) is not None and given[kind] is not False]
         if len(kinds) != 1:
             given_kinds = " and ".join(kinds) if kinds else "none of them is given"
@@ -189,7 +189,7 @@ class _Reader:
                 return Structured(value, {}, param, kind="choice", source=value)
             case "structural_tag":
                 tag = _json(param, value) if isinstance(value, str) else value
-                part = self._compiled(GrammarCompiler.compile_structural_tag, _mapping(param, tag), **_WRITING)
+                part = self._build_constraint(GrammarCompiler.compile_structural_tag, _mapping(param, tag), **_WRITING)
                 return Structured(part, {}, param, kind="structural_tag", source=value)
         if not isinstance(value, str):
             raise RequestError(f"{param} is a text, not {brief(value)}", param=param)
@@ -197,15 +197,15 @@ class _Reader:
             kind = "gbnf" if kind == "ebnf" or is_gbnf(value) else "lark"
         makers: dict[str, Callable[[str], Any]] = {
             "regex": str,
-            "gbnf": lambda text: self._compiled(GrammarCompiler.compile_gbnf, text),
-            "lark": lambda text: self._compiled(GrammarCompiler.compile_lark, text, **_WRITING),
+            "gbnf": lambda text: self._build_constraint(GrammarCompiler.compile_gbnf, text),
+            "lark": lambda text: self._build_constraint(GrammarCompiler.compile_lark, text, **_WRITING),
             "grammar": library_grammar,
         }
         if kind not in makers:
             raise RequestError(f"{param} is {brief(value)}", param=param)
         return Structured(makers[kind](value), {}, param, kind=kind, source=value)
 
-    def _compiled(self, method: Callable[..., CompiledGrammar], source: Any, **options: Any) -> CompiledBy:
+    def _build_constraint(self, method: Callable[..., CompiledGrammar], source: Any, **options: Any) -> CompiledBy:
         """A constraint that the compiler caches by content, across clients."""
         allowed = self._allowed
 
@@ -236,7 +236,7 @@ def _mapping(param: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _known(param: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
+def _refuse_unknown(param: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
     if unknown := given.keys() - set(names):
         name = min(unknown)
         raise RequestError(f"{param} has {brief(name)}; known are {', '.join(names)}", param=f"{param}.{name}")

@@ -97,7 +97,7 @@ class Functions:
                 writing = JsonSchemaOptions.for_generation(**options).given()
                 return _found_in(compiler.compile_structural_tag(tag, allow_special_tokens=True, **writing), places)
             except (SpecError, UnsupportedError) as error:
-                raise _placed(error, places) from None
+                raise _locate_error(error, places) from None
 
         call_markers = () if form is None else tuple(_begins(style, chosen.functions))
         return cls(style, tools, CompiledBy(compiled, free=mixed), call_markers, chosen.mode == "named")
@@ -219,7 +219,7 @@ def _places(tag: _Json, tools: Sequence[_Json], form: _Json | None, param: str) 
     return places
 
 
-def _placed(error: SpecError | UnsupportedError, places: Mapping[str, str]) -> SpecError | UnsupportedError:
+def _locate_error(error: SpecError | UnsupportedError, places: Mapping[str, str]) -> SpecError | UnsupportedError:
     """An error with its location in the request."""
     error.pointer = _place(error.pointer, places)
     return error

@@ -67,8 +67,8 @@ class ByType:
 
     def _normal_form(self, formula: Formula, start: Shape, most: int | None = None) -> list[Shape]:
         """The shapes of a formula for one type, multiplied out. `most` bounds the nodes (None: the limit)."""
-        made = normal_form(formula, self._without, self._expander.narrowed, start, most or self._limits.nodes)
-        return [shape for one in made for shape in self._expander.finished(one)[0]]
+        shapes = normal_form(formula, self._without, self._expander.narrowed, start, most or self._limits.nodes)
+        return [shape for one in shapes for shape in self._expander.finished(one)[0]]
 
     def _without(self, leaf: Leaf) -> Iterator[Formula]:
         """The complement of a leaf of one type, as alternatives."""

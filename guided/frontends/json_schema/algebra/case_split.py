@@ -69,12 +69,12 @@ def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
     """The cases of the member that separates them. None if there is no such member."""
     assert shape.formula is not None
     binding = Binding(shape, shape.formula, expander)
-    asked, listing = _goals_by_member(binding, expander)
-    for name in sorted(asked, key=lambda name: (listing[name], len(asked[name])), reverse=True)[:_MOST_CANDIDATES]:
+    goals, listing = _goals_by_member(binding, expander)
+    for name in sorted(goals, key=lambda name: (listing[name], len(goals[name])), reverse=True)[:_MOST_CANDIDATES]:
         base = binding.slot_goal(name)
         try:
             cells = (
-                ValuePartition(expander, "", len(asked[name]) + _MORE_CELLS).of(base, asked[name])
+                ValuePartition(expander, "", len(goals[name]) + _MORE_CELLS).of(base, goals[name])
                 if not has_false(base)
                 else ()
             )
@@ -88,15 +88,16 @@ def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
 def has_discriminator(shape: Shape, expander: Expander) -> bool:
     """Whether all goals of some member list its values."""
     assert shape.formula is not None
-    asked, listing = _goals_by_member(Binding(shape, shape.formula, expander), expander)
-    return any(listing[name] == len(goals) for name, goals in asked.items())
+    goals_by_member, listing = _goals_by_member(Binding(shape, shape.formula, expander), expander)
+    return any(listing[name] == len(goals) for name, goals in goals_by_member.items())
 
 
 def _goals_by_member(binding: Binding, expander: Expander) -> tuple[dict[str, list[Goal]], dict[str, int]]:
     """The goals of each member that has several, and how many of these goals list their values."""
-    asked = {name: list(goals) for name, goals in binding.goals_by_name().items() if len(goals) > 1}
-    return asked, {
-        name: sum(listed_values(goal, expander) is not None for goal in goals) for name, goals in asked.items()
+    goals_by_member = {name: list(goals) for name, goals in binding.goals_by_name().items() if len(goals) > 1}
+    return goals_by_member, {
+        name: sum(listed_values(goal, expander) is not None for goal in goals)
+        for name, goals in goals_by_member.items()
     }
 
 
@@ -154,26 +155,26 @@ class _Split:
 
     def _present(self, within: frozenset[Goal]) -> Formula:
         """The formula if the member is present and satisfies exactly these goals."""
-        made: dict[Formula, Formula] = {}
+        formulas: dict[Formula, Formula] = {}
         stack = [self._formula]
         while stack:
             at = stack[-1]
             asking = self._parts_by_goal[at]
             parts = {part: None for goal in within if goal in asking for part in asking[goal]}
-            if missing := [part for part in parts if part not in made]:
+            if missing := [part for part in parts if part not in formulas]:
                 stack += missing
                 continue
             stack.pop()
             if within.isdisjoint(asking):
-                made[at] = self._default[at]
+                formulas[at] = self._default[at]
             elif isinstance(at, Leaf):
-                made[at] = self._leaf(at, within)
+                formulas[at] = self._leaf(at, within)
             elif isinstance(at, Junction):
                 rest = (self._default[item] for item in self._restricting_items[at] if item not in parts)
-                made[at] = join(at.every, (*map(made.__getitem__, parts), *rest))
+                formulas[at] = join(at.every, (*map(formulas.__getitem__, parts), *rest))
             elif isinstance(at, Negated):
-                made[at] = negated(made[at.item])
-        return made[self._formula]
+                formulas[at] = negated(formulas[at.item])
+        return formulas[self._formula]
 
     def _absent(self, at: Formula, parts: list[Formula]) -> Formula:
         """The part `at` if the member is absent."""
@@ -206,8 +207,10 @@ class _Split:
 
 def _without(part: ObjectPart, name: str) -> ObjectPart:
     """The part without its requirement on a member. The member stays declared if the part constrains other members."""
-    asked = {other: schema for other, schema in part.properties.items() if other != name and schema is not None}
-    others: dict[str, Schema | None] = {**asked}
+    constrained_members = {
+        other: schema for other, schema in part.properties.items() if other != name and schema is not None
+    }
+    others: dict[str, Schema | None] = {**constrained_members}
     if part.additional is not None:
-        others = {**dict.fromkeys(part.properties), name: None, **asked}
+        others = {**dict.fromkeys(part.properties), name: None, **constrained_members}
     return ObjectPart(others, part.additional)

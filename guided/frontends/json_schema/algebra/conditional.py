@@ -108,8 +108,8 @@ class Binding:
         base = self._base
         self._forbids_others = self._is_closed()
         slots = {
-            name: self._partition(self.slot_goal(name), asked, f"the member {brief(name)}")
-            for name, asked in self.goals_by_name().items()
+            name: self._partition(self.slot_goal(name), goals, f"the member {brief(name)}")
+            for name, goals in self.goals_by_name().items()
         }
         slots = {name: cells for name, cells in slots.items() if cells}
         extras = [] if self._forbids_others else self._extras()
@@ -192,8 +192,8 @@ class Binding:
         """For each name, the goals that the formula must tell apart."""
         out: dict[str, dict[Goal, None]] = {name: {} for name in self._names}
         for leaf in self._leaves:
-            asked = [self.members[leaf], *self._constants.get(leaf, ())]
-            for name, goal in (item for members in asked for item in members.items()):
+            member_goals = [self.members[leaf], *self._constants.get(leaf, ())]
+            for name, goal in (item for members in member_goals for item in members.items()):
                 if not has_false(goal):
                     out[name][goal] = None
             for some in leaf.shape.some_members:
@@ -220,13 +220,13 @@ class Binding:
         out: list[Extra] = []
         for names, ids in self._expander.keys.classes(self._base.names, sources, self._names, self._where):
             base = self._expander.goal(_undeclared_schemas(self._base.objects, ids))
-            asked: dict[Goal, None] = {}
+            goals: dict[Goal, None] = {}
             for leaf in self._leaves:
-                asked[self._expander.goal(_undeclared_schemas(leaf.shape.objects, ids))] = None
+                goals[self._expander.goal(_undeclared_schemas(leaf.shape.objects, ids))] = None
                 for some in leaf.shape.some_members:
                     if some.schema is not None and serial(some.keys) in ids:
-                        asked[self._expander.goal((some.schema,))] = None
-            cells = self._partition(base, [goal for goal in asked if goal and not has_false(goal)])
+                        goals[self._expander.goal((some.schema,))] = None
+            cells = self._partition(base, [goal for goal in goals if goal and not has_false(goal)])
             if cells:
                 out.append(Extra(names, ids, cells))
         return out
@@ -244,7 +244,7 @@ class Binding:
 
     def _leaf(self, leaf: Leaf) -> Condition:
         shape = leaf.shape
-        asked: list[Condition] = []
+        conditions: list[Condition] = []
         forbidden: list[int] = []
         for name, goal in self.members[leaf].items():
             if name in self._slots:
@@ -256,13 +256,13 @@ class Binding:
             else:
                 forbidden += self._cells_outside(numbers, extra.cells, goal)
         if forbidden:
-            asked.append(NoneOf((Written(tuple(forbidden)),)))
-        asked += [Written(tuple(self._number.get(name, ()))) for name in shape.required]
-        asked += [self._some_member(some.keys, some.schema) for some in shape.some_members]
-        asked += self._count(shape.members)
+            conditions.append(NoneOf((Written(tuple(forbidden)),)))
+        conditions += [Written(tuple(self._number.get(name, ()))) for name in shape.required]
+        conditions += [self._some_member(some.keys, some.schema) for some in shape.some_members]
+        conditions += self._count(shape.members)
         if shape.values is not None:
-            asked.append(AnyOf(tuple(map(self._is_constant, self._constants[leaf]))))
-        return AllOf(tuple(asked))
+            conditions.append(AnyOf(tuple(map(self._is_constant, self._constants[leaf]))))
+        return AllOf(tuple(conditions))
 
     def _cells_outside(self, numbers: list[int], cells: tuple[Cell, ...], goal: Goal) -> list[int]:
         """The cells whose values do not satisfy the goal."""
@@ -302,16 +302,16 @@ class Binding:
         )
 
     def _is_constant(self, members: dict[str, Goal]) -> Condition:
-        asked: list[Condition] = []
+        conditions: list[Condition] = []
         rest = set(self._every)
         for name, goal in members.items():
             numbers = self._number.get(name, [])
             outside = set(self._cells_outside(numbers, self._slots.get(name, ()), goal))
             within = [number for number in numbers if number not in outside]
-            asked.append(Written(tuple(within)))
+            conditions.append(Written(tuple(within)))
             rest -= set(within)
-        asked.append(NoneOf((Written(tuple(sorted(rest))),)))
-        return AllOf(tuple(asked))
+        conditions.append(NoneOf((Written(tuple(sorted(rest))),)))
+        return AllOf(tuple(conditions))
 
 
 def _undeclared_schemas(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, ...]:

@@ -19,19 +19,19 @@ _MOST = 200_000  # parts that are visited for one condition
 
 def verdict(condition: Condition, known: Mapping[int, bool], other: bool | None) -> bool | None:
     """Whether the condition holds. `other` applies to all members that are not in `known`."""
-    made: dict[int, bool | None] = {}
+    results: dict[int, bool | None] = {}
 
     def of(at: Condition) -> bool | None:
         key = serial(at)
-        if key not in made:
+        if key not in results:
             if isinstance(at, Written):
-                made[key] = _any_of(known.get(member, other) for member in at.members)
+                results[key] = _any_of(known.get(member, other) for member in at.members)
             elif isinstance(at, AllOf):
-                made[key] = _negate(_any_of(_negate(of(item)) for item in at.items))
+                results[key] = _negate(_any_of(_negate(of(item)) for item in at.items))
             else:
                 found = _any_of(of(item) for item in at.items)
-                made[key] = found if isinstance(at, AnyOf) else _negate(found)
-        return made[key]
+                results[key] = found if isinstance(at, AnyOf) else _negate(found)
+        return results[key]
 
     return of(condition)
 

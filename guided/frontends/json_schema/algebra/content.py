@@ -26,7 +26,7 @@ def asked_content(shape: Shape) -> Schema | None:
 
 def content_fits(text: str, shape: Shape) -> bool:
     """Whether a string satisfies the shape's requirements on JSON texts."""
-    if (asked := asked_content(shape)) is None:
+    if (content := asked_content(shape)) is None:
         return True
     judged = ((shape.json_text, shape.no_json_text, _is_json), (shape.json_base64, shape.no_json_base64, _is_base64))
     try:
@@ -36,7 +36,9 @@ def content_fits(text: str, shape: Shape) -> bool:
             if wanted is not None and unwanted is not None and found:
                 return False
     except RecursionError:
-        raise refusal(asked, "a string in enum or const nests too deeply to be read as JSON", "leave it out") from None
+        raise refusal(
+            content, "a string in enum or const nests too deeply to be read as JSON", "leave it out"
+        ) from None
     return True
 
 

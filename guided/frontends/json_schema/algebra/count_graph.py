@@ -141,9 +141,11 @@ class _Counter:
         low, demand = self._window.low, self._demand()
         if low < 2 and not any(one.low for one in self._counted):
             return False
-        asked = [(place, low) for place in self._item_schemas] if low > 1 else []
-        asked += [((*place, one.schema), one.low) for place in self._item_schemas for one in self._counted if one.low]
-        for schemas, needed in asked:
+        requirements = [(place, low) for place in self._item_schemas] if low > 1 else []
+        requirements += [
+            ((*place, one.schema), one.low) for place in self._item_schemas for one in self._counted if one.low
+        ]
+        for schemas, needed in requirements:
             values = self._values(schemas)
             # None: many values. If there are no values, the core drops what requires them.
             if values and len(values) < (demand if self._longest else needed):

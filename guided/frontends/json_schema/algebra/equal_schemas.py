@@ -135,13 +135,13 @@ def leaf_content(schema: Schema) -> tuple[object, ...] | None:
         return None
     if len(asks) == 1:  # the usual case: the same as below
         return (schema.document.draft, "type", str, 1, str, name)
-    said: list[object] = [schema.document.draft]  # drafts disagree on what an integer is
+    description: list[object] = [schema.document.draft]  # drafts disagree on what an integer is
     for keyword in asks:
         content = value[keyword]
         items = content if isinstance(content, list) else (content,)
-        said += (keyword, type(content), len(items))
+        description += (keyword, type(content), len(items))
         for item in items[: _MOST_VALUES + 1]:
             if isinstance(item, dict | list) or len(items) > _MOST_VALUES:
                 return None
-            said += (type(item), item)
-    return tuple(said)
+            description += (type(item), item)
+    return tuple(description)

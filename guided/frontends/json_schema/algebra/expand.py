@@ -260,8 +260,8 @@ class Expander:
 
         Raises LimitExceeded beyond `most` nodes (None: the limit).
         """
-        asked = shape.some_items or shape.some_members or shape.item_counts
-        if not (asked or shape.unique or shape.repeated):
+        requirements = shape.some_items or shape.some_members or shape.item_counts
+        if not (requirements or shape.unique or shape.repeated):
             narrowed, why = self._narrow(shape)
             return ((narrowed,) if narrowed.types else ()), why
         out: list[Shape] = []
@@ -386,8 +386,10 @@ class Expander:
             if shape.values is not None:
                 texts = [value for value in shape.values if isinstance(value, str) and content_fits(value, shape)]
                 content.append(Alt(tuple(map(Text, texts))))
-            elif (asked := asked_content(shape)) is not None:
-                raise refusal(asked, "JSON texts as names of members are not enforced", "drop it from propertyNames")
+            elif (text_content := asked_content(shape)) is not None:
+                raise refusal(
+                    text_content, "JSON texts as names of members are not enforced", "drop it from propertyNames"
+                )
             every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
             parts.append(sized(every, shape.length.low, shape.length.high))
         return either(parts)

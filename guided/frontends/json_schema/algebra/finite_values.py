@@ -96,8 +96,8 @@ class ListedValues:
         if self._expander.is_closed(shape):
             return
         declared = shape.named()
-        asked = shape if some is None else shape._replace(extra_blocks=((some,),))
-        for one in self._expander.others(asked):
+        restricted_shape = shape if some is None else shape._replace(extra_blocks=((some,),))
+        for one in self._expander.others(restricted_shape):
             if some is not None and one.blocks[0] is None:
                 continue
             goal = self._expander.goal(one.schemas if some is None else (*one.schemas, *(one.blocks[0] or ())))

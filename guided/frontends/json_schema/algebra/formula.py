@@ -99,19 +99,19 @@ def _parts(formula: Formula) -> tuple[Formula, ...]:
 
 def fold(root: Formula, make: Callable[[Formula, list[_T]], _T]) -> _T:
     """Evaluate a formula from the inside out: call `make(part, results of its parts)` once for each object."""
-    made: dict[Formula, _T] = {}
+    results: dict[Formula, _T] = {}
     stack = [root]
     while stack:
         at = stack[-1]
         parts = _parts(at)
-        missing = [part for part in parts if part not in made]
+        missing = [part for part in parts if part not in results]
         if missing:
             stack += missing
             continue
         stack.pop()
-        if at not in made:
-            made[at] = make(at, [made[part] for part in parts])
-    return made[root]
+        if at not in results:
+            results[at] = make(at, [results[part] for part in parts])
+    return results[root]
 
 
 def leaves(root: Formula) -> list[Leaf]:
@@ -133,7 +133,7 @@ def leaves(root: Formula) -> list[Leaf]:
 def formula_of(goal: tuple[Schema, ...], read: Callable[[Schema], tuple[Shape, tuple[tuple[Schema, ...], ...]]],
                negation: Negation) -> Formula:  # fmt: skip
     """The formula of schemas that all apply. None of them may lead back to itself."""
-    made: dict[Schema, Formula] = {}
+    formulas: dict[Schema, Formula] = {}
     stack = list(goal)
     while stack:
         schema = stack[-1]
@@ -143,21 +143,21 @@ def formula_of(goal: tuple[Schema, ...], read: Callable[[Schema], tuple[Shape, t
             groups = ((original,),)
         elif not isinstance(schema.value, bool):
             groups = read(schema)[1]
-        missing = [inner for group in groups for inner in group if inner not in made]
+        missing = [inner for group in groups for inner in group if inner not in formulas]
         if missing:
             stack += missing
             continue
         stack.pop()
-        if schema in made:
+        if schema in formulas:
             continue
         if original is not None:
-            made[schema] = negated(made[original])
+            formulas[schema] = negated(formulas[original])
         elif isinstance(schema.value, bool):
-            made[schema] = schema.value
+            formulas[schema] = schema.value
         else:
             own = Leaf(read(schema)[0], schema)
-            made[schema] = join(True, (own, *(join(False, map(made.__getitem__, group)) for group in groups)))
-    return join(True, map(made.__getitem__, goal))
+            formulas[schema] = join(True, (own, *(join(False, map(formulas.__getitem__, group)) for group in groups)))
+    return join(True, map(formulas.__getitem__, goal))
 
 
 def for_type(formula: Formula, name: str) -> Formula:

@@ -52,7 +52,7 @@ class Keys:
         written: Callable[[Node], Node],
         overlap: Overlap,
     ) -> None:
-        self._strings, self._written, self._overlap = strings, written, overlap
+        self._strings, self._restrict_to_output, self._overlap = strings, written, overlap
         self._languages: dict[tuple[int, bool], Node] = {}
         self._memberships: dict[tuple[int, str], bool] = {}
         self._terms: Terms | None = None
@@ -69,7 +69,7 @@ class Keys:
         if isinstance(source, Schema):
             key = serial(source), narrow
             if key not in self._languages:
-                self._languages[key] = self._strings(source, self._written if narrow else _as_it_is)
+                self._languages[key] = self._strings(source, self._restrict_to_output if narrow else _as_it_is)
             return self._languages[key]
         if isinstance(source, KeySet):
             inside = [self._language(part, narrow=narrow) for part in source.within]
@@ -78,7 +78,7 @@ class Keys:
                 outside.append(Not(Alt(tuple(Text(name) for name in sorted(source.names)))))
             parts = (*inside, *outside)
             return And(parts) if parts else any_text()
-        return self._written(source) if narrow else source
+        return self._restrict_to_output(source) if narrow else source
 
     def has(self, source: Source, name: str) -> bool:
         """Whether the name is in the source."""

@@ -72,9 +72,9 @@ def _strings(at: Formula, parts: list[tuple[Node, Node]]) -> tuple[Node, Node]:
 
 def _leaf(leaf: Leaf) -> tuple[Node, Node]:
     shape = leaf.shape
-    asked = asked_content(shape)
-    if asked is not None:
-        raise refusal(asked, "a JSON text in a string next to many alternatives is not enforced", "drop the keyword")
+    content = asked_content(shape)
+    if content is not None:
+        raise refusal(content, "a JSON text in a string next to many alternatives is not enforced", "drop the keyword")
     within: list[Node] = [*shape.patterns]
     outside: list[Node] = [Not(superset_if_negated(pattern)) for pattern in shape.patterns]
     if shape.values is not None:

@@ -47,14 +47,14 @@ class ValuePartition:
         self._what = ""
         self._conjunctions: dict[Goal, Schema] = {}
 
-    def of(self, base: Goal, asked: Iterable[Goal], what: str = "one member or item") -> tuple[Cell, ...]:
+    def of(self, base: Goal, goals: Iterable[Goal], what: str = "one member or item") -> tuple[Cell, ...]:
         """The cells into which the goals divide the values of `base`, without cells that are known to be empty.
 
         `what` says in messages whose values they are.
         """
         expander, self._what = self._expander, what
-        cells, asked = self._partition_by_value(base, list(asked))
-        for goal in asked:
+        cells, goals = self._partition_by_value(base, list(goals))
+        for goal in goals:
             cut: list[Cell] = []
             for cell in cells:
                 both = expander.goal((*cell.goal, *goal))
@@ -79,12 +79,12 @@ class ValuePartition:
                 hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
             )
 
-    def _partition_by_value(self, base: Goal, asked: list[Goal]) -> tuple[list[Cell], list[Goal]]:
+    def _partition_by_value(self, base: Goal, all_goals: list[Goal]) -> tuple[list[Cell], list[Goal]]:
         """The cells of the goals that list scalars, value by value, and the other goals."""
         expander, negation = self._expander, self._expander.reader.negation
-        listing = {goal: values for goal in asked if (values := listed_values(goal, expander)) is not None}
+        listing = {goal: values for goal in all_goals if (values := listed_values(goal, expander)) is not None}
         if len(listing) < _MANY:
-            return ([Cell(base, frozenset())] if expander.may_have_values(base) else []), asked
+            return ([Cell(base, frozenset())] if expander.may_have_values(base) else []), all_goals
         found: dict[tuple[object, ...], Json] = {}
         within: dict[tuple[object, ...], set[Goal]] = {}
         for goal, values in listing.items():
@@ -103,7 +103,7 @@ class ValuePartition:
             goal = expander.goal((*base, schema))
             cells += [Cell(goal, goals)] if expander.may_have_values(goal) else []
         self._check_count(len(cells))
-        return cells, [goal for goal in asked if goal not in listing]
+        return cells, [goal for goal in all_goals if goal not in listing]
 
     def _complement(self, goal: Goal) -> Schema:
         if len(goal) == 1:

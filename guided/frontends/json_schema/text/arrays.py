@@ -101,14 +101,16 @@ def _with_condition(lowering: Lowering, shape: Shape, window: Window, where: str
     """Arrays with many obligations. No position is special."""
     expander = lowering.expander
     base = expander.goal(item_goal(shape, 0))
-    asked = [expander.goal((some.schema,)) for some in shape.some_items]
+    item_goals = [expander.goal((some.schema,)) for some in shape.some_items]
     try:
-        cells = ValuePartition(expander, where).of(base, [goal for goal in asked if goal and not has_false(goal)])
+        cells = ValuePartition(expander, where).of(base, [goal for goal in item_goals if goal and not has_false(goal)])
     except UnsupportedError:
-        if len(asked) > _FEW:
+        if len(item_goals) > _FEW:
             raise
         return either([array_text(lowering, one, where, level) for one in obliged_items(shape)])
-    within = [Written(tuple(at for at, cell in enumerate(cells) if not goal or goal in cell.within)) for goal in asked]
+    within = [
+        Written(tuple(at for at, cell in enumerate(cells) if not goal or goal in cell.within)) for goal in item_goals
+    ]
     items = [_item(lowering, shape, cell.goal, level) for cell in cells]
     body = bound_members([], items, lowering.notation.between(level), window, AllOf(tuple(within)), False)
     return lowering.notation.wrap("[]", body, False, level)

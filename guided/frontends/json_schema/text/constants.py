@@ -155,10 +155,10 @@ class Constants:
         """
         every = list(places)
         for chosen in product(range(len(every)), repeat=len(blocks)):
-            asked: dict[_Position, tuple[_Block, ...]] = {}
+            assigned_blocks: dict[_Position, tuple[_Block, ...]] = {}
             for at, number in enumerate(chosen):
-                asked[every[number]] = (*asked.get(every[number], ()), *blocks[at])
-            yield asked
+                assigned_blocks[every[number]] = (*assigned_blocks.get(every[number], ()), *blocks[at])
+            yield assigned_blocks
 
     def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
         if shape.formula is not None:
@@ -176,7 +176,7 @@ class Constants:
             return None
         cases: list[Node] = []
         for chosen in self._choices(others, shape.extra_blocks):
-            if not all(expander.keys.has(some.keys, name) for name, asked in chosen.items() for some in asked):
+            if not all(expander.keys.has(some.keys, name) for name, blocks in chosen.items() for some in blocks):
                 continue
             goals = [
                 (*expander.member(shape, name), *(s.schema for s in chosen.get(name, ()) if s.schema is not None))

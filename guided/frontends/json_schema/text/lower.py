@@ -223,9 +223,9 @@ class Lowering:
             return EMPTY
         refuse_content(shape, length)
         encoding = self.notation.encoding
-        if (asked := shape.json_text or shape.json_base64) is not None and level < 0:
+        if (json_content := shape.json_text or shape.json_base64) is not None and level < 0:
             raise UnsupportedError(
-                "a JSON text in a string is not written here", pointer=asked.where, hint="drop contentMediaType"
+                "a JSON text in a string is not written here", pointer=json_content.where, hint="drop contentMediaType"
             )
         if shape.json_text is not None:
             return self.rule("json string", "string of JSON", "", lambda: json_string(self.rule, encoding))

@@ -168,7 +168,7 @@ def _part(source: str, token: Token, context: Context) -> Node | Grammar:
         case "special", _:
             return _special(source, token, context)
         case "given", _:
-            return _given(source, token, context)
+            return _read_named_grammar(source, token, context)
         case _, "%json" | "%lark" as text:
             try:
                 if text == "%lark":
@@ -178,11 +178,11 @@ def _part(source: str, token: Token, context: Context) -> Node | Grammar:
                 context.found.extend(own)
                 return grammar
             except (SpecError, UnsupportedError) as error:
-                raise _placed(error, source, token) from None
+                raise _relocate_error(error, source, token) from None
     return EMPTY
 
 
-def _given(source: str, token: Token, context: Context) -> Grammar:
+def _read_named_grammar(source: str, token: Token, context: Context) -> Grammar:
     name = token.text[1:]
     if name not in context.grammars:
         known = f"there are {', '.join(context.grammars):.200}" if context.grammars else "give grammars={name: text}"
@@ -229,7 +229,7 @@ def _ids(source: str, token: Token, inside: str) -> tuple[tuple[int, ...], bool]
     return tuple(ids), negated
 
 
-def _placed(error: SpecError | UnsupportedError, source: str, token: Token) -> SpecError | UnsupportedError:
+def _relocate_error(error: SpecError | UnsupportedError, source: str, token: Token) -> SpecError | UnsupportedError:
     """The error of a part, moved to its place in the whole text."""
     inner = source.find(token.value, token.start)
     start, end = error.span if error.text == token.value else (0, len(token.value))
