@@ -153,7 +153,7 @@ def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ram
     budget = Words(words).min_tokens_to_finish() - 1 + slack
     events = decode(Words(words), params, budget, drafts=drafts, budget_ramp=ramp)
     result = events[-1].result
-    oracle, tokens, removed, by_budget = Words(words), [], [], []
+    oracle, tokens, removed, by_budget, token = Words(words), [], [], [], None
     while True:
         for token in oracle.forced_tokens():
             if token not in oracle.within(budget + 1 - len(tokens)):
@@ -182,6 +182,7 @@ def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ram
         tokens.append(token)
     assert result.tokens == tokens
     assert result.removed_log_masses == pytest.approx(removed, abs=1e-4)
+    assert len(result.removed_log_masses) == sum(result.token_masks) + (token == EOS), "one for each chosen token"
     assert result.removed_log_mass == pytest.approx(sum(removed), abs=1e-3)
     assert result.budget_bound.steps == len(by_budget)
     assert result.budget_bound.mass == pytest.approx(sum(by_budget), abs=1e-4)

@@ -117,7 +117,8 @@ class Result(Generic[ValueT_co]):
         timings: see `Timings`.
         removed_log_masses: for each choice, -log of the model's probability (temperature 1) of all allowed tokens; 0 if
             no likely token was masked. The penalty that the budget ramp applied to the chosen token
-            (`Options.budget_ramp`) is subtracted. The choice of an end token counts too.
+            (`Options.budget_ramp`) is subtracted. The entries belong to the tokens with a 1 in `token_masks`, in order;
+            an entry after these belongs to the end token, or to a token that a stop removed.
         removed_log_mass: their sum. With `score_forced` it includes -log of the model's probability of each forced
             token (except those of tool results), and exp(-removed_log_mass) is the importance weight.
         budget_bound: the effect of the budget alone; see `BudgetBound`.
