@@ -347,3 +347,10 @@ def test_a_schema_is_the_same_inside_of_others(schema, order):
                 break
             assert inside.accept_token(token)
             assert apart.accept_token(token)
+
+
+def test_a_part_that_is_doubled_again_and_again_stays_small():
+    part = guided.regex("[a-z]")
+    for _ in range(60):
+        part = part + part
+    assert len(part.parts) == 61

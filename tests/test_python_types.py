@@ -11,9 +11,12 @@ import jsonschema
 import pytest
 
 from guided.automaton.reference.token_masks import accepts
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema import json_schema_to_grammar
 from guided.frontends.python_types.type_schema import type_to_schema
+from guided.limits import Limits
+from guided.matching import GrammarCompiler
+from guided.matching.sentences import byte_vocabulary
 
 
 class Colour(enum.Enum):
@@ -144,3 +147,11 @@ def test_refusals(tp, error, message):
     with pytest.raises(error) as caught:
         type_to_schema(tp)
     assert (getattr(caught.value, "reason", "") or getattr(caught.value, "message", "")) == message
+
+
+def test_a_type_that_is_doubled_again_and_again_is_refused_in_time():
+    tp: Any = int
+    for _ in range(24):
+        tp = tuple[tp, tp]
+    with pytest.raises(LimitExceeded, match="seconds"):
+        GrammarCompiler(byte_vocabulary(), limits=Limits(seconds=0.2)).compile_type(tp)

@@ -334,11 +334,11 @@ def _copy(schema: Any) -> Any:
 
 
 def _flat(kind: type[SequencePart] | type[ChoicePart], parts: Sequence[Part]) -> tuple[Expr, ...]:
-    """The parts. Parts of the same kind are flattened, so that `a + b + c + ...` does not nest."""
-    out: list[Expr] = []
-    for part in map(_part, parts):
-        out += part.parts if isinstance(part, kind) else [part]
-    return tuple(out)
+    """The parts. The first part is flattened if it is of the same kind, so that `a + b + c + ...` does not nest. Others
+    are not: in `a + a`, with a twice as long each time, the parts would grow exponentially.
+    """
+    read = tuple(map(_part, parts))
+    return (*read[0].parts, *read[1:]) if read and isinstance(read[0], kind) else read
 
 
 def _part(value: Part) -> Expr:

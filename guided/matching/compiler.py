@@ -305,7 +305,8 @@ class GrammarCompiler:
         A function means its arguments, as an object. `guided.frontends.python_types.type_schema` lists the supported
         types. `guided.frontends.python_types.value_readers.value_of(tp, json.loads(text))` is the inverse.
         """
-        compiled = self.compile_json_schema(type_to_schema(tp), registry=registry, **options)
+        with compiling(self.limits, work=False):
+            compiled = self.compile_json_schema(type_to_schema(tp), registry=registry, **options)
         return CompiledGrammar(
             compiled.native, compiled.vocabulary, compiled.origins, "type", tp, compiled._read, compiled.findings,
             limits=compiled.limits,

@@ -43,6 +43,8 @@ from guided.ir.nodes import Grammar, Lexer, Node, Special, Terminal
 
 __all__ = ["LexedLanguage", "LexedState", "Reading"]
 
+_MAX_READINGS = 100_000  # of the states that a search visits: each may have as many as the text has bytes
+
 Match: TypeAlias = tuple[int, Run]
 """A terminal that is being matched: its number, and what it may still read."""
 
@@ -277,7 +279,7 @@ class LexedLanguage:
     def _is_completable(self, start: LexedState) -> bool:
         if start not in self._completable:
             before: dict[LexedState, LexedState | None] = {start: None}
-            todo, found = [start], None
+            todo, found, readings = [start], None, 0
             for state in todo:
                 if self.accepting(state) or self._completable.get(state, False):
                     found = state
@@ -287,8 +289,9 @@ class LexedLanguage:
                     if after and after not in before and self._completable.get(after, True):
                         before[after] = state
                         todo.append(after)
-                if len(before) > MAX_AHEAD:
-                    raise LimitExceeded("states", len(before), MAX_AHEAD, fixed=True)
+                        readings += len(after)
+                if len(before) > MAX_AHEAD or readings > _MAX_READINGS:
+                    raise LimitExceeded("states", max(len(before), readings), MAX_AHEAD, fixed=True)
             if found is None:
                 self._completable.update(dict.fromkeys(before, False))
             while found is not None:

@@ -36,6 +36,7 @@ from guided.frontends.python_types.type_parts import (
     parameters_of,
     supertype,
 )
+from guided.meter import spend
 
 __all__ = ["type_to_schema"]
 
@@ -76,6 +77,7 @@ class _Types:
         self._names: dict[Any, str] = {}
 
     def schema(self, tp: Any, depth: int) -> dict[str, Any]:
+        spend()  # a part that occurs twice is read twice, and so are its own parts
         if depth > _DEEPEST:
             raise SpecError(f"types nest more than {_DEEPEST} deep")
         scalar = _SCALARS.get(tp) if _has_hash(tp) else None
