@@ -309,8 +309,7 @@ class GrammarCompiler:
             compiled = self.compile_json_schema(type_to_schema(tp), registry=registry, **options)
         return CompiledGrammar(
             compiled.native, compiled.vocabulary, compiled.origins, "type", tp, compiled._read, compiled.findings,
-            limits=compiled.limits,
-        )  # fmt: skip
+            limits=compiled.limits)  # fmt: skip
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile(self, expr: Expr, **options: Unpack[JsonSchemaKeywords]) -> CompiledGrammar:
