@@ -105,15 +105,15 @@ class Stepper:
         events: list[StreamEvent] = []
         begin = _clock.begin()
         try:
-            while isinstance(outcome := self._steps.send(sent), StreamEvent):
+            while isinstance(yielded := self._steps.send(sent), StreamEvent):
                 sent = None
-                events.append(outcome)
+                events.append(yielded)
         except StopIteration:
             return StepOutcome(events)
         except Exception as error:
             return StepOutcome(events, error=error)
         self._note(_clock.took(begin))
-        return StepOutcome(events, outcome)
+        return StepOutcome(events, yielded)
 
     def _note(self, seconds: float) -> None:
         self._quick = 0 if seconds > SLOW else self._quick + 1

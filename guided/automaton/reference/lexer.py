@@ -290,8 +290,9 @@ class LexedLanguage:
                         before[after] = state
                         todo.append(after)
                         readings += len(after)
-                if len(before) > MAX_AHEAD or readings > _MAX_READINGS:
-                    raise LimitExceeded("states", max(len(before), readings), MAX_AHEAD, fixed=True)
+                for visited, most in ((len(before), MAX_AHEAD), (readings, _MAX_READINGS)):
+                    if visited > most:
+                        raise LimitExceeded("states", visited, most, fixed=True)
             if found is None:
                 self._completable.update(dict.fromkeys(before, False))
             while found is not None:
