@@ -1,11 +1,12 @@
-"""The known name that a wrong name was probably meant to be, for the hints of errors.
+"""Finds the known name that a misspelled one was probably meant to be, for hints in errors.
 
 In: a name, and the names that exist. Out: the most similar one, or "".
 
-How: `difflib.SequenceMatcher`. Two bounds on its ratio, the lengths and the letters, leave a few names to compare.
+How: `difflib.SequenceMatcher`. Two upper bounds on its ratio, by length and by letters, leave a few names to compare.
 
-Cost: bounded, whoever wrote the names: long names have no similar one, and only the first names of fitting length are
-looked at. One search takes at most some 20 ms, usually 0.1 ms. Callers that report many names count their searches.
+Cost: bounded for any input. Names of more than 100 characters have no suggestion, and only the first 2,000 names of a
+similar length are considered. A search takes at most about 20 ms, usually 0.1 ms. Callers that report many names limit
+the number of searches.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def close_name(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> st
     """The known name that is most similar to `name`, or "" if none is similar enough.
 
     Args:
-        name: what was written; only a string has similar names.
+        name: the misspelled name; "" is returned if it is not a string.
         known: the names that exist.
         cutoff: the least ratio of `SequenceMatcher` that counts as similar, from 0 to 1.
     """

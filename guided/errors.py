@@ -1,7 +1,7 @@
 """The errors and the warning of guided. Every error that guided raises on purpose is a `GuidedError`.
 
-A program reads the attributes of an error. A person reads `str(error)`: the message, the line of the specification with
-carets under the part that is meant, and a hint.
+Programs read an error's attributes. People read `str(error)`: the message, the line of the specification with carets
+under the faulty part, and a hint.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class GuidedError(Exception):
     """Base of all errors raised by guided.
 
     Attributes:
-        text: the source text that the error is in; "" where there is none, as for a Python dict, or it is not known.
+        text: the source text that contains the error; "" if it is unknown, or if there is none (a Python dict).
         span: (start, end) offsets into `text`, in characters.
-        file: the file of that text, if the text that was given imports it; "" otherwise.
-        hint: what to write instead ("" if there is nothing to say).
+        file: the imported file that contains the error; "" if the error is in the caller's own text.
+        hint: what to write instead; "" if there is no advice.
     """
 
     text: str = ""
@@ -51,7 +51,7 @@ class GuidedError(Exception):
     hint: str = ""
 
     def located(self, text: str, span: tuple[int, int], file: str = "", *, hint: str = "") -> Self:
-        """This error, at a place of a text; `hint` is for an error that has none."""
+        """Set the location of this error, and return it. `hint` is used only if the error has no hint yet."""
         self.text, self.span, self.file, self.hint = text, span, file, self.hint or hint
         return self
 
@@ -59,9 +59,11 @@ class GuidedError(Exception):
         return self._shown(super().__str__())
 
     def _shown(self, message: str, *, is_placed: bool = False, after: str | None = None) -> str:
-        """The message with its line and column, if it does not say them (`is_placed`), the line with carets, the hint.
+        """The message, the line with carets, and the hint.
 
-        `after`: what follows the line and column instead of a hint below it.
+        Args:
+            is_placed: the message already states a location; without it, line and column are added.
+            after: text for the end of the first line; replaces the hint.
         """
         parts = [message]
         if self.text:
@@ -76,23 +78,24 @@ class GuidedError(Exception):
 
 
 def short(text: str, most: int = 40) -> str:
-    """A text in quotes for a `repr`: its beginning, where it is long."""
+    """A text in quotes, for a `repr`. A long text is cut to `most` characters."""
     return repr(text if len(text) <= most else text[: most - 3] + "...")
 
 
 def brief(value: object, most: int = 60) -> str:
-    """A value of the caller for the text of an error: at most so many characters of its `repr`, which may also fail."""
+    """The first `most` characters of a value's `repr`, for an error message. Never fails, even if `repr` does."""
     try:
         return repr(value)[:most]
-    except Exception:  # it nests too deeply, has too many digits, or is of a class whose repr fails
+    except Exception:  # nested too deeply, too many digits, or a class whose repr fails
         return f"a {type(value).__name__} that cannot be shown"
 
 
 def marked_line(text: str, span: tuple[int, int]) -> str:
-    """The line of `text` that holds `span` (in characters), and below it carets under the span (clipped to that line).
+    """The line of `text` in which `span` (in characters) begins, and below it carets under the span, up to the end of
+    the line.
 
-    What cannot be printed is shown as U+FFFD. The carets stand right on a terminal: below a tab there is a tab, and a
-    wide character (as those of Chinese) takes two columns. Of a long line the neighbourhood of the span is shown.
+    Unprintable characters are shown as U+FFFD. The carets align on a terminal: tabs stay tabs, and wide characters,
+    such as Chinese ones, count as two columns. A long line is cut to the neighbourhood of the span.
     """
     start, end = max(0, min(span[0], len(text))), max(0, min(span[1], len(text)))
     line_start = text.rfind("\n", 0, start) + 1
@@ -111,7 +114,7 @@ def marked_line(text: str, span: tuple[int, int]) -> str:
 
 
 def _columns(character: str) -> int:
-    """How many columns of a terminal a character takes."""
+    """The width of a character on a terminal, in columns: 0, 1 or 2."""
     if unicodedata.category(character) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
@@ -121,11 +124,11 @@ class SpecError(GuidedError):
     """The specification is invalid.
 
     Attributes:
-        text: the specification's source text ("" where there is none, as for a Python dict).
+        text: the specification's source text; "" if there is none (a Python dict).
         span: (start, end) offsets into `text`, in characters.
         message: what is wrong.
-        hint: what to write instead ("" if there is nothing to say).
-        pointer: JSON Pointer of the place, for specifications that are JSON ("" otherwise).
+        hint: what to write instead; "" if there is no advice.
+        pointer: the JSON Pointer of the error if the specification is JSON, otherwise "".
     """
 
     def __init__(
@@ -139,13 +142,13 @@ class SpecError(GuidedError):
 
 
 class UnsupportedError(GuidedError):
-    """The specification is valid, but a part of it is not enforced (yet): refused, never ignored.
+    """The specification is valid, but guided cannot enforce a part of it, and refuses it rather than ignore that part.
 
     Attributes:
-        pointer: the place (a JSON Pointer for schemas, else a description such as "offset 3").
-        reason: why it is refused.
+        pointer: the location: a JSON Pointer in a schema, otherwise a description such as "offset 3".
+        reason: why the part is refused.
         hint: what to write instead.
-        text, span: the source and the place in it, where there is a source text.
+        text, span: the source text, if there is one, and the (start, end) of the part in it, in characters.
     """
 
     def __init__(
@@ -164,11 +167,11 @@ _FIXED = {
     "states": "make the specification smaller: fewer alternatives, lower counts",
     "nodes": "make the specification smaller",
 }
-"""The hints for bounds that no field of `Limits` raises, where whoever reaches one has none of its own."""
+"""Default hints for fixed bounds, which no field of `Limits` raises."""
 
 
 BEYOND_LIMITS = 10**41
-"""Stands for counts of more digits, which are not worth reading."""
+"""Stands in for counts that are too large to write out."""
 
 
 class LimitExceeded(GuidedError):
@@ -176,11 +179,11 @@ class LimitExceeded(GuidedError):
 
     Attributes:
         limit: the field of `Limits`.
-        given: what the input asked for (for time and memory: what had been used).
+        given: how much the input needs, as far as it was counted; for time and memory, how much was used.
         allowed: the bound.
-        fixed: whether it is a fixed bound, which no field of `Limits` raises.
+        fixed: whether the bound is fixed: no field of `Limits` raises it.
         hint: what to do about it.
-        place: where it was reached, a rule or a pointer; empty where that is not known.
+        place: the rule or JSON Pointer at which the bound was reached; "" if unknown.
     """
 
     def __init__(
@@ -198,21 +201,22 @@ class LimitExceeded(GuidedError):
 
 
 def _exact(number: float) -> str:
-    """A count with all its digits, unless these are very many; a time with three."""
+    """A count with all its digits (up to 10**40), or a time with three digits."""
     if number > 10**40:
         return "more than 10**40"
     return str(int(number)) if number == int(number) else f"{number:.3g}"
 
 
 class ModelFileError(GuidedError):
-    """A model cannot be found or fetched, or one of its files is missing, corrupt, or not what it should be."""
+    """A model cannot be found or downloaded, or one of its files is missing, corrupt or of the wrong kind."""
 
 
 class VocabularyError(GuidedError):
-    """A tokenizer's file cannot be read, or a vocabulary cannot express what is asked of it.
+    """A tokenizer's file cannot be read, or a vocabulary lacks the tokens that a specification needs.
 
     Attributes:
-        token: the token that a specification names and the vocabulary lacks, or has for something else; None otherwise.
+        token: the token that the specification names, if the vocabulary lacks it or uses it for another purpose; else
+            None.
     """
 
     def __init__(self, message: str, *, token: int | str | None = None, hint: str = "") -> None:
@@ -224,27 +228,35 @@ class BudgetError(GuidedError, ValueError):
     """Not even the shortest completion fits the token budget.
 
     Attributes:
-        needed: the tokens of the shortest completion that is known, counted as the budget is: with the end token for
-            the mask of a matcher, without it for an engine's `max_tokens`. Budgets from that number on are accepted.
-        given: the budget.
-        asked: what was asked for, where the model's context leaves less than is needed, which is `given`; else None.
-        is_exact: whether surely no shorter completion exists.
+        needed: the length of the shortest known completion, in tokens. It is counted like the budget: a matcher's
+            budget includes the end token, an engine's `max_tokens` does not. Any budget of at least `needed` works.
+        given: the budget. If the model's context leaves less than the request's budget, what the context leaves.
+        requested: the request's budget if the context leaves less than that, otherwise None.
+        is_exact: whether `needed` is the minimum. If not, a shorter completion may exist.
     """
 
-    def __init__(self, needed: int, given: int, asked: int | None = None, *, is_exact: bool = False) -> None:
-        self.needed, self.given, self.asked = needed, given, asked
-        budget = f"the budget is {given}" if asked is None else f"the model's context leaves {given} after the prompt"
+    def __init__(self, needed: int, given: int, requested: int | None = None, *, is_exact: bool = False) -> None:
+        self.needed, self.given, self.requested = needed, given, requested
+        budget = (
+            f"the budget is {given}" if requested is None else f"the model's context leaves {given} after the prompt"
+        )
         self.is_exact = is_exact or needed <= 1
         count = f"{'' if self.is_exact else 'at most '}{needed} {'token' if needed == 1 else 'tokens'}"
         super().__init__(f"the shortest completion needs {count}, {budget}")
+
+    @property
+    def asked(self) -> int | None:
+        """Deprecated: use `requested`."""
+        warnings.warn("BudgetError.asked is BudgetError.requested", DeprecationWarning, stacklevel=2)
+        return self.requested
 
 
 class ContextError(GuidedError):
     """The prompt leaves no room in the model's context.
 
     Attributes:
-        tokens: of the prompt.
-        context: how many the model reads, the output's among them.
+        tokens: the length of the prompt.
+        context: the length of the model's context, in tokens; the output must fit into it, too.
     """
 
     def __init__(self, tokens: int, context: int) -> None:
@@ -253,10 +265,10 @@ class ContextError(GuidedError):
 
 
 class OptionError(GuidedError, ValueError):
-    """An option of a request is not one of its values: it is out of its range, or does not go with another one.
+    """An option has a value of the wrong type or out of range, or conflicts with another option.
 
     Attributes:
-        option: its name; None where it is not known, or several are meant.
+        option: the name of the option; None if unknown, or if several options are at fault.
     """
 
     def __init__(self, message: str, *, option: str | None = None) -> None:
@@ -265,11 +277,11 @@ class OptionError(GuidedError, ValueError):
 
 
 class ToolError(GuidedError):
-    """A tool refuses a call, with the reason. In an engine's output the reason is the result of the call."""
+    """A tool refuses a call. In an engine's output, the message becomes the result of the call."""
 
 
 def fields_of(error: GuidedError) -> dict[str, Any]:
-    """An error as data: its type and message, and, where it has them, pointer, hint, span, limit and file."""
+    """An error as data: its type and message, and those of pointer, hint, span, limit and file that it has."""
     fields: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
     if isinstance(error, SpecError | UnsupportedError):
         fields["message"] = error.message if isinstance(error, SpecError) else error.reason
@@ -285,13 +297,13 @@ def fields_of(error: GuidedError) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A part of a specification that was read and is not enforced.
+    """A part of a specification that is not enforced.
 
     Attributes:
-        pointer: its place, a JSON Pointer.
-        keyword: the keyword that stands there.
+        pointer: the JSON Pointer of the part.
+        keyword: the keyword at that location.
         reason: why it is not enforced.
-        hint: what to write instead ("" if there is nothing to say).
+        hint: what to write instead; "" if there is no advice.
     """
 
     pointer: str
@@ -304,10 +316,10 @@ class Finding:
 
 
 class GuidedWarning(UserWarning):
-    """A specification has parts that are not enforced. There is at most one warning for each compilation.
+    """Parts of a specification are not enforced. A compilation issues at most one warning.
 
     Attributes:
-        findings: these parts; the text of the warning names the first ten.
+        findings: all these parts; the text of the warning lists the first ten.
     """
 
     def __init__(self, findings: Sequence[Finding]) -> None:
@@ -324,7 +336,7 @@ _MOST_NAMED = 10
 
 
 def warn_of(findings: Sequence[Finding]) -> None:
-    """Issue the warning if there are findings; it points to the line outside of guided that made the call."""
+    """Issue a warning if there are findings. It points to the caller's line outside of guided."""
     if not findings:
         return
     package = __name__.partition(".")[0]

@@ -1,13 +1,12 @@
-"""Arguments that a function does not take: keywords that it does not have, and values of another kind or range.
+"""Checks of arguments: unknown keywords, and values of the wrong type or range.
 
-In: the names a caller gave, and those there are. Out: a TypeError. Python's own error names the wrong keyword and
-nothing else. This one also says which was meant, or how what the keyword means in other libraries is given here, and
-lists the keywords that there are.
+Unknown keywords raise a TypeError. Unlike Python's own message, it suggests the keyword that was probably meant, or
+what to write instead of another library's keyword, and lists the known keywords.
 
-In: the name of an argument, and its value. Out: an `OptionError` with both, which says what is needed. Without it the
-value would fail later, in an operation that does not know the name.
+Wrong values raise an `OptionError` that names the argument and the values it accepts. Without this check they would
+fail later, in code that does not know the argument's name.
 
-In: an argument that is iterated over. Out: a list. An iterator without an end is an error, not an endless loop.
+`read_items` turns an iterable argument into a list. An endless iterator raises an error instead of looping forever.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ _WITH_LENGTH: Final = frozenset((str, bytes, list, tuple))
 def check_keywords(
     function: str, given: Iterable[str], known: Collection[str], elsewhere: Mapping[str, str] = _EMPTY
 ) -> None:
-    """Raise a TypeError for the first keyword that is not known.
+    """Raise a TypeError for the first unknown keyword.
 
     Args:
-        function: the name of what was called.
-        given: the keywords it was called with.
-        known: those it has.
-        elsewhere: for keywords of other libraries, what to write here: the name of one that is known, or a sentence.
+        function: the name of the function, for the message.
+        given: the keywords of the call.
+        known: the keywords that the function has.
+        elsewhere: keyword of another library -> what to write instead, as a known keyword or a sentence.
     """
     for name in given:
         if name not in known:
@@ -64,10 +63,10 @@ def _message(function: str, name: str, known: list[str], meant: str) -> str:
 def keywords_checked(
     *more: Collection[str], elsewhere: Mapping[str, str] = _EMPTY
 ) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Decorates a function or method so that a wrong keyword raises the error of `check_keywords`.
+    """Decorate a function or method so that unknown keywords raise the error of `check_keywords`.
 
     Args:
-        more: the names that its `**options` stand for.
+        more: the names that its `**options` may have.
         elsewhere: see `check_keywords`.
     """
 
@@ -91,7 +90,7 @@ def keywords_checked(
 
 
 def keywords_checked_class(elsewhere: Mapping[str, str] = _EMPTY) -> Callable[[type[_T]], type[_T]]:
-    """Decorates a dataclass whose fields are options, as `keywords_checked` does a function."""
+    """Decorate a dataclass whose fields are options, as `keywords_checked` decorates a function."""
 
     def decorate(cls: type[_T]) -> type[_T]:
         init: Callable[..., None] = cls.__init__
@@ -110,7 +109,7 @@ def keywords_checked_class(elsewhere: Mapping[str, str] = _EMPTY) -> Callable[[t
 
 
 def check_integer(name: str, value: object, *, least: int, optional: bool = False) -> None:
-    """Raise an OptionError for an argument that is no integer of at least `least`; `optional`: None is taken, too."""
+    """Raise an OptionError unless the value is an integer of at least `least`, or None if `optional`."""
     if value is None and optional:
         return
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
@@ -119,7 +118,7 @@ def check_integer(name: str, value: object, *, least: int, optional: bool = Fals
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a finite number that a float can hold; True and False are none."""
+    """Whether the value is a finite number in the range of floats. Booleans are not numbers here."""
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:
@@ -127,7 +126,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def check_path(name: str, value: object, what: str = "a path") -> None:
-    """Raise an OptionError for an argument that is no path; `what` says what is needed."""
+    """Raise an OptionError unless the value is a path. `what` describes the accepted values."""
     if not isinstance(value, str | os.PathLike):
         raise OptionError(f"{name} is {brief(value)}, it must be {what}", option=name)
 
@@ -139,13 +138,13 @@ def read_items(
     most: int | None = None,
     error: Callable[[str], Exception] = OptionError,
 ) -> list[_T]:
-    """The items of an argument. What an iterator gives is counted while it is read, since it may have no end.
+    """The items of an argument, as a list. Items of an iterator are counted as they are read, since it may be endless.
 
     Args:
-        name: of the argument, for the message.
-        most: the largest number of items, some millions if None; for an iterator also of the characters, bytes or ids
-            in them.
-        error: makes the error of a message if there are more.
+        name: the name of the argument, for the message.
+        most: the largest number of items; None: 4,194,304. For an iterator, also the largest total length of the
+            strings, lists and tuples in it.
+        error: makes an error from a message, for too many items.
     """
     most = _MOST_ITEMS if most is None else most
     if isinstance(items, Sized):

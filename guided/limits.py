@@ -1,4 +1,4 @@
-"""Bounds on what a specification may cost. Reaching one raises `LimitExceeded(limit, given, allowed)`."""
+"""Bounds on the cost of a specification. Reaching one raises `LimitExceeded`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _LARGEST = 2**62
 @keywords_checked_class()
 @dataclass(frozen=True, slots=True, repr=False)
 class Limits:
-    """Every bound has a name, a default and a unit; specifications come from strangers.
+    """Bounds on time, memory and size, since specifications may come from strangers.
 
     Attributes:
-        spec_length: characters of source text.
-        depth: nesting of groups, schemas or rules in the specification.
-        nodes: IR nodes after reading.
-        states: automaton states of one compiled grammar, and of any step in between.
-        memory: bytes for the states of one grammar that are made while matching; past it they are rebuilt. One call may
-            add as many again, and at least 64 MiB.
-        seconds: wall time of one compilation.
-        work: steps of a compilation, while a schema is read and again while automata are built. Each takes some 10 ns,
-            but they are counted, not measured: where this is reached does not depend on the machine.
-        call_work: steps of one call on a compiled grammar, such as a mask or a token; counted in the same way.
+        spec_length: the length of the source text, in characters.
+        depth: how deeply groups, schemas or rules may nest.
+        nodes: the number of IR nodes after reading.
+        states: the number of automaton states of a compiled grammar, and of each intermediate automaton.
+        memory: the memory for states that matching creates, in bytes per grammar. Beyond it, states are discarded and
+            rebuilt. A single call may use as much again, and at least 64 MiB.
+        seconds: the wall time of one compilation.
+        work: the steps of a compilation: so many while a schema is read, and so many while automata are built. A step
+            takes about 10 ns. Steps are counted, not timed, so the bound is reached at the same point on any machine.
+        call_work: the steps of one call on a compiled grammar, such as filling a mask or accepting a token.
     """
 
     spec_length: int = 4_000_000
@@ -41,7 +41,7 @@ class Limits:
 
     @property
     def are_usual(self) -> bool:
-        """Whether no bound on a compilation is less than its default."""
+        """Whether every bound on compilation is at least its default."""
         return all(
             getattr(self, field.name) >= getattr(_DEFAULTS, field.name)
             for field in fields(self)

@@ -1,17 +1,17 @@
-"""How much a piece of work may cost, whatever its loops do: in time, in steps, and until somebody stops it.
+"""A meter bounds the time and the steps of a block of code, and can be stopped from another thread.
 
-In: bounds, for a block of code. Out: LimitExceeded from the loops within it once a bound is reached.
+In: bounds for a block of code. Out: its loops raise LimitExceeded once a bound is reached.
 
     with metered(2.0, work=1_000_000, stop=event):
         ...                     # loops call spend(); the core's compilations take at most seconds_left()
 
-    with compiling(limits):     # the same, by the fields of `Limits`, which the error then names
+    with compiling(limits):     # the bounds are fields of `Limits`, and errors name the field
         ...
 
-Loops need not be given the meter: it belongs to the thread (a context variable). Meters nest; what is spent counts for
-all of them, and an inner one never allows more time than those around it. Without a meter `spend` does nothing.
+The meter is a context variable, so loops need no argument for it. Meters nest. Steps count for all of them, and an
+inner meter never allows more than the outer ones. Without a meter, `spend` does nothing.
 
-Cost: some 0.1 us for each call of `spend`.
+Cost: about 0.1 us for each call of `spend`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _LESS: Final = "ask for less at once, or make the specification smaller"
 
 
 class Meter:
-    """What may be spent, and what is spent so far. A meter that is entered again keeps its count of work.
+    """The bounds of a block and the work so far. A meter that is entered again keeps its count of work.
 
-    While it is entered, `most` and `until` are what it and all meters around it allow. What is spent in it is added to
-    the one around it in the end, so that each step changes one number.
+    While it is entered, `most` and `until` are the least that this meter and all outer ones allow. Its work is added to
+    the outer meter on exit, so each step changes only one number.
     """
 
     __slots__ = (
@@ -65,7 +65,7 @@ class Meter:
             self.outer.spent += self.spent - self.before
 
     def check(self, now: float, inside: int) -> None:
-        """Raises LimitExceeded if nothing is left of it alone. `inside`: what the meters within it have spent."""
+        """Raise LimitExceeded if this meter itself is exhausted. `inside` is the work of the meters nested in it."""
         if now > self.begin + self.seconds:
             raise self._exceeded("seconds", now - self.begin, self.seconds)
         if self.spent + inside > self.work:
@@ -82,20 +82,20 @@ _current: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
 def metered(seconds: float, *, work: int = _UNBOUNDED, stop: Event | None = None) -> Meter:
-    """Bound what a block does on this thread: seconds of wall time, and steps. When `stop` is set, it ends."""
+    """Bound a block on this thread, in seconds of wall time and in steps. It also ends once `stop` is set."""
     return Meter(seconds, work, stop, True)
 
 
 def compiling(limits: Limits, *, work: bool = True) -> Meter:
-    """Bound a block that reads or compiles a specification: the seconds of `limits`, and its work."""
+    """Bound a block that reads or compiles a specification by `limits.seconds` and, if `work`, `limits.work`."""
     return Meter(limits.seconds, limits.work if work else _UNBOUNDED, None, False)
 
 
 def spend(work: int = 1) -> None:
-    """Count steps, in every loop whose length depends on what a caller gave.
+    """Count steps. Every loop whose length depends on a caller's input calls this.
 
     Raises:
-        LimitExceeded: a bound of a meter around it is reached.
+        LimitExceeded: this thread's meter, or an outer one, is exhausted.
     """
     meter = _current.get()
     if meter is not None:
@@ -105,13 +105,13 @@ def spend(work: int = 1) -> None:
 
 
 def seconds_left(most: float) -> float:
-    """How long the next piece of work may take: `most` seconds, or less where a meter allows less."""
+    """The seconds that the next piece of work may take: `most`, or less if a meter allows less."""
     meter = _current.get()
     return most if meter is None else max(0.0, min(most, meter.until - perf_counter()))
 
 
 def is_exhausted() -> bool:
-    """Whether a meter around this code allows nothing more. False without a meter."""
+    """Whether a meter of this thread is exhausted. False without a meter."""
     try:
         fail_if_exhausted()
     except LimitExceeded:
@@ -120,12 +120,12 @@ def is_exhausted() -> bool:
 
 
 def may_succeed_later(error: BaseException) -> bool:
-    """Whether the same work may succeed another time: a meter around it, or the bound of a call, has ended it."""
+    """Whether repeating the work may succeed, because only a meter or `Limits.call_work` ended it."""
     return is_exhausted() or (isinstance(error, LimitExceeded) and error.limit == "call_work")
 
 
 def fail_if_exhausted(place: str = "") -> None:
-    """Raises LimitExceeded if a meter around this code allows nothing more; `place`: what is being read."""
+    """Raise LimitExceeded if a meter of this thread is exhausted. `place` is the part that is being read."""
     try:
         _check(_current.get())
     except LimitExceeded as error:
@@ -134,7 +134,7 @@ def fail_if_exhausted(place: str = "") -> None:
 
 
 def _check(meter: Meter | None) -> None:
-    """Raises LimitExceeded if nothing is left of a meter, or of one around it."""
+    """Raise LimitExceeded if a meter, or one around it, is exhausted."""
     now, inside = perf_counter(), 0
     while meter is not None:
         meter.check(now, inside)

@@ -1,4 +1,4 @@
-"""Optional packages: how they are installed. In: the error of an import. Out: one that says what to install."""
+"""Optional packages. In: the error of a failed import. Out: an error that says what to install."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _EXTRAS: Final[Mapping[str, str]] = {
     "huggingface_hub": "hub",
     "ray": "ray",
 }
-"""Package -> the extra of this project that brings it."""
+"""Package -> the extra of this project that installs it."""
 _OTHERS: Final = frozenset(("transformers", "hypothesis", "jsonschema"))
 
 
 def how_to_install(error: ModuleNotFoundError) -> str:
-    """What the missing package is, and what to install; "" if it is no optional package of this project."""
+    """The missing package and how to install it; "" if the package is not an optional one of this project."""
     package = (error.name or "").partition(".")[0]
     if package in _EXTRAS:
         return f"needs the package {package}: pip install 'guided-decoding[{_EXTRAS[package]}]'"
@@ -34,7 +34,7 @@ def how_to_install(error: ModuleNotFoundError) -> str:
 
 @contextmanager
 def importing(what: str) -> Iterator[None]:
-    """In here an optional package that is missing is an error that says what to install; `what` needs it."""
+    """A missing optional package in this block raises an error that says what to install. `what` is what needs it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -231,10 +231,12 @@ def test_the_context_bounds_the_budget():
     for asked in (5, 100):  # more of it would not help
         with pytest.raises(BudgetError, match="the model's context leaves 10 after the prompt") as caught:
             ENGINE.generate(prompt, "(?:bc){10}", max_tokens=asked)
-        assert (caught.value.needed, caught.value.given, caught.value.asked) == (20, 10, asked)
+        assert (caught.value.needed, caught.value.given, caught.value.requested) == (20, 10, asked)
     with pytest.raises(BudgetError, match="the budget is 5") as caught:
         ENGINE.generate(prompt, "b{8}", max_tokens=5)
-    assert caught.value.asked is None
+    assert caught.value.requested is None
+    with pytest.deprecated_call(match="requested"):  # the old name
+        assert caught.value.asked is None
 
 
 @pytest.mark.parametrize(

@@ -95,11 +95,11 @@ class CompiledGrammar:
         return self._limits
 
     @property
-    def marked(self) -> AnnotatedGrammar:
+    def annotated(self) -> AnnotatedGrammar:
         """The grammar with marks around its regions, made on the first call.
 
         Raises:
-            LimitExceeded: the marked grammar is too large.
+            LimitExceeded: the grammar with marks is too large.
         """
         if self._annotated_grammar is None:
             counts_tokens = isinstance(self.native, _core.CompiledRules) and self.native.limits_tokens

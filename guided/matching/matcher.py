@@ -197,7 +197,7 @@ class _CapturingMatcher(GrammarMatcher):
         self._snapshots.clear()
 
     def captures(self, *, partial: bool = False) -> dict[str, list[bytes]]:
-        names = {name: list[bytes]() for region in self.grammar.marked.regions for name in region.captures}
+        names = {name: list[bytes]() for region in self.grammar.annotated.regions for name in region.captures}
         for capture in self._current_captures():
             if partial or capture.complete:
                 names[capture.name].append(bytes(self._text[capture.start : capture.end]))
@@ -212,20 +212,20 @@ class _CapturingMatcher(GrammarMatcher):
         return [capture for capture in self._current_captures() if capture.complete], bytes(self._text)
 
     def _current_captures(self) -> Sequence[Capture]:
-        marked = self.grammar.marked
+        marked = self.grammar.annotated
         with marked.lock:
             readings, now = self._read()
             return readings.complete(now, self._text) if self.is_accepting() else readings.under_way(now, self._text)
 
     def temperature(self) -> float | None:
-        marked = self.grammar.marked
+        marked = self.grammar.annotated
         with marked.lock:
             readings, now = self._read()
             return readings.temperature(now, len(self._text))
 
     def _read(self) -> tuple[ParsePaths, Snapshot]:
         if self._readings is None:
-            self._readings = ParsePaths(self.grammar.marked)
+            self._readings = ParsePaths(self.grammar.annotated)
         readings, snapshots = self._readings, self._snapshots
         if not snapshots:
             snapshots.append(readings.first)

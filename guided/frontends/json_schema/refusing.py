@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from guided.frontends.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape
-from guided.frontends.json_schema.asked import Asked, Place, Question, places_asked
+from guided.frontends.json_schema.continuation import Continuation, Extent, Place, open_places
 from guided.frontends.json_schema.documents.keywords import REFERENCES
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json
@@ -81,9 +81,9 @@ class _Part:
     is_late: bool = False
 
 
-def refusing(applying: InstanceLocations, text: bytes, asked: Asked) -> Groups:
+def refusing(applying: InstanceLocations, text: bytes, following: Continuation) -> Groups:
     """The keywords that refuse the continuation, see the module's docstring. Empty if none is known."""
-    place = places_asked(text, asked, lambda written, is_whole: applying.judge((), written, is_whole) is True)
+    place = open_places(text, following, lambda written, is_whole: applying.judge((), written, is_whole) is True)
     if place is None:
         return ()
     found = _Refusing(applying).explain((applying.library.root,), place, "character")
@@ -96,112 +96,112 @@ class _Refusing:
         self._parts: dict[tuple[_Schemas, Place], tuple[list[Schema], list[_Part]]] = {}
         self._wrappers: dict[tuple[Schema, str | int | None], Schema] = {}
 
-    def explain(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
+    def explain(self, roots: _Schemas, place: Place, extent: Extent) -> list[tuple[str, ...]]:
         """Why a conjunction of schemas refuses the continuation of the value at a place."""
-        if found := self._find_single_parts(roots, place, question):
+        if found := self._find_single_parts(roots, place, extent):
             return found
-        deciding = self._find_deciding_value(roots, place, question)
+        deciding = self._find_deciding_value(roots, place, extent)
         if deciding is None:
             return []
         roots, place = deciding
         if (
-            question == "character"
+            extent == "character"
             and place.value is not None
             and (found := self._find_single_parts(roots, place, "value"))
         ):
             return found
-        return self._find_smallest_set([*self._all_parts(roots, place)], place, question)
+        return self._find_smallest_set([*self._all_parts(roots, place)], place, extent)
 
-    def _find_single_parts(self, roots: _Schemas, place: Place, question: Question) -> list[tuple[str, ...]]:
+    def _find_single_parts(self, roots: _Schemas, place: Place, extent: Extent) -> list[tuple[str, ...]]:
         """The parts that refuse it by themselves: those of inner values, otherwise those of the value itself."""
         spend()
         certain, parts = self._schemas_and_parts(roots, place)
         found: list[tuple[str, ...]] = []
         decided: set[bool] = set()
         for inner in place.inside:
-            if inner.longer(question) is not None:
+            if inner.longer(extent) is not None:
                 applied = self._schemas_of_inner(certain, place, inner)
-                inside = self._find_single_parts(applied, inner, question)
+                inside = self._find_single_parts(applied, inner, extent)
                 found += inside
-                if inside or (applied and self._refuses(applied, inner, question)):
+                if inside or (applied and self._refuses(applied, inner, extent)):
                     decided.add(inner.is_name)
         choices = [part for part in parts if part.cases and not part.is_coarse]
         for part in choices:
-            ways = [self._find_single_parts(schemas, place, question) for _, schemas in part.cases]
+            ways = [self._find_single_parts(schemas, place, extent) for _, schemas in part.cases]
             if all(ways):
                 found += [group for way in ways for group in way]
         for part in parts:
             is_decided = (True in decided and part.keyword == "propertyNames") or (
                 False in decided and part.keyword in _OF_VALUES
             )
-            if not part.cases and not part.is_coarse and not is_decided and self._is_to_blame(part, place, question):
+            if not part.cases and not part.is_coarse and not is_decided and self._is_to_blame(part, place, extent):
                 found.append((part.pointer,))
         if not found:
             for part in choices:
-                if self._is_to_blame(part, place, question):
-                    found += self._explain_choice(part, place, question)
+                if self._is_to_blame(part, place, extent):
+                    found += self._explain_choice(part, place, extent)
         return list(dict.fromkeys(found))
 
-    def _is_to_blame(self, part: _Part, place: Place, question: Question) -> bool:
-        if not self._refuses((part.schema,), place, question, is_late=part.is_late):
+    def _is_to_blame(self, part: _Part, place: Place, extent: Extent) -> bool:
+        if not self._refuses((part.schema,), place, extent, is_late=part.is_late):
             return False
-        return part.unless is None or not self._refuses((part.unless,), place, question)
+        return part.unless is None or not self._refuses((part.unless,), place, extent)
 
-    def _explain_choice(self, part: _Part, place: Place, question: Question) -> list[tuple[str, ...]]:
+    def _explain_choice(self, part: _Part, place: Place, extent: Extent) -> list[tuple[str, ...]]:
         """Why a choice refuses it: every remaining branch does, or the choice itself decides."""
         found: list[tuple[str, ...]] = []
         for condition, schemas in part.cases:
-            if condition is not None and self._refuses((condition,), place, question):
+            if condition is not None and self._refuses((condition,), place, extent):
                 continue  # the text rules out the branch
-            way = self.explain(schemas, place, question) if self._refuses(schemas, place, question) else []
+            way = self.explain(schemas, place, extent) if self._refuses(schemas, place, extent) else []
             if not way:
                 return [(part.pointer,)]
             found += way
         return found or [(part.pointer,)]
 
-    def _find_deciding_value(self, roots: _Schemas, place: Place, question: Question) -> tuple[_Schemas, Place] | None:
+    def _find_deciding_value(self, roots: _Schemas, place: Place, extent: Extent) -> tuple[_Schemas, Place] | None:
         """The innermost value whose schemas refuse it together, and these schemas."""
         certain, _ = self._schemas_and_parts(roots, place)
         for inner in place.inside:
-            if inner.longer(question) is not None:
-                found = self._find_deciding_value(self._schemas_of_inner(certain, place, inner), inner, question)
+            if inner.longer(extent) is not None:
+                found = self._find_deciding_value(self._schemas_of_inner(certain, place, inner), inner, extent)
                 if found is not None:
                     return found
-        return (roots, place) if roots and self._refuses(roots, place, question) else None
+        return (roots, place) if roots and self._refuses(roots, place, extent) else None
 
-    def _find_smallest_set(self, parts: list[_Part], place: Place, question: Question) -> list[tuple[str, ...]]:
+    def _find_smallest_set(self, parts: list[_Part], place: Place, extent: Extent) -> list[tuple[str, ...]]:
         """A smallest set of parts that refuse it together."""
         kept = sorted(parts, key=lambda part: not part.is_coarse)
-        if not self._refuse(kept, place, question):
+        if not self._refuse(kept, place, extent):
             return []
         for part in list(kept):
             others = [each for each in kept if each is not part]
-            if others and self._refuse(others, place, question):
+            if others and self._refuse(others, place, extent):
                 kept = others
         chosen = next((part for part in kept if part.cases), None)
         if chosen is not None and len(kept) == 1:
-            return self._explain_choice(chosen, place, question)
+            return self._explain_choice(chosen, place, extent)
         if chosen is None:
             return [tuple(dict.fromkeys(part.pointer for part in kept))]
         others = [part for part in kept if part is not chosen]
         found: list[tuple[str, ...]] = []
         for condition, schemas in chosen.cases:
             branch = [*others, *self._all_parts(schemas, place)]
-            if condition is None or not self._refuses((condition,), place, question):
-                way = self._find_smallest_set(branch, place, question)
+            if condition is None or not self._refuses((condition,), place, extent):
+                way = self._find_smallest_set(branch, place, extent)
                 found += way or [tuple(dict.fromkeys(part.pointer for part in kept))]
         return list(dict.fromkeys(found))
 
-    def _refuse(self, parts: list[_Part], place: Place, question: Question) -> bool:
+    def _refuse(self, parts: list[_Part], place: Place, extent: Extent) -> bool:
         """Whether parts together refuse the continuation."""
         schemas = tuple(dict.fromkeys(part.schema for part in parts))
-        return self._refuses(schemas, place, question, is_late=any(part.is_late for part in parts))
+        return self._refuses(schemas, place, extent, is_late=any(part.is_late for part in parts))
 
-    def _refuses(self, schemas: _Schemas, place: Place, question: Question, *, is_late: bool = False) -> bool:
+    def _refuses(self, schemas: _Schemas, place: Place, extent: Extent, *, is_late: bool = False) -> bool:
         """Whether schemas together refuse the continuation, but allow the written text. Late
         schemas need not allow it.
         """
-        longer = place.longer(question)
+        longer = place.longer(extent)
         if longer is None or self._applying.judge(schemas, longer.text, longer.is_whole) is not False:
             return False
         return is_late or not place.text or self._applying.judge(schemas, place.text, False) is True

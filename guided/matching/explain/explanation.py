@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from guided.errors import GuidedError, LimitExceeded, brief
-from guided.frontends.json_schema.asked import Asked
+from guided.frontends.json_schema.continuation import Continuation
 from guided.frontends.json_schema.refusing import Groups
 from guided.ir.nodes import Grammar
 from guided.ir.ranges import Ranges, charset, intersect
@@ -130,32 +130,32 @@ class Explanation:
         return f"Explanation(accepted={self.accepted}, reason={self.reason!r})"
 
 
-def explain(matcher: ExplainedMatcher, asked: int | str | bytes | None, *, ends: bool = False) -> Explanation:
-    """See `GrammarMatcher.explain`. `ends`: the output should end after `asked`."""
+def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, ends: bool = False) -> Explanation:
+    """See `GrammarMatcher.explain`. `ends`: the output should end after `candidate`."""
     vocabulary = matcher.grammar.vocabulary
     special: int | None = None
-    if asked is None:
+    if candidate is None:
         data = b""
-    elif isinstance(asked, int):
-        spelled = vocabulary.token_bytes(asked)
-        special = asked if spelled is None else None
+    elif isinstance(candidate, int):
+        spelled = vocabulary.token_bytes(candidate)
+        special = candidate if spelled is None else None
         data = spelled or b""
-        ends = asked in vocabulary.eos_token_ids
+        ends = candidate in vocabulary.eos_token_ids
     else:
-        data = bytes_of(asked)
+        data = bytes_of(candidate)
     read, expected = _place(matcher, data)
-    if isinstance(asked, int):
-        accepted = matcher.validate_tokens([asked]) == 1
+    if isinstance(candidate, int):
+        accepted = matcher.validate_tokens([candidate]) == 1
     else:
         accepted = read == len(data) and not (matcher.is_terminated() and data)
     written = [*_accepted_symbols(matcher), *data[:read]]
     refused = b"" if accepted else data[read:]
     character = (_first_character(refused) or "").encode()
-    is_asked = bool(character) or (ends and not refused and not expected.end)
+    is_refused = bool(character) or (ends and not refused and not expected.end)
     with metered(SECONDS, work=_WORK):
         completion, controls = shortest_completion(matcher)
         found, cut = _positions(matcher.grammar, written, refused[:1])
-        here = _schemas(matcher.grammar, written, Asked(character, refused, ends) if is_asked else None)
+        here = _schemas(matcher.grammar, written, Continuation(character, refused, ends) if is_refused else None)
         is_partial = here.is_partial or completion is None or is_exhausted()
     places = _open_parts(matcher, data[:read], here)
     where = _where(named_places(places, found), here.refusing, found, cut)
@@ -263,10 +263,10 @@ def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
         return None
 
 
-def _schemas(grammar: CompiledGrammar, symbols: list[int], asked: Asked | None) -> SchemasHere:
+def _schemas(grammar: CompiledGrammar, symbols: list[int], refused: Continuation | None) -> SchemasHere:
     try:
         places = _schema_places(grammar)
-        return SchemasHere(is_partial=True) if places is None else places.at(symbols, asked)
+        return SchemasHere(is_partial=True) if places is None else places.at(symbols, refused)
     except (GuidedError, RecursionError):
         return SchemasHere(is_partial=True)
 

@@ -23,7 +23,7 @@ class NextTexts:
     """What may follow a prefix.
 
     Attributes:
-        explanation: of the asked text or token, or of the state after the prefix.
+        explanation: of the candidate text or token, or of the state after the prefix.
         here: the end of the prefix.
         place: where prefix and text together stop being allowed; None if they are allowed, or for a control token.
         allowed: the ids that the mask allows.
@@ -56,21 +56,21 @@ class NextTexts:
         }
 
 
-def next_texts(matcher: GrammarMatcher, prefix: bytes, asked: int | bytes | None) -> NextTexts:
+def next_texts(matcher: GrammarMatcher, prefix: bytes, candidate: int | bytes | None) -> NextTexts:
     """What may follow the accepted output of a matcher.
 
     Args:
         matcher: after the prefix.
         prefix: the text of the prefix, without control tokens.
-        asked: a token or a text to explain; None: only what is expected.
+        candidate: a token or a text to explain; None: only what is expected.
     """
-    explanation, size = matcher.explain(asked), matcher.grammar.vocabulary.size
+    explanation, size = matcher.explain(candidate), matcher.grammar.vocabulary.size
     died = not explanation.accepted and explanation.data != b"" and is_text(explanation.data)
     bitmask = allocate_token_bitmask(1, size)
     matcher.fill_next_token_bitmask(bitmask)
     return NextTexts(
         explanation,
-        _place(matcher, prefix, explanation if asked is None else matcher.explain()),
+        _place(matcher, prefix, explanation if candidate is None else matcher.explain()),
         _place(matcher, prefix, explanation) if died else None,
         [token for token in allowed_tokens(bitmask) if token < size],
         matcher.forced_tokens(),
@@ -80,7 +80,7 @@ def next_texts(matcher: GrammarMatcher, prefix: bytes, asked: int | bytes | None
 
 
 def _place(matcher: GrammarMatcher, prefix: bytes, explanation: Explanation) -> ErrorLocation:
-    """Where the prefix and the asked text together stop being allowed."""
+    """Where the prefix and the candidate text together stop being allowed."""
     text, read = (prefix + explanation.data).decode(errors="replace"), explanation.data[: explanation.read]
     offset = len((prefix + read).decode(errors="replace"))
     if explanation.expected.begun:  # the text ends inside its last character

@@ -3,7 +3,7 @@
 A text is the JSON of one schema, or contains such JSON, as with structural tags. The beginning of the JSON is found
 like captures: the grammar is compiled again with marks around the rules of schemas, see `annotated_grammar.py`.
 `frontends/json_schema/instance_locations.py` computes the locations from the schema and the JSON so far, and
-`frontends/json_schema/refusing.py` the keywords that refuse the asked text.
+`frontends/json_schema/refusing.py` the keywords that refuse a text.
 
 Cost: a second compilation of the grammar on first use, unless it is the JSON of one schema alone.
 Not done: parts of a grammar with a lexer, and arguments written as text, have no locations except those of their rules.
@@ -17,7 +17,7 @@ from threading import RLock
 from typing import Final
 
 from guided.errors import LimitExceeded, SpecError
-from guided.frontends.json_schema.asked import Asked
+from guided.frontends.json_schema.continuation import Continuation
 from guided.frontends.json_schema.instance_locations import InstanceLocations, Judge
 from guided.frontends.json_schema.refusing import Groups, refusing
 from guided.ir.embedded import Embedded
@@ -73,8 +73,8 @@ class SchemaPlaces:
             )  # fmt: skip
         self._is_one = rules.start in rules.schemas
 
-    def at(self, symbols: Sequence[int], asked: Asked | None) -> SchemasHere:
-        """The schemas after a text. `symbols`: bytes, and 256 + id for control tokens. `asked`: the refused text.
+    def at(self, symbols: Sequence[int], refused: Continuation | None) -> SchemasHere:
+        """The schemas after a text. `symbols`: bytes, and 256 + id for control tokens. `refused`: the refused text.
 
         Raises:
             GuidedError: limits are exceeded.
@@ -100,7 +100,7 @@ class SchemaPlaces:
                 applying = self._applying(number)
                 applying.begin()
                 pointers |= dict.fromkeys(applying.pointers(text))
-                groups |= dict.fromkeys(refusing(applying, text, asked) if asked is not None else ())
+                groups |= dict.fromkeys(refusing(applying, text, refused) if refused is not None else ())
                 is_partial |= applying.is_partial
             except LimitExceeded:
                 if not is_exhausted():

@@ -142,7 +142,7 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
             param = f"messages.{error.number}.{error.key}"
         case ContextError():
             code, param = "context_length_exceeded", None
-        case BudgetError() if error.asked is not None:
+        case BudgetError() if error.requested is not None:
             code, param = "context_length_exceeded", None
             message = f"{message}: shorten the prompt, or the specification"
         case BudgetError():

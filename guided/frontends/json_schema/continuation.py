@@ -21,15 +21,19 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from guided.frontends.json_schema.unfinished_json import OpenValue, open_values
 from guided.meter import spend
 
-__all__ = ["Asked", "Longer", "Place", "Question", "places_asked"]
+__all__ = ["Continuation", "Extent", "Longer", "Place", "open_places"]
 
-Question: TypeAlias = Literal["character", "value"]
+Extent: TypeAlias = Literal["character", "value"]
 _ENDS: Final = (b",", b"}", b"]", b" ", b"\n", b"\r", b"\t")
 
 
-class Asked(NamedTuple):
-    """What should follow a text: its first character, which is refused; all of it; whether the output ends after it. An
-    empty character stands for the end itself.
+class Continuation(NamedTuple):
+    """The text whose refusal is to be explained.
+
+    Attributes:
+        character: its first character, which is refused; empty: the end of the output is refused.
+        rest: all of the text, including that character.
+        ends: whether the output ends after it.
     """
 
     character: bytes
@@ -68,37 +72,37 @@ class Place:
     inside: list[Place] = field(default_factory=list)
     is_name: bool = False
 
-    def longer(self, question: Question) -> Longer | None:
+    def longer(self, extent: Extent) -> Longer | None:
         """The continued text of the value."""
-        return self.character if question == "character" else self.value
+        return self.character if extent == "character" else self.value
 
 
-def places_asked(text: bytes, asked: Asked, is_json: Callable[[bytes, bool], bool]) -> Place | None:
+def open_places(text: bytes, following: Continuation, is_json: Callable[[bytes, bool], bool]) -> Place | None:
     """The outermost open value, which contains the others. None between whole values."""
     values = open_values(text)
     if not values:
         return None
-    whole = text + asked.rest
-    after = open_values(text + asked.character)
+    whole = text + following.rest
+    after = open_values(text + following.character)
     places: list[Place] = []
     for number, value in enumerate(values):
         place = Place(value.token, text[value.start :], value.keys)
         if number < len(after) and after[number].start == value.start:
             place.new_keys = after[number].keys[len(value.keys) :]
-        place.character = _with_character(text, values, number, asked.character, is_json)
-        place.value = _all_of_it(whole[value.start :], asked.ends, is_json)
+        place.character = _with_character(text, values, number, following.character, is_json)
+        place.value = _all_of_it(whole[value.start :], following.ends, is_json)
         if places:
             places[-1].inside.append(place)
         places.append(place)
     inner = after[-1] if len(after) > 1 else None
     around = places[len(after) - 2] if inner is not None and len(after) - 2 < len(places) else None
-    longer = len(text) + len(asked.character)
-    if around is not None and inner is not None and inner.start == longer and asked.character in (b"[", b","):
+    longer = len(text) + len(following.character)
+    if around is not None and inner is not None and inner.start == longer and following.character in (b"[", b","):
         around.inside.append(Place(inner.token, b"", character=Longer(b"", False)))
     elif (
         (last := after[-1] if after else None) is not None and last.key_start is not None and len(after) <= len(places)
     ):
-        key = (text + asked.character)[last.key_start :]
+        key = (text + following.character)[last.key_start :]
         inside = places[len(after) - 1].inside
         inside.append(Place(None, text[last.key_start :], character=Longer(key, False), is_name=True))
         if len(key) > 1 and key.endswith(b'"') and last.keys:
