@@ -1,0 +1,300 @@
+"""Changes one operator, constant or statement at a time, and reports the changes that no test notices.
+
+In: the package and its tests. Out: for each part of the package how many mutants the tests killed, and the survivors
+with file, line and change. Most survivors are harmless (a bound that nobody reaches, a message); the others show a
+missing test.
+
+    python scripts/mutants.py --count 400 --seed 1          # all groups, about a second per killed mutant
+    python scripts/mutants.py --only guided/sampling/ --count 60
+
+How: candidates come from the syntax tree. A worker has a copy of the project in a temporary folder, with torch, numpy
+and pytest imported. For each mutant it writes the changed file, forks, and runs the group's tests in the child until
+the first failure. A run that takes five times as long as without a change counts as killed.
+
+Not done: mutants of the C++ code, since each one is compiled for a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import io
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SLACK: Final = 20.0  # seconds added to the time limit of each run
+
+GROUPS: Final = {  # the first prefix that fits a file decides
+    "guided/sampling/": "sampling_* choice kernels_choose logits_apply engine_logprobs",
+    "guided/logits/": "logits_apply kernels_triton integration_transformers engine_engine",
+    "guided/kernels/": "kernels_choose kernels kernels_few kernels_misuse choice kernels_triton fake_cuda",
+    "guided/kv/": "kv_caches kv_offload kv_offload_ring kv_quantised kv_rows store_kv",
+    "guided/engine/": "engine_engine engine_sequence engine_stopping engine_scheduler engine_batch engine_drafting "
+    "engine_reasoning engine_logprobs engine_captures engine_overlap engine_run_ahead healing tools* engine_chat",
+    "guided/tools/": "tools* engine_nanochat",
+    "guided/chat/": "chat_templates chat_sandbox engine_chat",
+    "guided/vocabulary/": "vocabulary* real_vocabularies",
+    "guided/files/": "files_* models_gguf random_gguf models_huggingface*",
+    "guided/models/": "models_*",
+    "guided/matching/canonical/": "canonical orthogonal",
+    "guided/matching/explain/": "explain*",
+    "guided/matching/regions/": "captures engine_captures",
+    "guided/matching/": "compiler matcher_end healing grammar_cache max_tokens captures lint* misuse",
+    "guided/frontends/regex/": "regex_*",
+    "guided/frontends/gbnf/": "gbnf_*",
+    "guided/frontends/lark/": "lark_*",
+    "guided/frontends/python_types/": "python_*",
+    "guided/frontends/structural_tag/": "structural_tag*",
+    "guided/frontends/json_schema/formats/": "json_schema_formats json_schema_format_keyword",
+    "guided/frontends/json_schema/": "json_schema_*",
+    "guided/frontends/": "combinators pattern generated_* compiler finite_string_sets",
+    "guided/ir/": "combinators kept_nodes reference* compiler",
+    "guided/testing/": "testing* expected library",
+    "guided/compat/xgrammar/": "compat_xgrammar*",
+    "guided/compat/llguidance/": "compat_llguidance*",
+    "guided/compat/": "compat_outlines_core compat_rust_regex",
+    "guided/integrations/": "integration_*",
+    "guided/server/": "server_*",
+    "guided/cli/": "cli*",
+    "guided/levels/": "levels",
+    "guided/": "keywords meter limits close_names packages misuse",
+}
+SWAPS: Final[dict[type, type]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Div: ast.Mult,
+    ast.Mod: ast.FloorDiv, ast.BitAnd: ast.BitOr, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
+    ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: characters `start` to `end` of a file become `text`."""
+
+    file: str
+    line: int
+    start: int
+    end: int
+    text: str
+    before: str
+
+    @property
+    def group(self) -> str:
+        """The prefix in `GROUPS` whose tests are run."""
+        return next(prefix for prefix in GROUPS if self.file.startswith(prefix))
+
+
+class _Candidates(ast.NodeVisitor):
+    """Collects the changes of a file."""
+
+    def __init__(self, file: str, source: str) -> None:
+        self.file, self.source, self.found = file, source, list[Mutant]()
+        self.starts = [0]
+        for line in source.splitlines(keepends=True):
+            self.starts.append(self.starts[-1] + len(line.encode()))
+        self.data = source.encode()
+
+    def add(self, node: ast.expr | ast.stmt, changed: str) -> None:
+        start = self.starts[node.lineno - 1] + node.col_offset
+        end = self.starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+        before = self.data[start:end].decode()
+        self.found.append(Mutant(self.file, node.lineno, start, end, changed, before))
+
+    def swap(self, node: ast.expr, parent: ast.AST, field: str, old: ast.AST) -> None:
+        new = SWAPS.get(type(old))
+        if new is None:
+            return
+        kept = getattr(parent, field)
+        setattr(parent, field, [new()] if isinstance(kept, list) else new())
+        self.add(node, f"({ast.unparse(node)})")
+        setattr(parent, field, kept)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        if len(node.ops) == 1:
+            self.swap(node, node, "ops", node.ops[0])
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        texts = (ast.JoinedStr, ast.List, ast.Tuple)
+        is_text = any(
+            isinstance(side, texts) or (isinstance(side, ast.Constant) and isinstance(side.value, str | bytes))
+            for side in (node.left, node.right)
+        )
+        if not is_text:
+            self.swap(node, node, "op", node.op)
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        self.swap(node, node, "op", node.op)
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not):
+            self.add(node, f"bool({ast.unparse(node.operand)})")
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, bool):
+            self.add(node, str(not node.value))
+        elif isinstance(node.value, int):
+            self.add(node, str(node.value + 1))
+
+    def visit_If(self, node: ast.If) -> None:
+        if ast.unparse(node.test) == "TYPE_CHECKING":
+            return
+        if not isinstance(node.test, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.NamedExpr):
+            self.add(node.test, f"not ({ast.unparse(node.test)})")
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call):
+            self.add(node, "pass")
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.add(node, "pass")
+        self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:  # not its annotations
+        for part in (*node.body, *node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)):
+            self.visit(part)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None and ast.unparse(node.target) != "TypeAlias":
+            self.visit(node.value)
+
+    def visit_Assert(self, node: ast.Assert) -> None: ...
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None: ...  # positions inside are not exact
+
+
+def candidates(only: str) -> list[Mutant]:
+    """All changes of all files with this prefix."""
+    listed = subprocess.check_output(["git", "ls-files", "guided"], cwd=ROOT, text=True).split()
+    found = list[Mutant]()
+    for file in listed:
+        if file.endswith(".py") and file.startswith(only):
+            source = (ROOT / file).read_text()
+            visitor = _Candidates(file, source)
+            visitor.visit(ast.parse(source))
+            found += visitor.found
+    return found
+
+
+def tests_of(group: str) -> list[str]:
+    """The test files of a group."""
+    files = [path for name in GROUPS[group].split() for path in sorted((ROOT / "tests").glob(f"test_{name}.py"))]
+    return [f"tests/{path.name}" for path in dict.fromkeys(files)]
+
+
+@contextlib.contextmanager
+def copy_of_project() -> Iterator[Path]:
+    """A folder with the files of the project and what was built."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as name:
+        folder = Path(name)
+        listed = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
+        for file in (*listed, *(str(path.relative_to(ROOT)) for path in (ROOT / "guided").rglob("*.so"))):
+            if (ROOT / file).is_file():
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / file, folder / file)
+        yield folder
+
+
+def run_tests(files: list[str], limit: float, *, write_bytecode: bool = False) -> tuple[bool, float]:
+    """Whether the tests pass, in a forked child, and the seconds it took."""
+    begin, child = time.perf_counter(), os.fork()
+    if not child:
+        os.setsid()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        sys.dont_write_bytecode = not write_bytecode
+        import pytest
+
+        code = 1
+        try:
+            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *files]))
+        finally:
+            os._exit(code)
+    while time.perf_counter() - begin < limit:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status == 0, time.perf_counter() - begin
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False, time.perf_counter() - begin
+
+
+def work(mutants: list[Mutant]) -> list[tuple[Mutant, bool]]:
+    """Run the tests of each mutant; whether it survived."""
+    out = list[tuple[Mutant, bool]]()
+    with copy_of_project() as folder, contextlib.redirect_stdout(io.StringIO()):
+        os.chdir(folder)
+        sys.path.insert(0, str(folder))
+        for name in ("numpy", "torch", "pytest"):
+            __import__(name)
+        limits = dict[str, float]()
+        for mutant in mutants:
+            group, files = mutant.group, tests_of(mutant.group)
+            if group not in limits:
+                passed, seconds = run_tests(files, 1e9, write_bytecode=True)
+                if not passed:
+                    print(f"the tests of {group} fail without a change", file=sys.stderr)
+                limits[group] = 5 * seconds + SLACK if passed else 0.0
+            if not limits[group]:
+                continue
+            path = Path(mutant.file)
+            data, times = path.read_bytes(), path.stat()
+            path.write_bytes(data[: mutant.start] + mutant.text.encode() + data[mutant.end :])
+            survived, _ = run_tests(files, limits[group])
+            path.write_bytes(data)
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # its bytecode is valid again
+            out.append((mutant, survived))
+            word = "SURVIVED" if survived else "killed"
+            changed = f"{mutant.before[:70]!r} -> {mutant.text[:70]!r}"
+            print(f"{word:8} {mutant.file}:{mutant.line}  {changed}", file=sys.stderr, flush=True)
+    return out
+
+
+def main() -> None:
+    """Draw mutants, run them, and print a table and the survivors."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=400, help="mutants to draw (400)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="guided/", metavar="PREFIX", help="files whose path begins so")
+    parser.add_argument("--workers", type=int, default=2, help="processes (2)")
+    arguments = parser.parse_args()
+    found = candidates(arguments.only)
+    drawn = random.Random(arguments.seed).sample(found, min(arguments.count, len(found)))
+    drawn.sort(key=lambda mutant: (list(GROUPS).index(mutant.group), mutant.file, mutant.start))
+    shares = [drawn[at :: arguments.workers] for at in range(arguments.workers)]
+    with get_context("spawn").Pool(arguments.workers) as pool:
+        results = [one for share in pool.map(work, shares) for one in share]
+    tried, survived = Counter(one.group for one, _ in results), Counter(one.group for one, lives in results if lives)
+    print(f"{len(found):,} candidates, {len(results)} tried, {sum(survived.values())} survived\n")
+    print("| part | mutants | survived |\n|---|--:|--:|")
+    for group in tried:
+        print(f"| `{group}` | {tried[group]} | {survived[group]} |")
+    for mutant, lives in results:
+        if lives:
+            print(f"\n{mutant.file}:{mutant.line}\n  - {mutant.before}\n  + {mutant.text}")
+
+
+if __name__ == "__main__":
+    main()
